@@ -1,13 +1,23 @@
-"""Writes the pages of ``docs/reference`` that are made from the program itself: ``make docs``.
+"""Writes what is made from the program itself: pages of ``docs/reference``, and each ``schema.sql``. ``make docs`` runs it.
 
-``tests/repository/test_reference.py`` fails while a page is not what is written here.
+``tests/repository/test_reference.py`` and ``tests/store/test_schema.py`` fail while one is not what is written here.
 """
 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.pages import command_line, events, figures, interface, metrics, request_costs, settings
+from scripts.pages import (
+    catalogue,
+    command_line,
+    events,
+    figures,
+    interface,
+    metrics,
+    request_costs,
+    schema_sql,
+    settings,
+)
 
 MEND = "the page is not what the program says now: run `make docs`"
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -29,7 +39,16 @@ def main() -> None:
     for name, write_page in PAGES.items():
         (REFERENCE / name).write_text(write_page(), encoding="utf-8")
     figures.write()
-    (REFERENCE / EVENTS).write_text(asyncio.run(events.cause_and_write()), encoding="utf-8")
+    asyncio.run(_write_from_a_database())
+
+
+async def _write_from_a_database() -> None:
+    async with events.open_database() as database:
+        for name in schema_sql.PACKAGES:
+            schema = await catalogue.read_migrated(database.owner_url, name)
+            schema_sql.path_of(name).write_text(schema_sql.write_schema(schema), encoding="utf-8")
+        page = events.write_page(await events.make_examples(database))
+        (REFERENCE / EVENTS).write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -182,16 +182,11 @@ def write_page(examples: dict[str, str]) -> str:
 
 
 @asynccontextmanager
-async def _open_database() -> AsyncIterator[postgres.Addresses]:
+async def open_database() -> AsyncIterator[postgres.Addresses]:
+    """A migrated database on a server of its own."""
     server = postgres.Server("18")
     addresses = await asyncio.to_thread(server.start)
     try:
         yield await postgres.make_copy(addresses, "examples")
     finally:
         await asyncio.to_thread(server.stop)
-
-
-async def cause_and_write() -> str:
-    """The page, with a database server of its own to cause them on."""
-    async with _open_database() as database:
-        return write_page(await make_examples(database))

@@ -1,0 +1,340 @@
+"""What PostgreSQL's catalogue says of a schema: tables, functions, sequences, grants, in an order that is always the same.
+
+Definitions are PostgreSQL's own, in the form that it makes for readers: once read back, they are printed as they were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
+from operator import itemgetter
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.foundation import privileges
+
+SUBJECTS: Mapping[str, Sequence[str]] = {
+    "identity": (
+        *(
+            "holder",
+            "pix_key",
+            "removed_pix_key",
+            "client",
+            "access_revision",
+            "token_failure",
+            "certificate_authority",
+        ),
+        *("signing_key", "audit", "console_operator", "console_session", "console_link", "origin_batch", "origin"),
+    ),
+    "money": (
+        *("balance", "ledger_entry", "deposit", "charge", "transfer", "refund", "open_order", "allowed_posting"),
+        *("allowed_transition", "kept_report", "refused_credit", "tally", "tally_change"),
+    ),
+    "standard": ("charge_revision", "location", "received_hour", "received_known"),
+    "webhooks": (
+        *("event", "event_feed", "event_feed_state", "webhook_endpoint", "removed_endpoint", "key_webhook", "delivery"),
+        *("delivery_attempt", "webhook_tally", "webhook_tally_change", "resend_job", "allowed_webhook_host"),
+    ),
+    "running": (
+        *("schema_version", "installation", "clock", "worker", "slot_lease", "event_partition", "partition_pass"),
+        *("id_high_water", "database_loss", "offending_row"),
+    ),
+    "sandbox": ("settlement", "arrival", "directory_entry", "merchant_code", "fault_rule", "certificate"),
+}
+"""Tables by subject, as the folders of the store have them; the simulated network's are a subject of their own."""
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    name: str
+    type: str
+    is_required: bool
+    extra: str
+    """What follows the type in a statement: collation, default, identity."""
+    comment: str | None
+
+
+class Constraint(Struct, frozen=True, kw_only=True):
+    name: str
+    definition: str
+    target: str | None
+    """The table that a foreign key names."""
+    columns: Sequence[str]
+
+
+class Trigger(Struct, frozen=True, kw_only=True):
+    definition: str
+    function: str
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    role: str
+    privilege: str
+    columns: Sequence[str] = ()
+    """Those that it is limited to."""
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    name: str
+    comment: str | None
+    ending: str
+    """What follows the columns in a statement: partitioning, storage."""
+    view: str | None
+    """What it selects, if it is a view."""
+    columns: Sequence[Column]
+    constraints: Sequence[Constraint]
+    indexes: Sequence[str]
+    partitions: Sequence[tuple[str, str]]
+    triggers: Sequence[Trigger]
+    grants: Sequence[Grant]
+
+
+class Function(Struct, frozen=True, kw_only=True):
+    name: str
+    arguments: str
+    head: str
+    body: str
+    comment: str | None
+    grants: Sequence[Grant]
+
+
+class Schema(Struct, frozen=True, kw_only=True):
+    name: str
+    grants: Sequence[Grant]
+    enums: Mapping[str, Sequence[str]]
+    sequences: Sequence[tuple[str, str, Sequence[Grant]]]
+    """Name, options that are not the usual ones, and grants."""
+    tables: Sequence[Table]
+    """By subject, and those that others refer to first."""
+    functions: Sequence[Function]
+
+    @property
+    def by_name(self) -> Mapping[str, Table]:
+        return {table.name: table for table in self.tables}
+
+
+async def _read_schema(connection: asyncpg.Connection, name: str) -> Schema:
+    """Read a schema as its owner; the names in it come without the schema's own."""
+    async with connection.transaction():
+        await connection.execute(f"set local search_path = {name}")
+        tables = [await _read_table(connection, row) for row in await connection.fetch(_TABLES, name)]
+        return Schema(
+            name=name,
+            grants=await _read_grants(connection, _SCHEMA_GRANTS, name),
+            enums={row["typname"]: row["labels"] for row in await connection.fetch(_ENUMS, name)},
+            sequences=[
+                (row["relname"], _sequence_options(row), await _read_grants(connection, _GRANTS, row["oid"]))
+                for row in await connection.fetch(_SEQUENCES, name)
+            ],
+            tables=_in_order(tables, name),
+            functions=[await _read_function(connection, row, name) for row in await connection.fetch(_FUNCTIONS, name)],
+        )
+
+
+_TABLES = """
+    select oid, relname, obj_description(oid, 'pg_class') as comment, array_to_string(reloptions, ', ') as options,
+        case relkind when 'p' then pg_get_partkeydef(oid) end as partitioned_by,
+        case relkind when 'v' then pg_get_viewdef(oid, true) end as view
+    from pg_class where relnamespace = $1::text::regnamespace and relkind in ('r', 'p', 'v') and not relispartition
+    order by relname
+"""
+_COLUMNS = """
+    select attname, format_type(atttypid, atttypmod) as type, attnotnull, col_description(attrelid, attnum) as comment,
+        concat_ws(' ', case when attstorage <> typstorage then 'storage external' end,
+            'collate "' || nullif(collname, 'default') || '"', 'default ' || pg_get_expr(adbin, adrelid, true),
+            case attidentity when 'a' then 'generated always as identity' when 'd' then 'generated by default as identity' end
+        ) as extra
+    from pg_attribute join pg_type on pg_type.oid = atttypid
+    left join pg_attrdef on adrelid = attrelid and adnum = attnum
+    left join pg_collation on pg_collation.oid = attcollation
+    where attrelid = $1 and attnum > 0 and not attisdropped order by attnum
+"""
+# `not null` stands among the constraints since PostgreSQL 18; here it stands with its column.
+_CONSTRAINTS = """
+    select conname, pg_get_constraintdef(oid, true) as definition, nullif(confrelid, 0)::regclass::text as target,
+        array(select attname::text from pg_attribute where attrelid = conrelid and attnum = any (conkey)) as columns
+    from pg_constraint where conrelid = $1 and contype <> 'n'
+    order by array_position('{p,u,x,c,f}', contype::text), conname
+"""
+_INDEXES = """
+    select pg_get_indexdef(indexrelid, 0, true) as definition from pg_index
+    join pg_class on pg_class.oid = indexrelid
+    where indrelid = $1 and not exists (select from pg_constraint where conindid = indexrelid and contype in ('p', 'u', 'x'))
+    order by relname
+"""
+_PARTITIONS = """
+    select relname, pg_get_expr(relpartbound, pg_class.oid) as bounds from pg_inherits join pg_class on pg_class.oid = inhrelid
+    where inhparent = $1 order by relname
+"""
+_TRIGGERS = """
+    select pg_get_triggerdef(pg_trigger.oid, true) as definition, proname from pg_trigger join pg_proc on pg_proc.oid = tgfoid
+    where tgrelid = $1 and not tgisinternal order by tgname
+"""
+_ENUMS = """
+    select typname, array_agg(enumlabel::text order by enumsortorder) as labels from pg_enum
+    join pg_type on pg_type.oid = enumtypid where typnamespace = $1::text::regnamespace group by 1 order by 1
+"""
+# A column's own sequence is made with the column.
+_SEQUENCES = """
+    select pg_class.oid, relname, format_type(seqtypid, null) as type, seqincrement, seqstart, seqcycle from pg_sequence
+    join pg_class on pg_class.oid = seqrelid
+    where relnamespace = $1::text::regnamespace and not exists (
+        select from pg_depend where classid = 'pg_class'::regclass and objid = seqrelid and deptype in ('i', 'a')
+    )
+    order by relname
+"""
+_FUNCTIONS = """
+    select oid, proname, pg_get_function_identity_arguments(oid) as arguments, pg_get_functiondef(oid) as definition,
+        obj_description(oid, 'pg_proc') as comment
+    from pg_proc where pronamespace = $1::text::regnamespace
+    order by proname, pg_get_function_identity_arguments(oid) collate "C"
+"""
+_SCHEMA_GRANTS = """
+    select grantee::regrole::text as role, privilege_type as privilege, null::text as column_name, 0 as place
+    from pg_namespace cross join aclexplode(nspacl) where nspname = $1 and grantee <> nspowner
+"""
+_GRANTS = """
+    select grantee::regrole::text as role, privilege_type as privilege, null::text as column_name, 0 as place
+    from pg_class cross join aclexplode(relacl) where oid = $1 and grantee <> relowner
+    union all
+    select grantee::regrole::text, privilege_type, attname, attnum
+    from pg_class join pg_attribute on attrelid = pg_class.oid cross join aclexplode(attacl)
+    where pg_class.oid = $1 and grantee <> relowner
+"""
+_FUNCTION_GRANTS = """
+    select grantee::regrole::text as role, privilege_type as privilege, null::text as column_name, 0 as place
+    from pg_proc cross join aclexplode(proacl) where oid = $1 and grantee <> proowner
+"""
+
+
+async def read_migrated(owner_url: str, name: str) -> Schema:
+    """Read a schema as its migrations leave it, without what the start of a sandbox grants besides."""
+    connection = await asyncpg.connect(owner_url)
+    trial = connection.transaction()
+    try:
+        await trial.start()
+        await privileges.forbid_play(connection, "pixconnect")
+        found = await _read_schema(connection, name)
+        await trial.rollback()
+    finally:
+        await connection.close()
+    return found
+
+
+async def _read_table(connection: asyncpg.Connection, row: asyncpg.Record) -> Table:
+    oid = row["oid"]
+    partitioned = f" partition by {row['partitioned_by']}" if row["partitioned_by"] else ""
+    stored = f" with ({row['options']})" if row["options"] else ""
+    return Table(
+        name=row["relname"],
+        comment=row["comment"],
+        ending=_in_our_words(partitioned + stored),
+        view=row["view"],
+        columns=[
+            Column(
+                name=column["attname"],
+                type=column["type"],
+                is_required=column["attnotnull"],
+                extra=_in_our_words(column["extra"]),
+                comment=column["comment"],
+            )
+            for column in await connection.fetch(_COLUMNS, oid)
+        ],
+        constraints=[
+            Constraint(
+                name=found["conname"],
+                definition=_in_our_words(found["definition"]),
+                target=found["target"],
+                columns=found["columns"],
+            )
+            for found in await connection.fetch(_CONSTRAINTS, oid)
+        ],
+        indexes=[
+            _in_our_words(index["definition"]).replace(" on only ", " on ").replace(" using btree", "")
+            for index in await connection.fetch(_INDEXES, oid)
+        ],
+        partitions=[
+            (part["relname"], _in_our_words(part["bounds"])) for part in await connection.fetch(_PARTITIONS, oid)
+        ],
+        triggers=[
+            Trigger(definition=_in_our_words(trigger["definition"]), function=trigger["proname"])
+            for trigger in await connection.fetch(_TRIGGERS, oid)
+        ],
+        grants=await _read_grants(connection, _GRANTS, oid),
+    )
+
+
+async def _read_function(connection: asyncpg.Connection, row: asyncpg.Record, schema: str) -> Function:
+    head, _, rest = row["definition"].partition("AS $function$")
+    head = " ".join(_in_our_words(head.replace(f"{schema}.", "")).split()).replace("create or replace", "create", 1)
+    return Function(
+        name=row["proname"],
+        arguments=row["arguments"],
+        head=head,
+        body=rest.removesuffix("\n").removesuffix("$function$"),
+        comment=row["comment"],
+        grants=await _read_grants(connection, _FUNCTION_GRANTS, row["oid"]),
+    )
+
+
+async def _read_grants(connection: asyncpg.Connection, statement: str, of: str | int) -> list[Grant]:
+    columns: dict[tuple[str, str], list[str]] = {}
+    # Not in the order of PostgreSQL's text, which depends on the server's language.
+    for row in sorted(await connection.fetch(statement, of), key=itemgetter("role", "privilege", "place")):
+        named = columns.setdefault((row["role"], row["privilege"].lower()), [])
+        if row["column_name"]:
+            named.append(row["column_name"])
+    return [Grant(role=role, privilege=privilege, columns=named) for (role, privilege), named in columns.items()]
+
+
+def _sequence_options(row: asyncpg.Record) -> str:
+    options = {
+        f" as {row['type']}": row["type"] != "bigint",
+        f" increment {row['seqincrement']}": row["seqincrement"] != 1,
+        f" start {row['seqstart']}": row["seqstart"] != 1,
+        " cycle": row["seqcycle"],
+    }
+    return "".join(option for option, is_said in options.items() if is_said)
+
+
+def _in_order(tables: Sequence[Table], schema: str) -> list[Table]:
+    """By subject; in each, what others refer to stands before them."""
+    by_name = {table.name: table for table in tables}
+    subjects = {
+        name: (list(SUBJECTS).index(subject), place)
+        for subject, names in SUBJECTS.items()
+        for place, name in enumerate(names)
+    }
+    if unknown := by_name.keys() - subjects.keys():
+        raise AssertionError(f"say in SUBJECTS what these tables of {schema} are about: {unknown}")
+    sorter = TopologicalSorter(
+        {
+            table.name: [each.target for each in table.constraints if each.target and each.target != table.name]
+            for table in tables
+        }
+    )
+    sorter.prepare()
+    ready: list[str] = []
+    ordered: list[Table] = []
+    while sorter.is_active():
+        ready = sorted([*ready, *sorter.get_ready()], key=lambda name: subjects[name])
+        ordered.append(by_name[ready.pop(0)])
+        sorter.done(ordered[-1].name)
+    return ordered
+
+
+_SHORTER = (
+    (r"= any \(array\[([^\]]*)\]\)", r"in (\1)"),
+    (r"('(?:[^']|'')*')::text\b", r"\1"),
+    (r"'(\d+)'::bigint", r"\1"),
+)
+_NOT_IN_QUOTES = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\b[A-Z]{2,}\b")
+
+
+def _in_our_words(definition: str) -> str:
+    """PostgreSQL prints its words in capitals and each type; our SQL does without."""
+    text = _NOT_IN_QUOTES.sub(lambda found: found[0] if found[0][0] in "'\"" else found[0].lower(), definition)
+    for long, short in _SHORTER:
+        text = re.sub(long, short, text)
+    return text

@@ -1,0 +1,2496 @@
+-- The schema pixconnect as the migrations beside this file leave it; `make docs` writes it from a database that they have made.
+-- It is for reading, and nothing runs it: `pixconnect migrate` runs the migrations, and a test holds that a database made from
+-- this file is the same. A function that several migrations define stands here as the last of them left it, under their
+-- numbers. Definitions are PostgreSQL's own, not the words of the migrations. Rows that migrations insert are left out.
+-- `pixconnect migrate --roles-only` makes the roles; what only one mode grants is granted at each start
+-- (src/pixconnect/foundation/privileges.py). A function that triggers call stands before the first table with such a trigger;
+-- all others stand at the end.
+
+create schema pixconnect;
+set search_path = pixconnect;
+set check_function_bodies = off;
+
+grant usage on schema pixconnect to pixconnect_funding;
+
+grant usage on schema pixconnect to pixconnect_service;
+
+create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding');
+
+create sequence charge_id increment 512;
+grant usage on sequence charge_id to pixconnect_service;
+
+create sequence delivery_id;
+grant select, usage on sequence delivery_id to pixconnect_service;
+
+create sequence event_feed_position;
+grant select, usage on sequence event_feed_position to pixconnect_service;
+
+create sequence holder_id;
+grant usage on sequence holder_id to pixconnect_operator;
+
+create sequence location_id increment 512;
+grant usage on sequence location_id to pixconnect_service;
+
+create sequence refund_id increment 512;
+grant usage on sequence refund_id to pixconnect_service;
+
+create sequence transfer_id increment 512;
+grant usage on sequence transfer_id to pixconnect_service;
+
+create sequence webhook_endpoint_id;
+grant usage on sequence webhook_endpoint_id to pixconnect_service;
+
+create sequence worker_id as integer cycle;
+grant usage on sequence worker_id to pixconnect_service;
+
+create sequence write_group_id increment 2048;
+grant select, usage on sequence write_group_id to pixconnect_service;
+
+-- await_refusals: migration 0051
+create function await_refusals() returns trigger language plpgsql
+as $function$
+begin
+    perform pg_advisory_xact_lock(hashtextextended(
+        case tg_table_name when 'pix_key' then to_jsonb(new) ->> 'key'
+            else (to_jsonb(new) ->> 'branch') || ' ' || (to_jsonb(new) ->> 'account_number') end,
+        7811886
+    ));
+    return new;
+end $function$;
+revoke execute on function await_refusals() from public;
+
+-- move_access_revision: migration 0004
+create function move_access_revision() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    update access_revision set revision = revision + 1;
+    return null;
+end $function$;
+revoke execute on function move_access_revision() from public;
+
+create table holder (
+    id bigint not null,
+    name text not null,
+    tax_id text not null,
+    city text not null,
+    branch text not null,
+    account_number text not null,
+    account_type text not null,
+    may_deposit boolean default true not null,
+    may_withdraw boolean default true not null,
+    may_lend boolean default false not null,
+    transfer_limit_cents bigint,
+    day_limit_cents bigint,
+    night_limit_cents bigint,
+    disabled_at timestamp with time zone,
+    created_at timestamp with time zone not null,
+    constraint holder_pkey primary key (id),
+    constraint holder_account_number_key unique (account_number),
+    constraint holder_account_number_check check (account_number ~ '^[0-9A-Z]{1,20}$'),
+    constraint holder_account_type_check check (account_type in ('CHECKING', 'SAVINGS', 'SALARY', 'TRANSACTIONAL')),
+    constraint holder_branch_check check (branch ~ '^[0-9]{1,4}$'),
+    constraint holder_city_check check (length(city) >= 1 and length(city) <= 255),
+    constraint holder_day_limit_cents_check check (day_limit_cents >= 0),
+    constraint holder_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint holder_name_check check (length(name) >= 1 and length(name) <= 255),
+    constraint holder_night_limit_cents_check check (night_limit_cents >= 0),
+    constraint holder_tax_id_check check (length(tax_id) in (11, 14)),
+    constraint holder_transfer_limit_cents_check check (transfer_limit_cents >= 0)
+);
+create trigger await_refusals before insert on holder for each row execute function await_refusals();
+create trigger holder_moves_access_revision after update of disabled_at on holder for each row when (old.disabled_at is distinct
+    from new.disabled_at) execute function move_access_revision();
+grant insert, update (may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
+    disabled_at) on table holder to pixconnect_operator;
+grant select on table holder to pixconnect_service;
+
+create table pix_key (
+    key text collate "C" not null,
+    key_type text not null,
+    holder_id bigint not null,
+    created_at timestamp with time zone not null,
+    constraint pix_key_pkey primary key (key),
+    constraint pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint pix_key_key_type_check check (key_type in ('CPF', 'CNPJ', 'PHONE', 'EMAIL', 'EVP')),
+    constraint pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+create index pix_key_of_holder on pix_key (holder_id, created_at, key);
+create trigger await_refusals before insert on pix_key for each row execute function await_refusals();
+create trigger key_removal_moves_access_revision after delete on pix_key for each row execute function move_access_revision();
+grant delete, insert on table pix_key to pixconnect_operator;
+grant select on table pix_key to pixconnect_service;
+
+create table removed_pix_key (
+    key text collate "C" not null,
+    holder_id bigint not null,
+    removed_at timestamp with time zone default clock_timestamp() not null,
+    constraint removed_pix_key_pkey primary key (key),
+    constraint removed_pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint removed_pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+grant delete, insert (key, holder_id), update (holder_id, removed_at) on table removed_pix_key to pixconnect_operator;
+grant select on table removed_pix_key to pixconnect_service;
+
+-- keep_tokens_ended: migration 0006
+create function keep_tokens_ended() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'tokens that were ended stay ended' using errcode = 'check_violation', constraint = 'tokens_stay_ended';
+end $function$;
+revoke execute on function keep_tokens_ended() from public;
+
+create table client (
+    client_id text not null,
+    holder_id bigint not null,
+    name text not null,
+    scopes text[] not null,
+    secret_hash bytea not null,
+    created_at timestamp with time zone not null,
+    rotated_at timestamp with time zone,
+    disabled_at timestamp with time zone,
+    tokens_from timestamp with time zone,
+    secret_key_id bytea,
+    certificate text,
+    constraint client_pkey primary key (client_id),
+    constraint certificate_is_a_thumbprint check (certificate ~ '^[a-zA-Z0-9_-]{43}$'),
+    constraint client_client_id_check check (client_id ~ '^[a-zA-Z0-9_-]{1,64}$'),
+    constraint client_name_check check (length(name) >= 1 and length(name) <= 255),
+    constraint client_secret_hash_check check (octet_length(secret_hash) = 32),
+    constraint scopes_exist check (cardinality(scopes) >= 1 and cardinality(scopes) <= 19 and scopes <@ array['charge.read',
+        'charge.write', 'transfer.read', 'transfer.write', 'refund.read', 'refund.write', 'ledger.read', 'webhook.read',
+        'webhook.write', 'cob.read', 'cob.write', 'cobv.read', 'cobv.write', 'lotecobv.read', 'lotecobv.write', 'pix.read',
+        'pix.write', 'payloadlocation.read', 'payloadlocation.write']),
+    constraint secret_key_id_has_its_length check (octet_length(secret_key_id) = 8),
+    constraint client_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+create index client_of_holder on client (holder_id, created_at, client_id);
+create trigger client_moves_access_revision after update of disabled_at, tokens_from on client for each row when
+    (old.disabled_at is distinct from new.disabled_at or old.tokens_from is distinct from new.tokens_from) execute function
+    move_access_revision();
+create trigger client_removal_moves_access_revision after delete on client for each row execute function move_access_revision();
+create trigger tokens_stay_ended before update of tokens_from on client for each row when (old.tokens_from >
+    coalesce(new.tokens_from, '-infinity'::timestamp with time zone)) execute function keep_tokens_ended();
+grant delete, insert, update (scopes, secret_hash, rotated_at, disabled_at, tokens_from, secret_key_id, certificate) on table
+    client to pixconnect_operator;
+grant select, update (secret_hash, secret_key_id) on table client to pixconnect_service;
+
+create table access_revision (
+    is_only_row boolean default true not null,
+    revision bigint default 1 not null,
+    constraint access_revision_pkey primary key (is_only_row),
+    constraint access_revision_is_only_row_check check (is_only_row)
+) with (fillfactor=50);
+grant select on table access_revision to pixconnect_service;
+
+create table token_failure (
+    id bigint generated always as identity not null,
+    subject bytea not null,
+    failed_at timestamp with time zone default clock_timestamp() not null,
+    constraint token_failure_pkey primary key (id),
+    constraint token_failure_subject_check check (octet_length(subject) = 16)
+);
+create index token_failure_by_age on token_failure (failed_at);
+create index token_failure_of_subject on token_failure (subject, failed_at);
+grant delete, insert, select, update (id) on table token_failure to pixconnect_service;
+
+create table certificate_authority (
+    id bigint generated always as identity not null,
+    private_sealed bytea not null,
+    certificate bytea not null,
+    expires_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint certificate_authority_pkey primary key (id)
+);
+grant update (private_sealed) on table certificate_authority to pixconnect_operator;
+grant insert, select on table certificate_authority to pixconnect_service;
+
+-- keep_key_revoked: migration 0006
+create function keep_key_revoked() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'a revoked key stays revoked' using errcode = 'check_violation', constraint = 'keys_stay_revoked';
+end $function$;
+revoke execute on function keep_key_revoked() from public;
+
+create table signing_key (
+    kid text not null,
+    public_jwk bytea not null,
+    private_sealed bytea,
+    certificates bytea[] not null,
+    host text not null,
+    expires_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    signs_from timestamp with time zone not null,
+    revoked_at timestamp with time zone,
+    constraint signing_key_pkey primary key (kid),
+    constraint revoked_key_has_no_private_part check (revoked_at is null or private_sealed is null),
+    constraint signing_key_certificates_check check (cardinality(certificates) >= 1),
+    constraint signing_key_check check (signs_from >= created_at),
+    constraint signing_key_kid_check check (kid ~ '^[a-zA-Z0-9_-]{43}$')
+);
+create trigger keys_stay_revoked before update of revoked_at on signing_key for each row when (old.revoked_at is not null and
+    new.revoked_at is distinct from old.revoked_at) execute function keep_key_revoked();
+create trigger signing_key_comes_to_every_process after insert on signing_key for each row execute function
+    move_access_revision();
+create trigger signing_key_goes_from_every_process after update of revoked_at on signing_key for each row when (old.revoked_at
+    is distinct from new.revoked_at) execute function move_access_revision();
+grant update (revoked_at) on table signing_key to pixconnect_operator;
+grant delete, insert, select, update (private_sealed) on table signing_key to pixconnect_service;
+
+-- refuse_change: migration 0001
+create function refuse_change() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'rows of % are never changed or deleted', tg_table_name
+        using errcode = 'integrity_constraint_violation', constraint = tg_table_name || '_is_append_only';
+end $function$;
+revoke execute on function refuse_change() from public;
+
+create table audit (
+    id bigint generated always as identity not null,
+    at timestamp with time zone default clock_timestamp() not null,
+    operator text not null,
+    verb text collate "C" not null,
+    subject text not null,
+    before jsonb,
+    after jsonb,
+    request_id text,
+    constraint audit_pkey primary key (id),
+    constraint audit_operator_check check (length(operator) >= 1 and length(operator) <= 255),
+    constraint audit_request_id_check check (length(request_id) >= 1 and length(request_id) <= 255),
+    constraint audit_subject_check check (length(subject) >= 1 and length(subject) <= 255),
+    constraint audit_verb_check check (length(verb) >= 1 and length(verb) <= 100)
+);
+create trigger audit_is_append_only before delete or update or truncate on audit for each statement execute function
+    refuse_change();
+grant insert (operator, verb, subject, before, after, request_id), select on table audit to pixconnect_console;
+grant insert (operator, verb, subject, before, after, request_id), select on table audit to pixconnect_operator;
+
+create table console_operator (
+    name text collate "C" not null,
+    role text not null,
+    password_hash text not null,
+    totp_sealed bytea not null,
+    totp_step bigint default 0 not null,
+    recovery_hashes bytea[] not null,
+    created_at timestamp with time zone not null,
+    reset_at timestamp with time zone,
+    constraint console_operator_pkey primary key (name),
+    constraint console_operator_name_check check (name ~ '^[a-z0-9][a-z0-9._@-]{0,62}$'),
+    constraint console_operator_password_hash_check check (length(password_hash) >= 1 and length(password_hash) <= 255),
+    constraint console_operator_role_check check (role in ('reader', 'operator'))
+);
+grant select, update (totp_step, recovery_hashes) on table console_operator to pixconnect_console;
+grant delete, insert, select, update (password_hash, totp_sealed, totp_step, recovery_hashes, reset_at) on table
+    console_operator to pixconnect_operator;
+
+-- refuse_in_live: migration 0029
+create function refuse_in_live() returns trigger language plpgsql
+as $function$
+begin
+    if not exists (select from installation where mode = 'sandbox') then
+        raise exception 'nobody signs in by a link but to a sandbox'
+            using errcode = 'integrity_constraint_violation', constraint = 'links_are_of_sandboxes';
+    end if;
+    return new;
+end $function$;
+revoke execute on function refuse_in_live() from public;
+
+create table console_session (
+    id bigint generated always as identity not null,
+    token_hash bytea not null,
+    kind text not null,
+    operator_name text collate "C",
+    client_id text,
+    created_at timestamp with time zone not null,
+    seen_at timestamp with time zone not null,
+    expires_at timestamp with time zone not null,
+    constraint console_session_pkey primary key (id),
+    constraint console_session_token_hash_key unique (token_hash),
+    constraint console_session_check check (expires_at > created_at),
+    constraint console_session_kind_check check (kind in ('operator', 'sandbox', 'holder')),
+    constraint console_session_token_hash_check check (octet_length(token_hash) = 32),
+    constraint session_is_of_somebody check ((kind = 'operator') = (operator_name is not null) and (kind = 'holder') =
+        (client_id is not null)),
+    constraint console_session_operator_name_fkey foreign key (operator_name) references console_operator(name) on delete
+        cascade
+);
+create index console_session_by_end on console_session (expires_at);
+create index console_session_of_operator on console_session (operator_name);
+create trigger links_are_of_sandboxes before insert on console_session for each row when (new.kind = 'sandbox') execute function
+    refuse_in_live();
+grant delete, insert, select, update (seen_at, expires_at) on table console_session to pixconnect_console;
+grant delete, insert, select, update (seen_at, expires_at) on table console_session to pixconnect_operator;
+
+create table console_link (
+    token_hash bytea not null,
+    expires_at timestamp with time zone not null,
+    used_at timestamp with time zone,
+    constraint console_link_pkey primary key (token_hash),
+    constraint console_link_token_hash_check check (octet_length(token_hash) = 32)
+);
+create trigger links_are_of_sandboxes before insert on console_link for each row execute function refuse_in_live();
+grant delete, select, update (used_at) on table console_link to pixconnect_console;
+grant delete, insert, select, update (used_at) on table console_link to pixconnect_operator;
+
+create table origin_batch (
+    id bigint generated always as identity not null,
+    kind text collate "C" not null,
+    holder_id bigint not null,
+    client_id text collate "C",
+    jti text,
+    peer text,
+    operator text,
+    at timestamp with time zone not null,
+    written_at timestamp with time zone default clock_timestamp() not null,
+    ids bigint[] storage external not null,
+    request_ids text[] storage external not null,
+    constraint origin_batch_pkey primary key (id)
+);
+create index origin_batch_of_fact on origin_batch (holder_id, kind, at);
+grant insert (kind, holder_id, client_id, jti, peer, operator, at, ids, request_ids), select on table origin_batch to
+    pixconnect_service;
+
+create view origin as
+ SELECT origin_batch.kind,
+    fact.id,
+    origin_batch.holder_id,
+    origin_batch.client_id,
+    origin_batch.jti,
+    origin_batch.peer,
+    fact.request_id,
+    origin_batch.operator,
+    origin_batch.at,
+    origin_batch.written_at
+   FROM origin_batch
+     CROSS JOIN LATERAL UNNEST(origin_batch.ids, origin_batch.request_ids) fact(id, request_id);
+grant select on table origin to pixconnect_service;
+
+-- refuse_balance_without_entry: migration 0001
+create function refuse_balance_without_entry() returns trigger language plpgsql
+as $function$
+begin
+    if pg_trigger_depth() < 2 then
+        raise exception 'a balance changes by ledger entries only'
+            using errcode = 'integrity_constraint_violation', constraint = 'balance_follows_entries';
+    end if;
+    return new;
+end $function$;
+revoke execute on function refuse_balance_without_entry() from public;
+
+create table balance (
+    holder_id bigint not null,
+    available_cents bigint default 0 not null,
+    reserved_cents bigint default 0 not null,
+    settlement_cents bigint default 0 not null,
+    funding_cents bigint default 0 not null,
+    last_number bigint default 0 not null,
+    last_entry_at timestamp with time zone default '1970-01-01 00:00:00+00'::timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    constraint balance_pkey primary key (holder_id),
+    constraint accounts_are_balanced check ((available_cents + reserved_cents + settlement_cents + funding_cents) = 0),
+    constraint available_is_not_negative check (available_cents >= 0),
+    constraint reserved_is_not_negative check (reserved_cents >= 0),
+    constraint balance_holder_id_fkey foreign key (holder_id) references holder(id)
+) with (fillfactor=50);
+create trigger balance_follows_entries before update of available_cents, reserved_cents, settlement_cents, funding_cents,
+    last_number, last_entry_at on balance for each row execute function refuse_balance_without_entry();
+grant insert (holder_id, modified_at) on table balance to pixconnect_operator;
+grant select, update (modified_at) on table balance to pixconnect_service;
+
+-- post_ledger_entries: migrations 0001, 0010, 0015, 0025
+create function post_ledger_entries() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    holders_count bigint;
+    numbered_count bigint;
+    others_count bigint; -- of refunds and deposits
+    moved_count bigint; -- holders whose balance has moved
+    misfit record;
+begin
+    if tg_table_name <> 'ledger_entry' or tg_table_schema <> current_schema() or tg_level <> 'STATEMENT' then
+        raise exception 'entries are posted for the ledger alone' using errcode = 'insufficient_privilege';
+    end if;
+
+    select count(distinct holder_id), count(number), count(*) filter (where refund_id is not null or transfer_id is null)
+    into holders_count, numbered_count, others_count from new_entry;
+
+    update balance set
+        available_cents = balance.available_cents + posting.available_cents,
+        reserved_cents = balance.reserved_cents + posting.reserved_cents,
+        settlement_cents = balance.settlement_cents + posting.settlement_cents,
+        funding_cents = balance.funding_cents + posting.funding_cents,
+        last_number = balance.last_number + posting.numbered_count,
+        last_entry_at = coalesce(posting.last_entry_at, balance.last_entry_at),
+        modified_at = greatest(balance.modified_at, posting.modified_at)
+    from (
+        select holder_id,
+            sum(amount_cents * ((credit_account = 'available')::int - (debit_account = 'available')::int)) as available_cents,
+            sum(amount_cents * ((credit_account = 'reserved')::int - (debit_account = 'reserved')::int)) as reserved_cents,
+            sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int)) as settlement_cents,
+            sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding_cents,
+            count(number) as numbered_count,
+            min(created_at) filter (where number is not null) as first_entry_at,
+            max(created_at) filter (where number is not null) as last_entry_at,
+            max(created_at) as modified_at
+        from new_entry group by holder_id
+    ) as posting
+    where balance.holder_id = posting.holder_id
+        and (posting.first_entry_at is null or posting.first_entry_at > balance.last_entry_at);
+    get diagnostics moved_count = row_count;
+    if moved_count <> holders_count then
+        raise exception 'a ledger entry has no balance to follow, or is dated before the one that it follows'
+            using errcode = 'integrity_constraint_violation', constraint = 'entries_follow_each_other';
+    end if;
+
+    -- Money that is reserved stays within current funds, so a batch that only accepts orders has no numbers.
+    if numbered_count > 0 then
+        select entry.holder_id, entry.number into misfit from (
+            select numbered.*,
+                lag(number, 1, number - 1) over following as number_before,
+                lag(running_balance_cents) over following as balance_before,
+                lag(created_at) over following as created_before,
+                lead(number) over following is null as is_last
+            from (
+                select holder_id, number, running_balance_cents, created_at,
+                    case when credit_account in ('available', 'reserved') then amount_cents else -amount_cents end as change_cents
+                from new_entry where number is not null
+            ) as numbered
+            window following as (partition by holder_id order by number)
+        ) as entry
+        left join balance on balance.holder_id = case when entry.is_last then entry.holder_id end
+        where entry.number <> entry.number_before + 1
+            or entry.running_balance_cents <> entry.balance_before + entry.change_cents
+            or entry.created_at <= entry.created_before
+            or entry.is_last and (
+                entry.number <> balance.last_number
+                or entry.running_balance_cents <> balance.available_cents + balance.reserved_cents
+            )
+        limit 1;
+        if found then
+            raise exception 'ledger entry % of holder % does not follow from the one before', misfit.number, misfit.holder_id
+                using errcode = 'integrity_constraint_violation', constraint = 'entries_follow_each_other';
+        end if;
+    end if;
+
+    -- What is allowed is looked up once for each way of moving money in this statement, not for each entry.
+    if others_count = 0 then
+        select moved.id, moved.holder_id into misfit from (
+            select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account, direction, is_book, status,
+                bool_and(entry.amount_cents = transfer.amount_cents) as has_amount
+            from new_entry as entry
+            left join transfer on transfer.id = entry.transfer_id and transfer.holder_id = entry.holder_id
+            group by 3, 4, 5, 6, 7
+        ) as moved
+        where has_amount is not true or not exists (
+            select from allowed_posting as allowed
+            where allowed.kind = 'transfer' and allowed.direction = moved.direction and allowed.is_book = moved.is_book
+                and allowed.status = moved.status and allowed.debit_account = moved.debit_account
+                and allowed.credit_account = moved.credit_account
+        )
+        limit 1;
+    else -- What a null is compared with is not looked for: an entry has one cause, and costs one look.
+        select moved.id, moved.holder_id into misfit from (
+            select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account,
+                case when refund.id is not null then 'refund' when transfer.id is not null then 'transfer'
+                    when deposit.id is not null then 'deposit' end as kind,
+                coalesce(refund.flow, transfer.direction, 'IN') as direction,
+                coalesce(refund.is_book, transfer.is_book, false) as is_book,
+                coalesce(refund.status, transfer.status, 'MADE') as status,
+                bool_and(entry.amount_cents is not distinct from
+                    coalesce(refund.amount_cents, transfer.amount_cents, deposit.amount_cents)) as has_amount
+            from new_entry as entry
+            left join refund on refund.id = entry.refund_id and refund.holder_id = entry.holder_id
+                and refund.transfer_id = entry.transfer_id
+            left join transfer on transfer.id = case when entry.refund_id is null then entry.transfer_id end
+                and transfer.holder_id = entry.holder_id
+            left join deposit on deposit.id = case when entry.refund_id is null and entry.transfer_id is null then entry.id end
+                and deposit.holder_id = entry.holder_id
+            group by 3, 4, 5, 6, 7, 8
+        ) as moved
+        where not moved.has_amount or not exists (
+            select from allowed_posting as allowed
+            where allowed.kind = moved.kind and allowed.direction = moved.direction and allowed.is_book = moved.is_book
+                and allowed.status = moved.status and allowed.debit_account = moved.debit_account
+                and allowed.credit_account = moved.credit_account
+        )
+        limit 1;
+    end if;
+    if found then
+        raise exception 'ledger entry % of holder % has no cause', misfit.id, misfit.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'every_entry_has_a_cause';
+    end if;
+    return null;
+end $function$;
+revoke execute on function post_ledger_entries() from public;
+
+create table ledger_entry (
+    id bigint not null,
+    holder_id bigint not null,
+    debit_account ledger_account not null,
+    credit_account ledger_account not null,
+    amount_cents bigint not null,
+    number bigint,
+    running_balance_cents bigint,
+    transfer_id bigint,
+    refund_id bigint,
+    created_at timestamp with time zone not null,
+    constraint ledger_entry_pkey primary key (id, holder_id),
+    constraint accounts_differ check (debit_account <> credit_account),
+    constraint amount_is_positive check (amount_cents > 0),
+    constraint ledger_entry_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint numbered_if_funds_change check ((number is not null) = ((debit_account in ('available'::ledger_account,
+        'reserved'::ledger_account)) <> (credit_account in ('available'::ledger_account, 'reserved'::ledger_account))) and
+        (number is not null) = (running_balance_cents is not null))
+);
+create unique index ledger_entry_created_at on ledger_entry (holder_id, created_at) where number is not null;
+create unique index ledger_entry_number on ledger_entry (holder_id, number) where number is not null;
+create unique index ledger_entry_once on ledger_entry (transfer_id, holder_id, refund_id, debit_account, credit_account) nulls
+    not distinct where transfer_id is not null;
+create trigger ledger_entry_is_append_only before delete or update or truncate on ledger_entry for each statement execute
+    function refuse_change();
+create trigger post_entries after insert on ledger_entry referencing new table as new_entry for each statement execute function
+    post_ledger_entries();
+grant insert, select on table ledger_entry to pixconnect_service;
+
+create table deposit (
+    id bigint not null,
+    holder_id bigint not null,
+    amount_cents bigint not null,
+    created_at timestamp with time zone not null,
+    constraint deposit_pkey primary key (id, holder_id),
+    constraint deposit_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint deposit_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint deposit_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+);
+create trigger deposit_is_append_only before delete or update or truncate on deposit for each statement execute function
+    refuse_change();
+grant select on table deposit to pixconnect_service;
+
+-- check_charge_amount: migration 0031
+create function check_charge_amount() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if old.status not in ('PENDING', 'EXPIRED') or old.held_by is not null and new.status <> 'APPROVED' then
+        raise exception 'charge % of holder % is % and keeps its amount', new.id, new.holder_id, old.status
+            using errcode = 'integrity_constraint_violation', constraint = 'a_paid_charge_keeps_its_amount';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_charge_amount() from public;
+
+-- check_held_charge: migrations 0016, 0031
+create function check_held_charge() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if tg_op = 'UPDATE' and exists (
+        select from transfer where id = old.held_by and holder_id = old.holder_id and status = 'PROCESSING'
+    ) or new.held_by is not null and not exists (
+        select from transfer where id = new.held_by and holder_id = new.holder_id and charge_id = new.id
+            and direction = 'IN' and status = 'PROCESSING'
+            and (amount_cents = new.amount_cents or new.contents::jsonb ->> 'may_change_amount' = 'true')
+    ) then
+        raise exception 'charge % of holder % cannot be held by % after %', new.id, new.holder_id, new.held_by, old.held_by
+            using errcode = 'integrity_constraint_violation', constraint = 'a_charge_is_held_by_its_payment';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_held_charge() from public;
+
+-- check_charges: migrations 0010, 0015, 0031, 0050
+create function check_charges() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    if tg_op = 'INSERT' then
+        select way.* into misfit from (
+            select max(id) as id, max(holder_id) as holder_id, 'NEW' as before, status as after from new_row group by status
+        ) as way
+        where not exists (
+            select from allowed_transition as allowed
+            where allowed.kind = 'charge' and allowed.direction = 'IN' and not allowed.is_book
+                and allowed.before = 'NEW' and allowed.after = way.after
+        )
+        limit 1;
+    else
+        select moved.* into misfit from (
+            select id, holder_id, max(before) as before, max(after) as after, max(amount_cents) as amount_cents from (
+                select id, holder_id, status as before, null as after, null::bigint as amount_cents from old_row
+                union all
+                select id, holder_id, null, status, amount_cents from new_row
+            ) as side
+            group by id, holder_id having max(before) is distinct from max(after)
+        ) as moved
+        where not exists (
+            select from allowed_transition as allowed
+            where allowed.kind = 'charge' and allowed.direction = 'IN' and not allowed.is_book
+                and allowed.before = moved.before and allowed.after = moved.after
+        ) or moved.after in ('APPROVED', 'RETURNED') and not exists (
+            select from transfer where transfer.charge_id = moved.id and transfer.holder_id = moved.holder_id
+                and transfer.settled_at is not null and transfer.amount_cents = moved.amount_cents
+                and (transfer.status = 'RETURNED') = (moved.after = 'RETURNED')
+        )
+        limit 1;
+    end if;
+    if found then
+        raise exception 'charge % of holder % cannot go from % to %', misfit.id, misfit.holder_id, misfit.before, misfit.after
+            using errcode = 'integrity_constraint_violation', constraint = 'a_charge_has_its_payment';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_charges() from public;
+
+-- check_revisions: migration 0050
+create function check_revisions() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if tg_table_name = 'charge_revision' then
+        if new.revision < (select revision from charge where id = new.charge_id and holder_id = new.holder_id) is true then
+            return null;
+        end if;
+    elsif new.revision > coalesce(old.revision, 0) and new.revision = (
+        select count(*) from charge_revision as kept
+        where kept.charge_id = new.id and kept.holder_id = new.holder_id and kept.revision < new.revision
+    ) then
+        return null;
+    end if;
+    raise exception 'the revision % is not the next one of its charge', new.revision
+        using errcode = 'integrity_constraint_violation', constraint = 'revisions_follow_each_other';
+end $function$;
+revoke execute on function check_revisions() from public;
+
+create table charge (
+    id bigint not null,
+    holder_id bigint not null,
+    external_id text collate "C" not null,
+    fingerprint bytea not null,
+    txid text collate "C" not null,
+    amount_cents bigint not null,
+    key text not null,
+    payer_name text,
+    payer_tax_id text,
+    br_code text not null,
+    status text not null,
+    slot smallint not null,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    expires_at timestamp with time zone not null,
+    held_by bigint,
+    contents text,
+    revision integer,
+    is_unbound boolean,
+    constraint charge_pkey primary key (id, holder_id),
+    constraint charge_external_id_is_used_once unique (external_id, holder_id),
+    constraint charge_txid_is_used_once unique (txid, holder_id),
+    constraint charge_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
+        contents is not null and (status <> all (array['APPROVED', 'RETURNED'])))),
+    constraint charge_br_code_check check (length(br_code) <= 512),
+    constraint charge_check check ((payer_name is null) = (payer_tax_id is null)),
+    constraint charge_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
+    constraint charge_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint charge_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint charge_slot_check check (slot >= 0 and slot <= 255),
+    constraint charge_status_check check (status in ('PENDING', 'APPROVED', 'EXPIRED', 'RETURNED', 'REMOVED_BY_RECEIVER',
+        'REMOVED_BY_PSP')),
+    constraint charge_txid_check check (length(txid) >= 26 and length(txid) <= 35),
+    constraint only_pending_charge_is_held check (held_by is null or status = 'PENDING'),
+    constraint revision_has_contents check (revision is null or contents is not null and revision > 0)
+);
+create index charge_due on charge (expires_at, slot) where status = 'PENDING';
+create index charge_list on charge ((holder_id + 0), status, created_at, id);
+create index charge_of_debtor on charge ((holder_id + 0), payer_tax_id, created_at, id) where payer_tax_id is not null;
+create index charge_unbound on charge ((holder_id + 0), created_at, id) where is_unbound;
+create trigger check_amount after update of amount_cents on charge for each row when (old.amount_cents <> new.amount_cents)
+    execute function check_charge_amount();
+create trigger check_held after update of held_by on charge for each row when (old.held_by is distinct from new.held_by) execute
+    function check_held_charge();
+create trigger check_moved after update on charge referencing old table as old_row new table as new_row for each statement
+    execute function check_charges();
+create trigger check_new after insert on charge referencing new table as new_row for each statement execute function
+    check_charges();
+create trigger check_new_held after insert on charge for each row when (new.held_by is not null) execute function
+    check_held_charge();
+create trigger check_revision after update of revision on charge for each row when (old.revision is distinct from new.revision)
+    execute function check_revisions();
+grant insert, select, update (amount_cents, key, payer_name, payer_tax_id, br_code, status, modified_at, expires_at, held_by,
+    contents, revision, is_unbound) on table charge to pixconnect_service;
+comment on column charge.held_by is
+    'the transfer that was accepted for it and has not ended: nobody else pays it, it does not expire';
+comment on column charge.contents is
+    'JSON, the latest contents; null for a charge of the contract that the standard never changed';
+
+-- check_holding_transfer: migration 0016
+create function check_holding_transfer() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if (new.status = 'PROCESSING') <> exists (
+        select from charge where id = new.charge_id and holder_id = new.holder_id and held_by = new.id
+    ) then
+        raise exception 'transfer % of holder % is % and does not agree with its charge', new.id, new.holder_id, new.status
+            using errcode = 'integrity_constraint_violation', constraint = 'an_accepted_payment_holds_its_charge';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_holding_transfer() from public;
+
+-- check_transfers: migrations 0010, 0015, 0050
+create function check_transfers() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    if tg_op = 'INSERT' then
+        select way.* into misfit from (
+            select max(id) as id, max(holder_id) as holder_id, direction, is_book, 'NEW'::text as before, status as after,
+                entries_count, bool_and(has_legs and agrees) as agrees
+            from (
+                select id, holder_id, direction, is_book, status,
+                    (
+                        select count(*) from ledger_entry as entry
+                        where entry.transfer_id = new_row.id and entry.holder_id = new_row.holder_id and entry.refund_id is null
+                    ) as entries_count,
+                    not is_book or coalesce((
+                        select count(*) = 2 and bool_or(leg.direction = 'IN') and bool_or(leg.direction = 'OUT')
+                            and bool_and(leg.is_book and leg.amount_cents = new_row.amount_cents and leg.status = new_row.status)
+                        from transfer as leg where leg.end_to_end_id = new_row.end_to_end_id
+                    ), false) as has_legs,
+                    coalesce(case
+                        when direction = 'OUT' and status = 'PROCESSING' and not is_book then (
+                            select ordered.resource_id = new_row.id and ordered.holder_id = new_row.holder_id
+                                and ordered.slot = new_row.slot and ordered.network_id is not distinct from new_row.network_id
+                            from open_order as ordered where ordered.name = new_row.end_to_end_id
+                        )
+                        when charge_id is not null and settled_at is not null then (
+                            select charge.amount_cents = new_row.amount_cents
+                                and charge.status = case new_row.status when 'RETURNED' then 'RETURNED' else 'APPROVED' end
+                            from charge where charge.id = new_row.charge_id and charge.holder_id = new_row.holder_id
+                        )
+                        else true
+                    end, false)
+                    and (returned_cents + returning_cents = 0 or (
+                        select coalesce(sum(given.amount_cents) filter (where given.status = 'RETURNED'), 0) = returned_cents
+                            and coalesce(sum(given.amount_cents)
+                                filter (where given.status = 'PROCESSING' and given.flow = 'OUT'), 0) = returning_cents
+                        from refund as given where given.transfer_id = new_row.id and given.holder_id = new_row.holder_id
+                    ))
+                    -- A name that goes out and comes in is one payment between two of ours, and of one amount.
+                    and namesake = 0 and (is_book or (
+                        select count(*) from transfer as other
+                        where other.end_to_end_id = new_row.end_to_end_id and other.amount_cents <> new_row.amount_cents
+                    ) + (
+                        select count(*) from transfer as other
+                        where other.network_id = new_row.end_to_end_id
+                            and (new_row.direction = 'OUT' or other.amount_cents <> new_row.amount_cents)
+                    ) = 0) as agrees
+                from new_row
+            ) as each
+            group by direction, is_book, status, entries_count
+        ) as way
+        where way.agrees is not true
+            or not exists (
+                select from allowed_transition as allowed
+                where allowed.kind = 'transfer' and allowed.direction = way.direction and allowed.is_book = way.is_book
+                    and allowed.before = way.before and allowed.after = way.after
+            )
+            or way.entries_count <> (
+                select count(*) from allowed_posting as allowed
+                where allowed.kind = 'transfer' and allowed.direction = way.direction and allowed.is_book = way.is_book
+                    and allowed.status = way.after
+            )
+        limit 1;
+    else
+        select way.* into misfit from (
+            select max(id) as id, max(holder_id) as holder_id, direction, is_book, before, after, entries_count,
+                bool_and(has_legs and agrees) as agrees
+            from (
+                select id, holder_id, direction, is_book, before, after,
+                    case when before <> after then (
+                        select count(*) from ledger_entry as entry
+                        where entry.transfer_id = moved.id and entry.holder_id = moved.holder_id and entry.refund_id is null
+                    ) end as entries_count,
+                    before = after or is_book is false or coalesce((
+                        select count(*) = 2 and bool_or(leg.direction = 'IN') and bool_or(leg.direction = 'OUT')
+                            and bool_and(leg.is_book and leg.amount_cents = moved.amount_cents and leg.status = moved.after)
+                        from transfer as leg where leg.end_to_end_id = moved.end_to_end_id
+                    ), false) as has_legs,
+                    coalesce(case
+                        when before = after then true
+                        when before = 'PROCESSING' and direction = 'OUT' then (
+                            select count(*) from open_order as ordered where ordered.name = moved.end_to_end_id
+                        ) = 0
+                        when charge_id is not null and after in ('CONFIRMED', 'RETURNED') then (
+                            select charge.amount_cents = moved.amount_cents
+                                and charge.status = case moved.after when 'RETURNED' then 'RETURNED' else 'APPROVED' end
+                            from charge where charge.id = moved.charge_id and charge.holder_id = moved.holder_id
+                        )
+                        else true
+                    end, false)
+                    and (returned_cents = returned_before and returning_cents = returning_before or (
+                        select coalesce(sum(given.amount_cents) filter (where given.status = 'RETURNED'), 0) = returned_cents
+                            and coalesce(sum(given.amount_cents)
+                                filter (where given.status = 'PROCESSING' and given.flow = 'OUT'), 0) = returning_cents
+                        from refund as given where given.transfer_id = moved.id and given.holder_id = moved.holder_id
+                    ))
+                    or (
+                        select count(*) from offending_row as listed
+                        where listed.table_name = 'transfer' and listed.id = moved.id and listed.holder_id = moved.holder_id
+                    ) > 0 as agrees
+                from ( -- grouped, not joined: a plan that was made for one row must serve a whole group
+                    select id, holder_id, max(before) as before, max(after) as after, max(direction) as direction,
+                        bool_or(is_book) as is_book, max(amount_cents) as amount_cents, max(end_to_end_id) as end_to_end_id,
+                        max(charge_id) as charge_id, max(returned_before) as returned_before,
+                        max(returning_before) as returning_before, max(returned_cents) as returned_cents,
+                        max(returning_cents) as returning_cents
+                    from (
+                        select id, holder_id, status as before, null as after, null as direction, null::boolean as is_book,
+                            null::bigint as amount_cents, null as end_to_end_id, null::bigint as charge_id,
+                            returned_cents as returned_before, returning_cents as returning_before,
+                            null::bigint as returned_cents, null::bigint as returning_cents
+                        from old_row
+                        union all
+                        select id, holder_id, null, status, direction, is_book, amount_cents, end_to_end_id, charge_id,
+                            null, null, returned_cents, returning_cents
+                        from new_row
+                    ) as side
+                    group by id, holder_id
+                    having max(before) is distinct from max(after) or max(returned_before) <> max(returned_cents)
+                        or max(returning_before) <> max(returning_cents)
+                ) as moved
+            ) as each
+            group by direction, is_book, before, after, entries_count
+        ) as way
+        where way.agrees is not true
+            or way.before is distinct from way.after and (
+                not exists (
+                    select from allowed_transition as allowed
+                    where allowed.kind = 'transfer' and allowed.direction = way.direction and allowed.is_book = way.is_book
+                        and allowed.before = way.before and allowed.after = way.after
+                )
+                or way.entries_count <> (
+                    select count(*) from allowed_posting as allowed
+                    where allowed.kind = 'transfer' and allowed.direction = way.direction and allowed.is_book = way.is_book
+                        and allowed.status = way.after
+                )
+            )
+        limit 1;
+    end if;
+    if found then
+        raise exception 'transfer % of holder % cannot go from % to % with the entries, refunds, order and charge that it has',
+            misfit.id, misfit.holder_id, misfit.before, misfit.after
+            using errcode = 'integrity_constraint_violation', constraint = 'a_transfer_has_what_belongs_to_it';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_transfers() from public;
+
+-- refuse_other_end: migration 0050
+create function refuse_other_end() returns trigger language plpgsql
+as $function$
+begin
+    raise exception '% % of holder % is % and keeps when and how it ended', tg_table_name, old.id, old.holder_id, old.status
+        using errcode = 'integrity_constraint_violation', constraint = 'an_end_is_written_once';
+end $function$;
+revoke execute on function refuse_other_end() from public;
+
+-- take_network_id: migrations 0018, 0050
+create function take_network_id() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    own_name text;
+begin
+    if old.network_id is not null
+        or exists (
+            select from transfer where end_to_end_id = new.network_id
+                and (direction = 'OUT' or amount_cents <> new.amount_cents)
+        )
+        or exists (
+            select from refund where return_id = new.network_id and (flow = 'OUT' or amount_cents <> new.amount_cents)
+        )
+    then
+        raise exception '% cannot be called % on the network', new.id, new.network_id
+            using errcode = 'integrity_constraint_violation', constraint = 'network_id_is_told_once';
+    end if;
+    if tg_table_name = 'transfer' then
+        own_name := new.end_to_end_id;
+        update refund set original_end_to_end_id = new.network_id
+        where refund.transfer_id = new.id and refund.holder_id = new.holder_id;
+    else
+        own_name := new.return_id;
+    end if;
+    if (select count(*) from open_order where name = own_name and network_id is distinct from new.network_id) > 0 then
+        raise exception 'the order % is not called % on the network', own_name, new.network_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_order_is_called_as_what_was_ordered';
+    end if;
+    return null;
+end $function$;
+revoke execute on function take_network_id() from public;
+
+create table transfer (
+    id bigint not null,
+    holder_id bigint not null,
+    direction text not null,
+    initiation_type text not null,
+    is_book boolean default false not null,
+    external_id text collate "C",
+    fingerprint bytea,
+    end_to_end_id text collate "C" not null,
+    correlation_id uuid not null,
+    txid text,
+    charge_id bigint,
+    amount_cents bigint not null,
+    status text not null,
+    own_key text,
+    counterparty jsonb not null,
+    outcome_code text,
+    outcome_reason text,
+    returned_cents bigint default 0 not null,
+    returning_cents bigint default 0 not null,
+    slot smallint not null,
+    handed_at timestamp with time zone,
+    settled_at timestamp with time zone,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    network_id text collate "C",
+    payer_message text,
+    namesake smallint default 0 not null,
+    acceptance_refused boolean,
+    constraint transfer_pkey primary key (id, holder_id),
+    constraint transfer_external_id_is_used_once unique (external_id, holder_id),
+    constraint handed_transfer_is_never_cancelled check (status <> 'CANCELLED' or handed_at is null),
+    constraint network_id_is_of_an_order check (network_id is null or length(network_id) = 32 and network_id ~~ 'E%' and
+        network_id <> end_to_end_id and direction = 'OUT' and not is_book),
+    constraint returns_stay_within_transfer check (returned_cents >= 0 and returning_cents >= 0 and (returned_cents +
+        returning_cents) <= amount_cents and ((returned_cents + returning_cents) = 0 or settled_at is not null) and (status =
+        'RETURNED') = (returned_cents = amount_cents)),
+    constraint transfer_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint transfer_check check ((direction = 'OUT') = (external_id is not null) and (external_id is null) = (fingerprint is
+        null)),
+    constraint transfer_check1 check (charge_id is null or direction = 'IN'),
+    constraint transfer_check2 check ((settled_at is not null) = (status in ('CONFIRMED', 'RETURNED'))),
+    constraint transfer_check3 check (handed_at is null or direction = 'OUT'),
+    constraint transfer_direction_check check (direction in ('IN', 'OUT')),
+    constraint transfer_end_to_end_id_check check (length(end_to_end_id) = 32 and end_to_end_id ~~ 'E%'),
+    constraint transfer_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
+    constraint transfer_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint transfer_initiation_type_check check (initiation_type in ('KEY', 'MANUAL', 'QRCODE')),
+    constraint transfer_slot_check check (slot >= 0 and slot <= 255),
+    constraint transfer_status_check check (status in ('PROCESSING', 'CONFIRMED', 'ERROR', 'CANCELLED', 'RETURNED')),
+    constraint transfer_txid_check check (length(txid) >= 1 and length(txid) <= 35)
+);
+create unique index charge_is_paid_once on transfer (charge_id, holder_id) where charge_id is not null and settled_at is not
+    null;
+create index transfer_accepted on transfer (created_at) where direction = 'IN' and status = 'PROCESSING';
+create index transfer_list on transfer ((holder_id + 0), status, created_at, id);
+create unique index transfer_name_is_used_once on transfer (end_to_end_id, direction, namesake);
+create unique index transfer_network_id_is_used_once on transfer (network_id) where network_id is not null;
+create index transfer_received on transfer ((holder_id + 0), settled_at, id) where direction = 'IN' and settled_at is not null;
+create index transfer_received_by_txid on transfer ((holder_id + 0), txid) where direction = 'IN' and settled_at is not null and
+    charge_id is null and txid is not null;
+create trigger check_holding after update of status on transfer for each row when (old.direction = 'IN' and old.status =
+    'PROCESSING' and old.charge_id is not null) execute function check_holding_transfer();
+create trigger check_moved after update on transfer referencing old table as old_row new table as new_row for each statement
+    execute function check_transfers();
+create trigger check_new after insert on transfer referencing new table as new_row for each statement execute function
+    check_transfers();
+create trigger check_new_holding after insert on transfer for each row when (new.direction = 'IN' and new.status = 'PROCESSING'
+    and new.charge_id is not null) execute function check_holding_transfer();
+create trigger keep_end after update of handed_at, settled_at, outcome_code, outcome_reason on transfer for each row when
+    ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at or
+    old.settled_at is distinct from new.settled_at or old.outcome_code is distinct from new.outcome_code or old.outcome_reason
+    is distinct from new.outcome_reason)) execute function refuse_other_end();
+create trigger take_network_id after update of network_id on transfer for each row when (new.network_id is distinct from
+    old.network_id) execute function take_network_id();
+grant insert, select, update (status, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at, settled_at,
+    modified_at, network_id) on table transfer to pixconnect_service;
+
+-- check_refunds: migrations 0010, 0018, 0050
+create function check_refunds() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    ids bigint[];
+    holder_ids bigint[];
+    befores text[];
+    misfit record;
+begin
+    if tg_op = 'INSERT' then
+        select array_agg(id), array_agg(holder_id), array_agg('NEW'::text) into ids, holder_ids, befores from new_row;
+    else
+        select array_agg(id), array_agg(holder_id), array_agg(before) into ids, holder_ids, befores from (
+            select id, holder_id, max(before) as before from (
+                select id, holder_id, status as before, null as after from old_row
+                union all
+                select id, holder_id, null, status from new_row
+            ) as side
+            group by id, holder_id having max(before) is distinct from max(after)
+        ) as moved;
+    end if;
+    if ids is null then
+        return null;
+    end if;
+
+    select refund.id, refund.holder_id, refund.status, before into misfit
+    from unnest(ids, holder_ids, befores) as moved (id, holder_id, before)
+    left join refund on refund.id = moved.id and refund.holder_id = moved.holder_id
+    left join transfer as original on original.id = refund.transfer_id and original.holder_id = refund.holder_id
+    where not exists (
+        select from allowed_transition as allowed
+        where allowed.kind = 'refund' and allowed.direction = refund.flow and allowed.is_book = refund.is_book
+            and allowed.before = moved.before and allowed.after = refund.status
+    ) or (
+        select count(*) from ledger_entry as entry
+        where entry.transfer_id = refund.transfer_id and entry.holder_id = moved.holder_id and entry.refund_id = moved.id
+    ) <> (
+        select count(*) from allowed_posting as allowed
+        where allowed.kind = 'refund' and allowed.direction = refund.flow and allowed.is_book = refund.is_book
+            and allowed.status = refund.status
+    ) or refund.status <> 'ERROR' and (
+        original.settled_at is null or original.direction = refund.flow or original.is_book <> refund.is_book
+        or coalesce(original.network_id, original.end_to_end_id) <> refund.original_end_to_end_id
+        or original.amount_cents < refund.amount_cents
+    ) or refund.is_book and not (
+        select count(*) = 2 and bool_or(leg.flow = 'IN') and bool_or(leg.flow = 'OUT')
+            and bool_and(leg.is_book and leg.amount_cents = refund.amount_cents and leg.status = refund.status)
+        from refund as leg where leg.return_id = refund.return_id
+    ) or (
+        refund.flow = 'OUT' and not refund.is_book and case refund.status
+            when 'PROCESSING' then (
+                select ordered.resource_id = refund.id and ordered.holder_id = refund.holder_id and ordered.slot = refund.slot
+                    and ordered.network_id is not distinct from refund.network_id
+                from open_order as ordered where ordered.name = refund.return_id
+            ) is not true
+            else moved.before = 'PROCESSING'
+                and (select count(*) from open_order as ordered where ordered.name = refund.return_id) > 0
+        end
+        -- One that was refused at once was never counted.
+        or (refund.status <> 'ERROR' or moved.before <> 'NEW') and (
+            select coalesce(sum(given.amount_cents) filter (where given.status = 'RETURNED'), 0) <> original.returned_cents
+                or coalesce(sum(given.amount_cents) filter (where given.status = 'PROCESSING' and given.flow = 'OUT'), 0)
+                    <> original.returning_cents
+            from refund as given where given.transfer_id = refund.transfer_id and given.holder_id = refund.holder_id
+        )
+        or moved.before = 'NEW' and (
+            refund.namesake <> 0
+            or not refund.is_book and (
+                select count(*) from refund as other
+                where other.return_id = refund.return_id and other.amount_cents <> refund.amount_cents
+            ) + (
+                select count(*) from refund as other
+                where other.network_id = refund.return_id
+                    and (refund.flow = 'OUT' or other.amount_cents <> refund.amount_cents)
+            ) > 0
+        )
+    ) and (
+        select count(*) from offending_row as listed
+        where listed.holder_id = refund.holder_id and (
+            listed.table_name = 'refund' and listed.id = refund.id
+            or listed.table_name = 'transfer' and listed.id = refund.transfer_id
+        )
+    ) = 0
+    limit 1;
+    if found then
+        raise exception 'refund % of holder % cannot go from % to % with the entries, original and order that it has',
+            misfit.id, misfit.holder_id, misfit.before, misfit.status
+            using errcode = 'integrity_constraint_violation', constraint = 'a_refund_has_what_belongs_to_it';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_refunds() from public;
+
+create table refund (
+    id bigint not null,
+    holder_id bigint not null,
+    transfer_id bigint not null,
+    flow text not null,
+    is_book boolean default false not null,
+    external_id text collate "C",
+    fingerprint bytea,
+    return_id text collate "C" not null,
+    original_end_to_end_id text not null,
+    correlation_id uuid not null,
+    amount_cents bigint not null,
+    status text not null,
+    reason text not null,
+    description text,
+    outcome_code text,
+    outcome_reason text,
+    slot smallint not null,
+    handed_at timestamp with time zone,
+    settled_at timestamp with time zone,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    network_id text collate "C",
+    namesake smallint default 0 not null,
+    constraint refund_pkey primary key (id, holder_id),
+    constraint refund_external_id_is_used_once unique (external_id, holder_id),
+    constraint network_id_is_of_an_order check (network_id is null or length(network_id) = 32 and network_id ~~ 'D%' and
+        network_id <> return_id and flow = 'OUT' and not is_book),
+    constraint refund_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint refund_check check ((flow = 'OUT') = (external_id is not null) and (external_id is null) = (fingerprint is null)),
+    constraint refund_check1 check ((settled_at is not null) = (status = 'RETURNED')),
+    constraint refund_check2 check (handed_at is null or flow = 'OUT'),
+    constraint refund_description_check check (length(description) <= 140),
+    constraint refund_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
+    constraint refund_flow_check check (flow in ('IN', 'OUT')),
+    constraint refund_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint refund_reason_check check (reason in ('MD06', 'BE08', 'FR01', 'SL02')),
+    constraint refund_return_id_check check (length(return_id) = 32 and return_id ~~ 'D%'),
+    constraint refund_slot_check check (slot >= 0 and slot <= 255),
+    constraint refund_status_check check (status in ('PROCESSING', 'RETURNED', 'ERROR')),
+    constraint refund_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
+);
+create index refund_list on refund ((holder_id + 0), created_at, id);
+create index refund_list_by_status on refund ((holder_id + 0), status, created_at, id);
+create unique index refund_name_is_used_once on refund (return_id, flow, namesake);
+create unique index refund_network_id_is_used_once on refund (network_id) where network_id is not null;
+create index refund_of_transfer on refund (transfer_id, holder_id);
+create trigger check_moved after update on refund referencing old table as old_row new table as new_row for each statement
+    execute function check_refunds();
+create trigger check_new after insert on refund referencing new table as new_row for each statement execute function
+    check_refunds();
+create trigger keep_end after update of handed_at, settled_at, outcome_code, outcome_reason on refund for each row when
+    ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at or
+    old.settled_at is distinct from new.settled_at or old.outcome_code is distinct from new.outcome_code or old.outcome_reason
+    is distinct from new.outcome_reason)) execute function refuse_other_end();
+create trigger take_network_id after update of network_id on refund for each row when (new.network_id is distinct from
+    old.network_id) execute function take_network_id();
+grant insert, select, update (status, outcome_code, outcome_reason, handed_at, settled_at, modified_at, network_id) on table
+    refund to pixconnect_service;
+
+-- check_ended_orders: migrations 0002, 0005, 0050
+create function check_ended_orders() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    misfit text;
+begin
+    select ended_order.name into misfit from ended_order
+    left join transfer on transfer.id = case when left(name, 1) = 'E' then resource_id end
+        and transfer.holder_id = ended_order.holder_id
+    left join refund on refund.id = case when left(name, 1) = 'D' then resource_id end
+        and refund.holder_id = ended_order.holder_id
+    where (
+        coalesce(transfer.status, refund.status, 'PROCESSING') = 'PROCESSING'
+        or coalesce(transfer.handed_at, refund.handed_at) is distinct from ended_order.handed_at
+    ) and (
+        select count(*) from offending_row as listed
+        where listed.table_name = 'open_order' and listed.id = resource_id and listed.holder_id = ended_order.holder_id
+    ) = 0
+    limit 1;
+    if found then
+        raise exception 'the order % ends otherwise than what was ordered', misfit
+            using errcode = 'integrity_constraint_violation', constraint = 'order_ends_with_what_was_ordered';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_ended_orders() from public;
+
+-- check_order_name: migration 0050
+create function check_order_name() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if new.network_id is distinct from (
+        case left(new.name, 1)
+            when 'E' then (select network_id from transfer where id = new.resource_id and holder_id = new.holder_id)
+            else (select network_id from refund where id = new.resource_id and holder_id = new.holder_id)
+        end
+    ) then
+        raise exception 'the order % cannot be called % on the network', new.name, new.network_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_order_is_called_as_what_was_ordered';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_order_name() from public;
+
+-- check_new_orders: migration 0050
+create function check_new_orders() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit text;
+begin
+    select ordered.name into misfit from new_row as ordered
+    left join transfer on transfer.id = case when left(ordered.name, 1) = 'E' then ordered.resource_id end
+        and transfer.holder_id = ordered.holder_id
+    left join refund on refund.id = case when left(ordered.name, 1) = 'D' then ordered.resource_id end
+        and refund.holder_id = ordered.holder_id
+    where coalesce(transfer.status, refund.status) is distinct from 'PROCESSING'
+        or coalesce(transfer.direction, refund.flow) <> 'OUT' or coalesce(transfer.is_book, refund.is_book)
+        or coalesce(transfer.end_to_end_id, refund.return_id) <> ordered.name
+        or coalesce(transfer.slot, refund.slot) <> ordered.slot
+        or coalesce(transfer.network_id, refund.network_id) is distinct from ordered.network_id
+    limit 1;
+    if found then
+        raise exception 'the order % is of nothing that is under way', misfit
+            using errcode = 'integrity_constraint_violation', constraint = 'an_order_is_of_what_is_under_way';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_new_orders() from public;
+
+-- refuse_to_forget: migration 0050
+create function refuse_to_forget() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the order % was handed over at %, and the rail was asked % times', old.name, old.handed_at, old.asked_count
+        using errcode = 'integrity_constraint_violation', constraint = 'what_was_asked_about_stays_handed_over';
+end $function$;
+revoke execute on function refuse_to_forget() from public;
+
+create table open_order (
+    name text collate "C" not null,
+    holder_id bigint not null,
+    resource_id bigint not null,
+    slot smallint not null,
+    ordered_at timestamp with time zone not null,
+    due_at timestamp with time zone not null,
+    give_up_at timestamp with time zone not null,
+    handed_at timestamp with time zone,
+    asked_count integer default 0 not null,
+    network_id text collate "C",
+    constraint open_order_pkey primary key (name),
+    constraint only_handed_order_is_asked_about check (asked_count = 0 or handed_at is not null),
+    constraint open_order_name_check check (length(name) = 32 and ("left"(name, 1) in ('E', 'D'))),
+    constraint open_order_slot_check check (slot >= 0 and slot <= 255)
+) with (fillfactor=70);
+create index open_order_due on open_order (due_at, slot);
+create trigger check_ended after delete on open_order referencing old table as ended_order for each statement execute function
+    check_ended_orders();
+create trigger check_name after update of network_id on open_order for each row when (old.network_id is distinct from
+    new.network_id) execute function check_order_name();
+create trigger check_new after insert on open_order referencing new table as new_row for each statement execute function
+    check_new_orders();
+create trigger keep_handed after update of handed_at, asked_count on open_order for each row when (old.asked_count >
+    new.asked_count or old.handed_at <> new.handed_at) execute function refuse_to_forget();
+grant delete, insert, select, update (due_at, give_up_at, handed_at, asked_count, network_id) on table open_order to
+    pixconnect_service;
+
+create table allowed_posting (
+    kind text not null,
+    direction text not null,
+    is_book boolean not null,
+    status text not null,
+    debit_account ledger_account not null,
+    credit_account ledger_account not null,
+    constraint allowed_posting_pkey primary key (kind, direction, is_book, status, debit_account, credit_account)
+);
+grant select on table allowed_posting to pixconnect_service;
+
+create table allowed_transition (
+    kind text not null,
+    direction text not null,
+    is_book boolean not null,
+    before text not null,
+    after text not null,
+    constraint allowed_transition_pkey primary key (kind, direction, is_book, before, after)
+);
+grant select on table allowed_transition to pixconnect_service;
+
+-- keep_closing: migration 0007
+create function keep_closing() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the report % is closed', old.id
+        using errcode = 'integrity_constraint_violation', constraint = 'closed_report_stays_closed';
+end $function$;
+revoke execute on function keep_closing() from public;
+
+create table kept_report (
+    id bigint generated always as identity not null,
+    kind text not null,
+    reason text not null,
+    explanation text not null,
+    name text collate "C" not null,
+    report_id text not null,
+    report text not null,
+    fingerprint bytea not null,
+    refusal_code text,
+    seen_count bigint default 1 not null,
+    first_seen_at timestamp with time zone default clock_timestamp() not null,
+    last_seen_at timestamp with time zone default clock_timestamp() not null,
+    closed_at timestamp with time zone,
+    closed_by text,
+    close_reason text,
+    constraint kept_report_pkey primary key (id),
+    constraint report_is_kept_once unique (fingerprint),
+    constraint closing_says_who_and_why check ((closed_at is null) = (closed_by is null) and (closed_at is null) = (close_reason
+        is null)),
+    constraint kept_report_close_reason_check check (length(close_reason) >= 1 and length(close_reason) <= 1000),
+    constraint kept_report_closed_by_check check (length(closed_by) >= 1 and length(closed_by) <= 255),
+    constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled', 'return', 'settled',
+        'rejected', 'never_taken', 'taken')),
+    constraint kept_report_reason_check check (reason in ('unknown_order', 'contradiction', 'changed_repeat',
+        'cannot_be_recorded', 'cannot_be_refused')),
+    constraint kept_report_seen_count_check check (seen_count > 0)
+);
+create index kept_report_open on kept_report (id) where closed_at is null;
+create index kept_report_refused on kept_report (name) where refusal_code is not null;
+create trigger closed_report_stays_closed before update on kept_report for each row when (old.closed_at is not null and
+    (new.closed_at is distinct from old.closed_at or new.closed_by is distinct from old.closed_by or new.close_reason is
+    distinct from old.close_reason)) execute function keep_closing();
+grant update (closed_at, closed_by, close_reason) on table kept_report to pixconnect_operator;
+grant insert, select, update (seen_count, last_seen_at) on table kept_report to pixconnect_service;
+comment on column kept_report.name is 'on the network: of the transfer, refund or return that it is about';
+comment on column kept_report.report is 'as the rail gave it, as JSON, whatever texts it has';
+comment on column kept_report.refusal_code is
+    'a payment or return that was refused with it, and is refused whenever it comes again';
+
+create table refused_credit (
+    name text collate "C" not null,
+    kind text not null,
+    refusal_code text not null,
+    refused_at timestamp with time zone default clock_timestamp() not null,
+    constraint refused_credit_pkey primary key (name),
+    constraint refused_credit_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled')),
+    constraint refused_credit_name_check check (length(name) = 32 and name ~~ 'E%')
+);
+create index refused_credit_by_age on refused_credit (refused_at);
+grant delete, insert, select on table refused_credit to pixconnect_service;
+
+create table tally (
+    holder_id bigint not null,
+    kind text not null,
+    status text not null,
+    hour timestamp with time zone not null,
+    count bigint not null,
+    constraint tally_pkey primary key (holder_id, kind, status, hour),
+    constraint tally_kind_check check (kind in ('charge', 'transfer', 'refund', 'spent', 'location')),
+    constraint tally_holder_id_fkey foreign key (holder_id) references holder(id)
+) with (fillfactor=70);
+grant insert, select, update on table tally to pixconnect_service;
+
+create table tally_change (
+    holder_id bigint not null,
+    kind text not null,
+    status text not null,
+    hour timestamp with time zone not null,
+    change bigint not null
+);
+create index tally_change_list on tally_change (holder_id, kind, status, hour) include (change);
+grant delete, insert, select on table tally_change to pixconnect_service;
+
+create table charge_revision (
+    charge_id bigint not null,
+    holder_id bigint not null,
+    revision integer not null,
+    contents text not null,
+    constraint charge_revision_pkey primary key (charge_id, holder_id, revision),
+    constraint charge_revision_revision_check check (revision >= 0)
+);
+create trigger check_new after insert on charge_revision for each row execute function check_revisions();
+grant insert, select on table charge_revision to pixconnect_service;
+
+create table location (
+    id bigint not null,
+    holder_id bigint not null,
+    token text collate "C" not null,
+    status text not null,
+    charge_id bigint,
+    created_at timestamp with time zone not null,
+    constraint location_pkey primary key (id),
+    constraint location_of_charge unique (charge_id, holder_id) deferrable,
+    constraint location_token_is_used_once unique (token),
+    constraint location_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint location_is_bound_to_a_charge check ((charge_id is not null) = (status in ('COB_BOUND', 'COBV_BOUND'))),
+    constraint location_status_check check (status in ('COB_FREE', 'COB_BOUND', 'COBV_FREE', 'COBV_BOUND')),
+    constraint location_token_check check (token ~ '^[a-zA-Z0-9]{22,35}$')
+);
+create index location_list on location ((holder_id + 0), status, created_at, id);
+grant insert, select, update (status, charge_id) on table location to pixconnect_service;
+
+create table received_hour (
+    holder_id bigint not null,
+    hour timestamp with time zone not null,
+    count bigint not null,
+    constraint received_hour_pkey primary key (holder_id, hour),
+    constraint received_hour_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+grant delete, insert, select on table received_hour to pixconnect_service;
+
+create table received_known (
+    holder_id bigint not null,
+    until timestamp with time zone not null,
+    constraint received_known_pkey primary key (holder_id),
+    constraint received_known_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+grant delete, insert, select, update (until) on table received_known to pixconnect_service;
+
+-- tally_events: migrations 0003, 0005
+create function tally_events() returns trigger language plpgsql
+as $function$
+begin
+    insert into webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'event', holder_id, 'made', date_trunc('hour', created_at, 'UTC') as hour, count(*) from new_row group by holder_id, 4;
+    return null;
+end $function$;
+revoke execute on function tally_events() from public;
+
+create table event (
+    id bigint not null,
+    holder_id bigint not null,
+    name text not null,
+    resource text not null,
+    resource_id bigint not null,
+    slot smallint not null,
+    body text not null,
+    created_at timestamp with time zone not null,
+    constraint event_pkey primary key (id, holder_id),
+    constraint event_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund')),
+    constraint event_slot_check check (slot >= 0 and slot <= 255)
+) partition by range (id);
+create table event_1 partition of event for values from ('1') to ('17179869184');
+create index event_list on event (holder_id, created_at, id);
+create trigger tally_events after insert on event referencing new table as new_row for each statement execute function
+    tally_events();
+grant insert, select on table event to pixconnect_service;
+
+create table event_feed (
+    position bigint not null,
+    holder_id bigint not null,
+    event_ids bigint[] not null,
+    constraint event_feed_pkey primary key (holder_id, "position"),
+    constraint event_feed_event_ids_check check (cardinality(event_ids) >= 1 and cardinality(event_ids) <= 200),
+    constraint event_feed_position_check check ("position" >= 1 and "position" <= 9007199254740991)
+) partition by range ("position");
+create table event_feed_1 partition of event_feed for values from ('1') to ('1073741824');
+create index event_feed_order on event_feed ("position");
+grant select on table event_feed to pixconnect_service;
+
+create table event_feed_state (
+    is_only_row boolean default true not null,
+    last_position bigint default 0 not null,
+    given_at timestamp with time zone default clock_timestamp() not null,
+    settled_id bigint default 0 not null,
+    settled_position bigint default 0 not null,
+    asked_id bigint,
+    asked_position bigint,
+    asked_of text[],
+    swept_id bigint default 0 not null,
+    swept_position bigint default 0 not null,
+    next_id bigint default 0 not null,
+    next_position bigint default 0 not null,
+    constraint event_feed_state_pkey primary key (is_only_row),
+    constraint event_feed_state_is_only_row_check check (is_only_row)
+) with (fillfactor=20);
+grant select on table event_feed_state to pixconnect_service;
+
+-- keep_removed_endpoint: migration 0039
+create function keep_removed_endpoint() returns trigger language plpgsql
+as $function$
+begin
+    insert into removed_endpoint (id, holder_id) values (old.id, old.holder_id);
+    delete from removed_endpoint where id in (
+        select id from removed_endpoint where holder_id = old.holder_id order by removed_at desc, id desc offset 20
+    );
+    return null;
+end $function$;
+revoke execute on function keep_removed_endpoint() from public;
+
+create table webhook_endpoint (
+    id bigint not null,
+    holder_id bigint not null,
+    url text not null,
+    event_types text[] not null,
+    status text not null,
+    status_reason text,
+    secret bytea not null,
+    previous_secret bytea,
+    previous_secret_until timestamp with time zone,
+    first_failure_at timestamp with time zone,
+    resumed_at timestamp with time zone,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    pix_key text,
+    constraint webhook_endpoint_pkey primary key (id),
+    constraint event_types_are_bounded check (cardinality(event_types) >= 1 and cardinality(event_types) <= 100),
+    constraint webhook_endpoint_check check ((previous_secret is null) = (previous_secret_until is null)),
+    constraint webhook_endpoint_check1 check ((status = 'disabled') = (status_reason is not null)),
+    constraint webhook_endpoint_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint webhook_endpoint_status_check check (status in ('active', 'inactive', 'disabled')),
+    constraint webhook_endpoint_url_check check (length(url) >= 1 and length(url) <= 2048),
+    constraint webhook_endpoint_holder_id_fkey foreign key (holder_id) references holder(id)
+) with (fillfactor=80);
+create index webhook_endpoint_list on webhook_endpoint (holder_id, created_at, id);
+create index webhook_endpoint_of_key_by_host on webhook_endpoint (rtrim(lower("substring"(url,
+    '^[^:]+://(\[[^]]*\]|[^/?#:]*)')), '.')) where pix_key is not null;
+create index webhook_endpoint_resumed on webhook_endpoint (id) where resumed_at is not null;
+create trigger keep_removed_endpoint after delete on webhook_endpoint for each row execute function keep_removed_endpoint();
+grant delete, insert, select, update on table webhook_endpoint to pixconnect_service;
+
+create table removed_endpoint (
+    id bigint not null,
+    holder_id bigint not null,
+    removed_at timestamp with time zone default clock_timestamp() not null,
+    constraint removed_endpoint_pkey primary key (id)
+);
+create index removed_endpoint_list on removed_endpoint (holder_id, removed_at);
+grant delete, insert, select on table removed_endpoint to pixconnect_service;
+
+create table key_webhook (
+    pix_key text not null,
+    holder_id bigint not null,
+    endpoint_id bigint not null,
+    created_at timestamp with time zone not null,
+    constraint key_webhook_pkey primary key (pix_key),
+    constraint key_webhook_endpoint_id_key unique (endpoint_id),
+    constraint key_webhook_endpoint_id_fkey foreign key (endpoint_id) references webhook_endpoint(id) on delete cascade,
+    constraint key_webhook_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint key_webhook_pix_key_fkey foreign key (pix_key) references pix_key(key) on delete cascade
+);
+create index key_webhook_list on key_webhook (holder_id, created_at, pix_key);
+grant insert, select, update (created_at) on table key_webhook to pixconnect_service;
+
+-- tally_changed_deliveries: migrations 0003, 0005
+create function tally_changed_deliveries() returns trigger language plpgsql
+as $function$
+begin
+    insert into webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'delivery', endpoint_id, status, hour, sum(change) from (
+        select endpoint_id, status, date_trunc('hour', created_at, 'UTC') as hour, 1 as change from new_row
+        where status <> 'pending'
+        union all
+        select endpoint_id, status, date_trunc('hour', created_at, 'UTC'), -1 from old_row where status <> 'pending'
+    ) as moved
+    group by endpoint_id, status, hour having sum(change) <> 0;
+    return null;
+end $function$;
+revoke execute on function tally_changed_deliveries() from public;
+
+-- tally_new_deliveries: migrations 0003, 0005
+create function tally_new_deliveries() returns trigger language plpgsql
+as $function$
+begin
+    if not exists (select from new_row) then -- nobody wants to be told: much the most frequent case of some installations
+        return null;
+    end if;
+    insert into webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'delivery', endpoint_id, 'made', date_trunc('hour', created_at, 'UTC'), count(*) from new_row group by endpoint_id, 4
+    union all
+    select 'delivery', endpoint_id, status, date_trunc('hour', created_at, 'UTC'), count(*) from new_row
+    where status <> 'pending' group by endpoint_id, status, 4;
+    return null;
+end $function$;
+revoke execute on function tally_new_deliveries() from public;
+
+create table delivery (
+    id bigint not null,
+    holder_id bigint not null,
+    endpoint_id bigint not null,
+    event_id bigint not null,
+    resource text not null,
+    resource_id bigint not null,
+    slot smallint not null,
+    status text not null,
+    due_at timestamp with time zone,
+    attempts_count integer default 0 not null,
+    failures_count smallint default 0 not null,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    notice text,
+    covers bigint[],
+    covered_by bigint,
+    constraint delivery_pkey primary key (id, holder_id),
+    constraint delivery_check check ((due_at is not null) = (status = 'pending')),
+    constraint delivery_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint delivery_slot_check check (slot >= 0 and slot <= 255),
+    constraint delivery_status_check check (status in ('pending', 'delivered', 'failed'))
+) partition by range (id);
+create table delivery_1 partition of delivery for values from ('1') to ('16777216');
+create index delivery_due on delivery (due_at, id, slot) where status = 'pending';
+create index delivery_failed on delivery (endpoint_id, created_at, id) where status = 'failed';
+create index delivery_list on delivery (endpoint_id, created_at, id);
+create index delivery_order on delivery (endpoint_id, resource_id, event_id, id) where status = 'pending';
+create trigger tally_changed_deliveries after update on delivery referencing old table as old_row new table as new_row for each
+    statement execute function tally_changed_deliveries();
+create trigger tally_new_deliveries after insert on delivery referencing new table as new_row for each statement execute
+    function tally_new_deliveries();
+grant insert, select, update (status, due_at, attempts_count, failures_count, modified_at, notice, covers, covered_by) on table
+    delivery to pixconnect_service;
+
+create table delivery_attempt (
+    delivery_id bigint not null,
+    number integer not null,
+    started_at timestamp with time zone not null,
+    status_code smallint,
+    duration_us bigint not null,
+    response text not null,
+    error text,
+    constraint delivery_attempt_pkey primary key (delivery_id, number),
+    constraint delivery_attempt_duration_us_check check (duration_us >= 0),
+    constraint delivery_attempt_number_check check (number >= 1)
+) partition by range (delivery_id);
+create table delivery_attempt_1 partition of delivery_attempt for values from ('1') to ('16777216');
+grant insert, select on table delivery_attempt to pixconnect_service;
+
+create table webhook_tally (
+    kind text not null,
+    owner_id bigint not null,
+    status text not null,
+    hour timestamp with time zone not null,
+    count bigint not null,
+    constraint webhook_tally_pkey primary key (kind, owner_id, status, hour),
+    constraint webhook_tally_kind_check check (kind in ('event', 'delivery')),
+    constraint webhook_tally_status_check check (status in ('made', 'delivered', 'failed'))
+) with (fillfactor=70);
+grant insert, select, update on table webhook_tally to pixconnect_service;
+
+create table webhook_tally_change (
+    kind text not null,
+    owner_id bigint not null,
+    status text not null,
+    hour timestamp with time zone not null,
+    change bigint not null
+);
+create index webhook_tally_change_list on webhook_tally_change (kind, owner_id, status, hour) include (change);
+grant delete, insert, select on table webhook_tally_change to pixconnect_service;
+
+create table resend_job (
+    id bigint generated always as identity not null,
+    holder_id bigint not null,
+    asked_by text not null,
+    endpoint_id bigint,
+    statuses text[] not null,
+    event_types text[] not null,
+    initial_at timestamp with time zone not null,
+    final_at timestamp with time zone not null,
+    status text not null,
+    expected_count bigint not null,
+    looked_at_count bigint default 0 not null,
+    resent_count bigint default 0 not null,
+    at_endpoint_id bigint default 0 not null,
+    at_instant timestamp with time zone,
+    at_id bigint default 0 not null,
+    created_at timestamp with time zone not null,
+    ended_at timestamp with time zone,
+    constraint resend_job_pkey primary key (id),
+    constraint resend_job_asked_by_check check (length(asked_by) >= 1 and length(asked_by) <= 255),
+    constraint resend_job_check check ((status = 'running') = (ended_at is null)),
+    constraint resend_job_expected_count_check check (expected_count >= 0),
+    constraint resend_job_status_check check (status in ('running', 'done', 'cancelled')),
+    constraint resend_job_statuses_check check (cardinality(statuses) > 0 and statuses <@ array['pending', 'delivered',
+        'failed']),
+    constraint resend_job_holder_id_fkey foreign key (holder_id) references holder(id)
+) with (fillfactor=70);
+create unique index resend_job_is_one_at_a_time on resend_job (holder_id) where status = 'running';
+create index resend_job_of_holder on resend_job (holder_id, id);
+grant insert, select, update (status, looked_at_count, resent_count, at_endpoint_id, at_instant, at_id, ended_at) on table
+    resend_job to pixconnect_service;
+
+create table allowed_webhook_host (
+    host text not null,
+    allowed_at timestamp with time zone default clock_timestamp() not null,
+    constraint allowed_webhook_host_pkey primary key (host)
+);
+grant insert on table allowed_webhook_host to pixconnect_operator;
+grant select on table allowed_webhook_host to pixconnect_service;
+
+create table schema_version (
+    version integer not null,
+    name text not null,
+    checksum text not null,
+    applied_at timestamp with time zone default clock_timestamp() not null,
+    constraint schema_version_pkey primary key (version)
+);
+grant select on table schema_version to pixconnect_service;
+
+-- refuse_other_mode: migration 0012
+create function refuse_other_mode() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the mode of an installation never changes'
+        using errcode = 'integrity_constraint_violation', constraint = 'mode_is_kept';
+end $function$;
+revoke execute on function refuse_other_mode() from public;
+
+create table installation (
+    is_only_row boolean default true not null,
+    mode text not null,
+    made_at timestamp with time zone default clock_timestamp() not null,
+    system_identifier bigint,
+    timeline bigint,
+    seen_at timestamp with time zone,
+    database_oid bigint,
+    started_at timestamp with time zone,
+    first_transfer_id bigint default 0 not null,
+    first_refund_id bigint default 0 not null,
+    constraint installation_pkey primary key (is_only_row),
+    constraint installation_is_only_row_check check (is_only_row),
+    constraint installation_mode_check check (mode in ('sandbox', 'live'))
+);
+create trigger installation_is_kept before delete or truncate on installation for each statement execute function
+    refuse_other_mode();
+create trigger mode_is_kept before update of mode on installation for each row when (old.mode is distinct from new.mode) execute
+    function refuse_other_mode();
+grant insert (mode), select, update (system_identifier, timeline, seen_at, database_oid, started_at) on table installation to
+    pixconnect_service;
+comment on column installation.system_identifier is 'of the server''s data folder: a restore by pg_dump has another';
+comment on column installation.timeline is 'another after a restore to a point in time, and after a standby took over';
+comment on column installation.database_oid is 'another where a dump was restored beside the database that it is of';
+comment on column installation.started_at is 'of the server, when it was last seen: another start may be that of a copy';
+
+-- refuse_moved_clock: migration 0012
+create function refuse_moved_clock() returns trigger language plpgsql
+as $function$
+begin
+    if new.offset_us <> 0 and exists (select from installation where mode = 'live') then
+        raise exception 'the clock of a live installation is not moved'
+            using errcode = 'integrity_constraint_violation', constraint = 'live_time_is_real';
+    end if;
+    return new;
+end $function$;
+revoke execute on function refuse_moved_clock() from public;
+
+create table clock (
+    is_only_row boolean default true not null,
+    offset_us bigint default 0 not null,
+    revision bigint default 0 not null,
+    constraint clock_pkey primary key (is_only_row),
+    constraint clock_is_only_row_check check (is_only_row)
+);
+create trigger live_time_is_real before update of offset_us on clock for each row execute function refuse_moved_clock();
+grant select, update on table clock to pixconnect_service;
+
+create table worker (
+    id integer not null,
+    expires_at timestamp with time zone not null,
+    oldest_due_at timestamp with time zone,
+    constraint worker_pkey primary key (id)
+) with (fillfactor=25);
+grant delete, insert, select, update on table worker to pixconnect_service;
+
+create table slot_lease (
+    slot smallint not null,
+    epoch bigint default 0 not null,
+    worker_id integer,
+    constraint slot_lease_pkey primary key (slot),
+    constraint slot_lease_epoch unique (slot, epoch),
+    constraint slot_lease_slot_check check (slot >= 0 and slot <= 255),
+    constraint slot_lease_worker_id_fkey foreign key (worker_id) references worker(id) on delete set null
+) with (fillfactor=50);
+grant select, update on table slot_lease to pixconnect_service;
+
+create table event_partition (
+    name text not null,
+    parent text not null,
+    first_id bigint not null,
+    end_id bigint not null,
+    begun_at timestamp with time zone,
+    closed_at timestamp with time zone,
+    detached_at timestamp with time zone,
+    constraint event_partition_pkey primary key (name),
+    constraint event_partition_parent_first_id_key unique (parent, first_id),
+    constraint event_partition_check check (closed_at is null or begun_at is not null),
+    constraint event_partition_parent_check check (parent in ('event', 'delivery', 'event_feed'))
+);
+grant select on table event_partition to pixconnect_service;
+
+create table partition_pass (
+    is_only_row boolean default true not null,
+    passed_at timestamp with time zone default clock_timestamp() not null,
+    jumped_at timestamp with time zone,
+    retention interval default '90 days'::interval not null,
+    constraint partition_pass_pkey primary key (is_only_row),
+    constraint partition_pass_is_only_row_check check (is_only_row)
+);
+grant select on table partition_pass to pixconnect_service;
+
+create table id_high_water (
+    sequence text not null,
+    ids_per_s_max bigint not null,
+    last_id bigint not null,
+    noted_at timestamp with time zone default clock_timestamp() not null,
+    constraint id_high_water_pkey primary key (sequence),
+    constraint id_high_water_ids_per_s_max_check check (ids_per_s_max > 0)
+);
+grant select on table id_high_water to pixconnect_service;
+
+create table database_loss (
+    id bigint generated always as identity not null,
+    noticed_at timestamp with time zone default clock_timestamp() not null,
+    reason text not null,
+    system_identifier bigint not null,
+    timeline_before bigint,
+    position_before bigint,
+    orders_count bigint not null,
+    recovered_at timestamp with time zone,
+    recovered_by text,
+    started_at timestamp with time zone,
+    constraint database_loss_pkey primary key (id),
+    constraint database_loss_check check ((recovered_at is null) = (recovered_by is null)),
+    constraint database_loss_reason_check check (length(reason) >= 1 and length(reason) <= 1000),
+    constraint database_loss_recovered_by_check check (length(recovered_by) >= 1 and length(recovered_by) <= 255)
+);
+grant update (recovered_at, recovered_by) on table database_loss to pixconnect_operator;
+grant insert (reason, system_identifier, timeline_before, position_before, orders_count, started_at), select on table
+    database_loss to pixconnect_service;
+comment on column database_loss.started_at is 'of the server that had forgotten something, when that was noticed';
+
+create table offending_row (
+    table_name text not null,
+    id bigint not null,
+    holder_id bigint not null,
+    rule text not null,
+    found_at timestamp with time zone default clock_timestamp() not null,
+    constraint offending_row_pkey primary key (table_name, id, holder_id, rule)
+);
+grant select on table offending_row to pixconnect_service;
+
+-- add_partition: migration 0040
+create function add_partition(parent text, first_id bigint, end_id bigint) returns void language plpgsql
+as $function$
+declare
+    child text := parent || '_' || first_id;
+begin
+    if exists (
+        select from pg_inherits where inhparent = to_regclass(parent) and inhrelid = to_regclass(format('%I', child))
+    ) then
+        return;
+    end if;
+    execute format('create table %I (like %I including defaults including constraints)', child, parent);
+    execute format('alter table %I attach partition %I for values from (%s) to (%s)', parent, child, first_id, end_id);
+end $function$;
+revoke execute on function add_partition(parent text, first_id bigint, end_id bigint) from public;
+
+-- adopt_partitions: migration 0040
+create function adopt_partitions(wanted text) returns void language plpgsql
+as $function$
+declare
+    adopted event_partition;
+begin
+    delete from event_partition as known where parent = wanted and case when detached_at is null
+        then not exists (
+            select from pg_inherits where inhparent = to_regclass(wanted) and inhrelid = to_regclass(format('%I', known.name))
+                and not inhdetachpending
+        )
+        else to_regclass(format('%I', known.name)) is null
+    end;
+    for adopted in
+        insert into event_partition (name, parent, first_id, end_id)
+        select relname, wanted,
+            (regexp_match(pg_get_expr(relpartbound, pg_class.oid), 'FROM \(''?(\d+)''?\)'))[1]::bigint,
+            (regexp_match(pg_get_expr(relpartbound, pg_class.oid), 'TO \(''?(\d+)''?\)'))[1]::bigint
+        from pg_inherits join pg_class on pg_class.oid = inhrelid
+        where inhparent = to_regclass(wanted) and not inhdetachpending
+        on conflict do nothing
+        returning *
+    loop
+        -- Whoever made it may have been killed before it made that of the attempts.
+        if wanted = 'delivery' then
+            perform add_partition('delivery_attempt', adopted.first_id, adopted.end_id);
+        end if;
+    end loop;
+end $function$;
+revoke execute on function adopt_partitions(wanted text) from public;
+
+-- audit_client_act: migration 0043
+create function audit_client_act(client_id text, request_id text, verb text, subject text, before jsonb, after jsonb) returns
+    void language sql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    insert into audit (operator, verb, subject, before, after, request_id)
+    values ('client ' || client_id, verb, subject, before, after, request_id)
+$function$;
+revoke execute on function audit_client_act(client_id text, request_id text, verb text, subject text, before jsonb, after jsonb)
+    from public;
+grant execute on function audit_client_act(client_id text, request_id text, verb text, subject text, before jsonb, after jsonb)
+    to pixconnect_service;
+
+-- catch_up_sequence: migration 0052
+create function catch_up_sequence(wanted text) returns void language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    largest bigint;
+begin
+    -- One at a time: nobody may set it back to where it was when he looked.
+    perform from id_high_water where sequence = wanted for update;
+    largest := case wanted
+        when 'charge_id' then (select max(id) from charge)
+        when 'transfer_id' then (select max(id) from transfer)
+        when 'refund_id' then (select max(id) from refund)
+        when 'location_id' then (select max(id) from location)
+        when 'write_group_id' then greatest((select max(id) from ledger_entry), (select max(id) from event))
+        when 'delivery_id' then (select max(id) from delivery)
+        when 'webhook_endpoint_id' then (select max(id) from webhook_endpoint)
+        when 'event_feed_position' then (select max(position) from event_feed)
+    end;
+    -- Whoever asks the sequence meanwhile gets less than 64 blocks.
+    execute format(
+        'select setval(%L, greatest(last_value + 64 * seqincrement, $1)) from %I, pg_sequence where seqrelid = $2', wanted, wanted
+    ) using coalesce(largest, 0), to_regclass(wanted);
+end $function$;
+revoke execute on function catch_up_sequence(wanted text) from public;
+grant execute on function catch_up_sequence(wanted text) to pixconnect_service;
+
+-- close_partitions: migrations 0013, 0026, 0040
+create function close_partitions(asked_retention interval) returns setof text language plpgsql security definer set search_path
+    to 'pixconnect', 'pg_temp' set lock_timeout to '100ms'
+as $function$
+declare
+    present event_partition;
+    kept interval;
+begin
+    select greatest(retention, asked_retention) into kept from partition_pass for update;
+    for present in
+        select * from event_partition
+        where begun_at < clock_timestamp() - kept / 10 and closed_at is null order by parent, first_id
+    loop
+        -- Held until the end: nobody takes an id between the look at the last one and the next one's being set.
+        execute format('alter sequence %I no cycle', case present.parent
+            when 'event' then 'write_group_id' when 'delivery' then 'delivery_id' else 'event_feed_position' end);
+        case present.parent
+            when 'event' then
+                perform setval('write_group_id', greatest(last_value, present.end_id), is_called and last_value >= present.end_id)
+                from write_group_id;
+            when 'delivery' then
+                perform setval('delivery_id', greatest(last_value, present.end_id), is_called and last_value >= present.end_id)
+                from delivery_id;
+            when 'event_feed' then
+                perform setval('event_feed_position', greatest(last_value, present.end_id),
+                    is_called and last_value >= present.end_id)
+                from event_feed_position;
+        end case;
+        update event_partition set closed_at = clock_timestamp() where name = present.name;
+        return next present.name;
+    end loop;
+end $function$;
+revoke execute on function close_partitions(asked_retention interval) from public;
+grant execute on function close_partitions(asked_retention interval) to pixconnect_service;
+
+-- close_partitions: migrations 0013, 0026, 0040
+create function close_partitions(wanted text, asked_retention interval) returns setof text language plpgsql security definer set
+    search_path to 'pixconnect', 'pg_temp' set lock_timeout to '100ms'
+as $function$
+declare
+    present event_partition;
+    kept interval;
+    ids text := case wanted when 'event' then 'write_group_id' when 'delivery' then 'delivery_id'
+        when 'event_feed' then 'event_feed_position' end;
+begin
+    select greatest(retention, asked_retention) into kept from partition_pass for update;
+    for present in
+        select * from event_partition
+        where parent = wanted and begun_at < clock_timestamp() - kept / 10 and closed_at is null order by first_id
+    loop
+        -- Held until the end: nobody takes an id between the look at the last one and the next one's being set.
+        execute format('alter sequence %I no cycle', ids);
+        execute format('select setval(%L, greatest(last_value, $1), is_called and last_value >= $1) from %I', ids, ids)
+        using present.end_id;
+        update event_partition set closed_at = clock_timestamp() where name = present.name;
+        return next present.name;
+    end loop;
+end $function$;
+revoke execute on function close_partitions(wanted text, asked_retention interval) from public;
+grant execute on function close_partitions(wanted text, asked_retention interval) to pixconnect_service;
+
+-- detach_old_partition: migrations 0013, 0040
+create function detach_old_partition(asked_retention interval) returns text language plpgsql security definer set search_path to
+    'pixconnect', 'pg_temp' set lock_timeout to '100ms'
+as $function$
+declare
+    old event_partition;
+    kept interval;
+    is_steady boolean;
+begin
+    select greatest(retention, asked_retention), coalesce(jumped_at < clock_timestamp() - interval '1 hour', true)
+    into kept, is_steady from partition_pass for update;
+    if not is_steady then
+        return null;
+    end if;
+    select * into old from event_partition
+    where closed_at < clock_timestamp() - kept and detached_at is null and not is_partition_needed(parent, first_id, end_id)
+    order by closed_at limit 1;
+    if not found then
+        return null;
+    end if;
+    execute format('lock table %I in access exclusive mode', old.parent);
+    if is_partition_needed(old.parent, old.first_id, old.end_id) then
+        return null;
+    end if;
+    execute format('alter table %I detach partition %I', old.parent, old.name);
+    if old.parent = 'delivery' then
+        execute format('alter table delivery_attempt detach partition %I', 'delivery_attempt_' || old.first_id);
+    end if;
+    update event_partition set detached_at = clock_timestamp() where name = old.name;
+    return old.name;
+end $function$;
+revoke execute on function detach_old_partition(asked_retention interval) from public;
+grant execute on function detach_old_partition(asked_retention interval) to pixconnect_service;
+
+-- detach_old_partition: migrations 0013, 0040
+create function detach_old_partition(wanted text, asked_retention interval) returns text language plpgsql security definer set
+    search_path to 'pixconnect', 'pg_temp' set lock_timeout to '100ms'
+as $function$
+declare
+    old event_partition;
+    kept interval;
+    is_steady boolean;
+begin
+    select greatest(retention, asked_retention), coalesce(jumped_at < clock_timestamp() - interval '1 hour', true)
+    into kept, is_steady from partition_pass for update;
+    if not is_steady then
+        return null;
+    end if;
+    select * into old from event_partition
+    where parent = wanted and closed_at < clock_timestamp() - kept and detached_at is null
+        and not is_partition_needed(parent, first_id, end_id)
+    order by closed_at limit 1;
+    if not found then
+        return null;
+    end if;
+    execute format('lock table %I in access exclusive mode', wanted);
+    if is_partition_needed(wanted, old.first_id, old.end_id) then
+        return null;
+    end if;
+    execute format('alter table %I detach partition %I', wanted, old.name);
+    if wanted = 'delivery' then
+        execute format('alter table delivery_attempt detach partition %I', 'delivery_attempt_' || old.first_id);
+    end if;
+    update event_partition set detached_at = clock_timestamp() where name = old.name;
+    return old.name;
+end $function$;
+revoke execute on function detach_old_partition(wanted text, asked_retention interval) from public;
+grant execute on function detach_old_partition(wanted text, asked_retention interval) to pixconnect_service;
+
+-- drop_detached_partition: migrations 0013, 0026
+create function drop_detached_partition() returns text language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    old event_partition;
+begin
+    select * into old from event_partition where detached_at is not null order by name limit 1 for update skip locked;
+    if not found then
+        return null;
+    end if;
+    case old.parent
+        when 'event' then
+            execute format('insert into webhook_tally_change (kind, owner_id, status, hour, change)
+                select ''event'', holder_id, ''made'', date_trunc(''hour'', created_at, ''UTC''), -count(*) from %I
+                group by holder_id, 4', old.name);
+        when 'delivery' then
+            execute format('insert into webhook_tally_change (kind, owner_id, status, hour, change)
+                select ''delivery'', endpoint_id, word, hour, -sum(count) from (
+                    select endpoint_id, status, date_trunc(''hour'', created_at, ''UTC'') as hour, count(*) as count from %I
+                    group by 1, 2, 3
+                ) as dropped
+                cross join lateral (values (''made''), (nullif(status, ''pending''))) as counted (word)
+                where word is not null group by 1, 2, 3, 4', old.name);
+            execute format('drop table %I', 'delivery_attempt_' || old.first_id);
+        when 'event_feed' then
+            null; -- nothing counts what is in it
+    end case;
+    execute format('drop table %I', old.name);
+    delete from webhook_tally where count = 0;
+    delete from event_partition where name = old.name;
+    return old.name;
+end $function$;
+revoke execute on function drop_detached_partition() from public;
+grant execute on function drop_detached_partition() to pixconnect_service;
+
+-- find_clients_logging_in: migration 0038
+create function find_clients_logging_in(lock_class integer, lock_keys integer[], addresses bytea[], window_length interval,
+    failures_max integer, ids text[]) returns setof client language plpgsql set plan_cache_mode to 'force_generic_plan'
+as $function$
+begin
+    if exists (
+        select from unnest(lock_keys) as key where not pg_try_advisory_xact_lock_shared(lock_class, key)
+    ) then
+        return;
+    end if;
+    -- Statements of their own, which see what was counted before we had the locks.
+    if exists (
+        select from unnest(addresses) as address
+        where exists (
+            select from token_failure
+            where subject = address and failed_at > clock_timestamp() - window_length
+            order by failed_at desc offset failures_max - 1
+        )
+    ) then
+        return;
+    end if;
+    return query
+        select client.* from client
+        where client_id = any (ids) and disabled_at is null and not exists (
+            select from holder where holder.id = client.holder_id and holder.disabled_at is not null
+        );
+end $function$;
+revoke execute on function find_clients_logging_in(lock_class integer, lock_keys integer[], addresses bytea[], window_length
+    interval, failures_max integer, ids text[]) from public;
+grant execute on function find_clients_logging_in(lock_class integer, lock_keys integer[], addresses bytea[], window_length
+    interval, failures_max integer, ids text[]) to pixconnect_service;
+
+-- forget_origins: migration 0043
+create function forget_origins(count_max integer) returns bigint language sql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+    with old as (
+        select id from (select id, written_at from origin_batch order by id limit count_max) as oldest
+        where written_at < clock_timestamp() - interval '400 days'
+            and (select coalesce(jumped_at < clock_timestamp() - interval '1 hour', true) from partition_pass)
+    ),
+    gone as (delete from origin_batch where id in (select id from old) returning 1)
+    select count(*) from gone
+$function$;
+revoke execute on function forget_origins(count_max integer) from public;
+grant execute on function forget_origins(count_max integer) to pixconnect_service;
+
+-- give_event_positions: migration 0026
+create function give_event_positions(count_max integer, out holder_ids bigint[], out events_count bigint, out has_more boolean)
+    returns record language plpgsql security definer set search_path to 'pixconnect', 'pg_temp' set enable_hashjoin to 'on'
+as $function$
+declare
+    state event_feed_state;
+    given_id bigint;
+    writers text[];
+    seen_id bigint;
+    bound_id bigint;
+    given_position bigint;
+begin
+    events_count := 0;
+    has_more := false;
+    -- Nothing was given out since all was settled: the usual answer while nothing happens, which locks and writes nothing.
+    if (select settled_id from event_feed_state) >= last_event_id_given() then
+        return;
+    end if;
+    select * into state from event_feed_state for update;
+    given_id := last_event_id_given();
+    select coalesce(array_agg(distinct virtualtransaction), '{}') into writers from pg_locks
+    where locktype = 'relation' and relation = to_regclass('write_group_id') and mode = 'RowExclusiveLock' and granted
+        and database = (select oid from pg_database where datname = current_database());
+
+    with placed as materialized (
+        select id from event_feed cross join unnest(event_ids) as id
+        where position > state.settled_position and id > state.settled_id
+    ),
+    seen as materialized (
+        select id, holder_id from event where id > state.settled_id
+        order by id limit count_max + (select count(*) from placed)
+    ),
+    numbered as (
+        select id, holder_id, (row_number() over (partition by holder_id order by id) - 1) / 200 as part
+        from seen where not exists (select from placed where placed.id = seen.id)
+    ),
+    gathered as (
+        select holder_id, array_agg(id order by id) as event_ids from numbered group by holder_id, part order by min(id)
+    ),
+    given as (
+        insert into event_feed (position, holder_id, event_ids)
+        select nextval('event_feed_position'), gathered.* from gathered
+        returning *
+    )
+    select array_agg(distinct given.holder_id), coalesce(sum(cardinality(event_ids)), 0),
+        (select count(*) >= count_max + (select count(*) from placed) from seen),
+        (select max(id) from seen), greatest(max(position), state.last_position)
+    into holder_ids, events_count, has_more, seen_id, given_position from given;
+
+    if state.asked_id is not null and not state.asked_of && writers and (not has_more or seen_id >= state.asked_id) then
+        state.settled_id := state.asked_id;
+        state.settled_position := state.asked_position;
+        state.asked_id := null;
+    end if;
+    if state.asked_id is null then
+        bound_id := case when has_more then least(given_id, seen_id) else given_id end;
+        state.asked_id := bound_id;
+        state.asked_of := writers;
+        -- What is beyond the bound may have been given its position in earlier looks already.
+        select coalesce(min(position) - 1, state.last_position) into state.asked_position from event_feed
+        where position > state.settled_position and position <= state.last_position
+            and exists (select from unnest(event_ids) as id where id > bound_id);
+        if writers = '{}' then
+            state.settled_id := state.asked_id;
+            state.settled_position := state.asked_position;
+            state.asked_id := null;
+        end if;
+    end if;
+    update event_feed_state set last_position = given_position,
+        given_at = case when events_count > 0 then clock_timestamp() else given_at end,
+        settled_id = state.settled_id, settled_position = state.settled_position,
+        asked_id = state.asked_id, asked_position = state.asked_position, asked_of = state.asked_of;
+end $function$;
+revoke execute on function give_event_positions(count_max integer, OUT holder_ids bigint[], OUT events_count bigint, OUT
+    has_more boolean) from public;
+grant execute on function give_event_positions(count_max integer, OUT holder_ids bigint[], OUT events_count bigint, OUT has_more
+    boolean) to pixconnect_service;
+
+-- hold_account: migration 0051
+create function hold_account(account text) returns void language sql
+as $function$
+    select pg_advisory_xact_lock_shared(hashtextextended(account, 7811886))
+$function$;
+revoke execute on function hold_account(account text) from public;
+grant execute on function hold_account(account text) to pixconnect_service;
+
+-- is_partition_needed: migrations 0013, 0026
+create function is_partition_needed(parent text, first_id bigint, end_id bigint) returns boolean language plpgsql
+as $function$
+begin
+    case parent
+        when 'event' then
+            return exists (
+                select from delivery where status = 'pending' and event_id >= is_partition_needed.first_id
+                    and event_id < is_partition_needed.end_id
+            );
+        when 'delivery' then
+            return exists (
+                select from delivery where status = 'pending' and id >= is_partition_needed.first_id
+                    and id < is_partition_needed.end_id
+            );
+        when 'event_feed' then
+            return false;
+    end case;
+end $function$;
+revoke execute on function is_partition_needed(parent text, first_id bigint, end_id bigint) from public;
+
+-- last_event_id_given: migration 0026
+create function last_event_id_given() returns bigint language sql
+as $function$
+    select case when is_called then last_value + seqincrement - 1 else last_value - 1 end
+    from write_group_id, pg_sequence where seqrelid = to_regclass('write_group_id')
+$function$;
+revoke execute on function last_event_id_given() from public;
+
+-- last_id_given: migrations 0013, 0026
+create function last_id_given(parent text) returns bigint language plpgsql
+as $function$
+begin
+    case parent
+        when 'event' then
+            return (select case when is_called then last_value else last_value - 1 end from write_group_id);
+        when 'delivery' then
+            return (select case when is_called then last_value else last_value - 1 end from delivery_id);
+        when 'event_feed' then
+            return (select case when is_called then last_value else last_value - 1 end from event_feed_position);
+    end case;
+end $function$;
+revoke execute on function last_id_given(parent text) from public;
+grant execute on function last_id_given(parent text) to pixconnect_service;
+
+-- make_partitions: migrations 0013, 0026, 0040
+create function make_partitions() returns setof text language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp' set lock_timeout to '100ms'
+as $function$
+declare
+    wanted text;
+begin
+    foreach wanted in array array['event', 'delivery', 'event_feed'] loop
+        begin
+            return query select make_partitions(wanted);
+        exception when others then
+            raise warning 'partitions of % are not made: %', wanted, sqlerrm;
+        end;
+    end loop;
+end $function$;
+revoke execute on function make_partitions() from public;
+grant execute on function make_partitions() to pixconnect_service;
+
+-- make_partitions: migrations 0013, 0026, 0040
+create function make_partitions(wanted text) returns setof text language plpgsql security definer set search_path to
+    'pixconnect', 'pg_temp' set lock_timeout to '100ms'
+as $function$
+declare
+    start_id bigint;
+    span bigint := case wanted when 'event' then 17179869184 when 'delivery' then 16777216 when 'event_feed' then 1073741824 end;
+begin
+    perform from partition_pass for update;
+    perform adopt_partitions(wanted);
+    while (select count(*) from event_partition where parent = wanted and first_id > last_id_given(wanted)) < 2 loop
+        select max(end_id) into start_id from event_partition where parent = wanted;
+        start_id := greatest(start_id, last_id_given(wanted) / span * span, 1);
+        perform add_partition(wanted, start_id, start_id + span);
+        if wanted = 'delivery' then
+            perform add_partition('delivery_attempt', start_id, start_id + span);
+        end if;
+        insert into event_partition (name, parent, first_id, end_id)
+        values (wanted || '_' || start_id, wanted, start_id, start_id + span);
+        return next wanted || '_' || start_id;
+    end loop;
+end $function$;
+revoke execute on function make_partitions(wanted text) from public;
+grant execute on function make_partitions(wanted text) to pixconnect_service;
+
+-- move_ids_ahead: migrations 0045, 0052
+create function move_ids_ahead() returns void language plpgsql security definer set search_path to 'pixconnect', 'pg_temp' set
+    lock_timeout to '1s'
+as $function$
+declare
+    noted id_high_water;
+    passed_s double precision;
+    unused event_partition;
+    child text;
+    is_empty boolean;
+begin
+    for noted in select * from id_high_water order by sequence for update loop
+        passed_s := least(greatest(extract(epoch from clock_timestamp() - noted.noted_at), 0), 31536000);
+        -- Whoever asks the sequence meanwhile gets less than 64 blocks: it never goes back.
+        execute format(
+            'select setval(%L, greatest(last_value + 64 * seqincrement, $1)) from %I, pg_sequence where seqrelid = $2',
+            noted.sequence, noted.sequence
+        ) using noted.last_id + ceil(passed_s * noted.ids_per_s_max)::bigint, to_regclass(noted.sequence);
+    end loop;
+    perform note_high_water();
+    update installation set
+        first_transfer_id = (select last_value + seqincrement from transfer_id, pg_sequence where seqrelid = to_regclass('transfer_id')),
+        first_refund_id = (select last_value + seqincrement from refund_id, pg_sequence where seqrelid = to_regclass('refund_id'));
+    -- Partitions that were made ahead and are passed over would be kept, empty, for as long as events are.
+    begin
+        for unused in
+            select * from event_partition where begun_at is null and end_id <= last_id_given(parent) order by name
+        loop
+            execute format('lock table %I in access exclusive mode', unused.name);
+            execute format('select not exists (select from %I)', unused.name) into is_empty;
+            continue when not is_empty;
+            foreach child in array case unused.parent when 'delivery'
+                then array['delivery_attempt_' || unused.first_id, unused.name] else array[unused.name] end
+            loop
+                execute format('drop table if exists %I', child);
+            end loop;
+            delete from event_partition where name = unused.name;
+        end loop;
+    exception when lock_not_available then
+        null;
+    end;
+    -- One by one, so that a failure is heard of: without them nothing could be written.
+    perform make_partitions('event');
+    perform make_partitions('delivery');
+    perform make_partitions('event_feed');
+end $function$;
+revoke execute on function move_ids_ahead() from public;
+grant execute on function move_ids_ahead() to pixconnect_service;
+
+-- note_high_water: migration 0045
+create function note_high_water() returns void language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    update id_high_water
+    set last_id = coalesce(pg_sequence_last_value(to_regclass(sequence)), 0), noted_at = clock_timestamp();
+end $function$;
+revoke execute on function note_high_water() from public;
+grant execute on function note_high_water() to pixconnect_service;
+
+-- note_partitions: migration 0013
+create function note_partitions() returns interval language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+    set lock_timeout to '100ms'
+as $function$
+declare
+    now_at timestamptz;
+    apart interval;
+begin
+    select clock_timestamp() - passed_at into apart from partition_pass for update;
+    now_at := clock_timestamp();
+    update partition_pass set passed_at = now_at,
+        jumped_at = case when apart not between interval '0' and interval '10 minutes' then now_at else jumped_at end;
+    update event_partition set begun_at = now_at where begun_at is null and first_id <= last_id_given(parent);
+    update event_partition set closed_at = now_at
+    where closed_at is null and begun_at is not null and end_id <= last_id_given(parent);
+    return case when apart not between interval '0' and interval '10 minutes' then apart end;
+end $function$;
+revoke execute on function note_partitions() from public;
+grant execute on function note_partitions() to pixconnect_service;
+
+-- open_sandbox_holder: migration 0023
+create function open_sandbox_holder(holder_name text, holder_tax_id text, holder_key text, opened_at timestamp with time zone,
+    client_name text, client_scopes text[], own_client_id text, own_secret_hash bytea, own_secret_key_id bytea, client_made_at
+    timestamp with time zone, asked_by text, holders_max bigint) returns bigint language plpgsql security definer set
+    search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    own_id bigint;
+begin
+    if not exists (select from installation where mode = 'sandbox') then
+        raise exception 'holders are made by callers in a sandbox alone' using errcode = 'insufficient_privilege';
+    end if;
+    -- By the largest id, not by counting: there may be very many, and some may be gone again without harm.
+    if coalesce((select max(id) from holder), 0) >= holders_max then
+        return null;
+    end if;
+    own_id := nextval('holder_id');
+    insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at) values
+        (own_id, holder_name, holder_tax_id, 'Sao Paulo', '0001', 'T' || lpad(own_id::text, 11, '0'), 'TRANSACTIONAL', opened_at);
+    insert into balance (holder_id, modified_at) values (own_id, opened_at);
+    insert into pix_key (key, key_type, holder_id, created_at) values (holder_key, 'EVP', own_id, opened_at);
+    insert into client (client_id, holder_id, name, scopes, secret_hash, secret_key_id, created_at) values
+        (own_client_id, own_id, client_name, client_scopes, own_secret_hash, own_secret_key_id, client_made_at);
+    insert into audit (operator, verb, subject, after)
+    select asked_by, 'sandbox holder', 'holder ' || own_id, to_jsonb(holder) || jsonb_build_object(
+        'client_id', own_client_id, 'scopes', client_scopes, 'key', holder_key
+    ) from holder where id = own_id;
+    return own_id;
+end $function$;
+revoke execute on function open_sandbox_holder(holder_name text, holder_tax_id text, holder_key text, opened_at timestamp with
+    time zone, client_name text, client_scopes text[], own_client_id text, own_secret_hash bytea, own_secret_key_id bytea,
+    client_made_at timestamp with time zone, asked_by text, holders_max bigint) from public;
+
+-- read_held: migrations 0015, 0030
+create function read_held(wanted bigint[]) returns table(holder_id bigint, available_cents bigint, reserved_cents bigint,
+    last_number bigint, last_entry_at timestamp with time zone, modified_at timestamp with time zone, may_deposit boolean,
+    may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint, night_limit_cents bigint,
+    has_key_webhooks boolean, offset_us bigint, revision bigint) language plpgsql set plan_cache_mode to 'force_generic_plan'
+as $function$
+#variable_conflict use_column
+begin
+    return query
+        select balance.holder_id, balance.available_cents, balance.reserved_cents, balance.last_number, balance.last_entry_at,
+            balance.modified_at, holder.may_deposit, holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents,
+            holder.day_limit_cents, holder.night_limit_cents,
+            exists (select from key_webhook where key_webhook.holder_id = held.id), clock.offset_us, clock.revision
+        from unnest(wanted) as held (id)
+        join balance on balance.holder_id = held.id
+        join holder on holder.id = held.id
+        cross join clock;
+end $function$;
+revoke execute on function read_held(wanted bigint[]) from public;
+grant execute on function read_held(wanted bigint[]) to pixconnect_service;
+
+-- sweep_event_positions: migrations 0026, 0027
+create function sweep_event_positions(count_max integer) returns bigint[] language plpgsql security definer set search_path to
+    'pixconnect', 'pg_temp' set enable_hashjoin to 'on'
+as $function$
+declare
+    state event_feed_state;
+    late bigint[];
+    late_holder_ids bigint[];
+begin
+    select * into state from event_feed_state;
+    -- Where nothing happens, nothing is written.
+    if state.swept_id = state.next_id and state.next_id >= last_event_id_given() then
+        return null;
+    end if;
+    if state.swept_id < least(state.next_id, state.settled_id) and (
+        select coalesce(sum(cardinality(event_ids)), 0) from event_feed where position > state.swept_position
+    ) <= 10 * count_max then
+        with seen as materialized (
+            -- The newest, if there are more than can be looked at: what is late has been written lately.
+            select id from event where id > state.swept_id and id <= least(state.next_id, state.settled_id)
+            order by id desc limit count_max
+        )
+        select array_agg(id) into late from seen where not exists (
+            select from event_feed cross join unnest(event_ids) as placed (id)
+            where position > state.swept_position and placed.id = seen.id
+        );
+    end if;
+    select * into state from event_feed_state for update;
+    if late is not null then
+        with given as (
+            insert into event_feed (position, holder_id, event_ids)
+            select nextval('event_feed_position'), holder_id, array[id] from (
+                select id, holder_id from event where id = any(late) and not exists (
+                    select from event_feed cross join unnest(event_ids) as placed (id)
+                    where position > state.swept_position and placed.id = event.id
+                ) order by id
+            ) as missed
+            returning *
+        )
+        select array_agg(holder_id), greatest(max(position), state.last_position)
+        into late_holder_ids, state.last_position from given;
+    end if;
+    -- Who holds the lock is the only one to give positions: what is given out from here on gets a later one.
+    update event_feed_state set last_position = state.last_position, swept_id = next_id, swept_position = next_position,
+        next_id = last_event_id_given(), next_position = state.last_position;
+    return late_holder_ids;
+end $function$;
+revoke execute on function sweep_event_positions(count_max integer) from public;
+grant execute on function sweep_event_positions(count_max integer) to pixconnect_service;

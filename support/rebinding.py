@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.name_lookup import NameLookups
-from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
+from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain.frame import errors
 from support.dns_server import DnsServer, open_dns_server
@@ -81,7 +81,7 @@ async def play(folder: Path) -> dict[str, dict[str, object]]:
     for receiver, address in zip(inside, INNER, strict=True):
         await receiver.start(None, address, PORT)
     lookups = NameLookups(DnsLookup(), lookup_s=60)
-    http = OutgoingHttp(Limits(connect_s=60, exchange_s=60), lookups, authority.client_context())
+    http = OutgoingHttp(ExchangeLimits(connect_s=60, exchange_s=60), lookups, authority.client_context())
     async with open_dns_server(53) as dns:
         scene = Scene(dns, WebhookSender(http, allows_loopback=False), outside, inside)
         played = {

@@ -22,7 +22,7 @@ from pixconnect.domain.simulation.sandbox_control import OutsideTransfer
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.sandbox import directory
-from pixconnect.sandbox.application import Application
+from pixconnect.sandbox.application import SandboxApplication
 from pixconnect.sandbox.server import SandboxSettings, open_application
 
 SECRET = "the-secret-of-the-sandbox"
@@ -38,7 +38,7 @@ class Sandbox(Struct, frozen=True, kw_only=True):
     url: str
     rail: SandboxRail
     control: HttpSandboxControl
-    application: Application | None = None
+    application: SandboxApplication | None = None
 
 
 @asynccontextmanager

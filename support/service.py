@@ -40,7 +40,7 @@ from pixconnect.domain.money.rail import (
     Unknown,
 )
 from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
-from pixconnect.domain.webhooks.receivers import Exchange, Receivers
+from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
 from pixconnect.foundation.pool import Connection, open_pool
 from pixconnect.store.frame.identifiers import IdBlocks
 from pixconnect.usecases.frame.context import Context
@@ -232,7 +232,7 @@ class FakeReceivers:
     async def check_url(self, url: str) -> None:
         return None
 
-    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Exchange:
+    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
         raise AssertionError("nothing is sent in these tests")
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.name_lookup import LOOKUP_S, Lookup, NameLookups
-from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
+from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain.frame.event import Event, EventName
@@ -143,7 +143,7 @@ async def open_http(
 ) -> AsyncIterator[OutgoingHttp]:
     # As patient as the rest: no test depends on the machine's pace.
     lookups = NameLookups(lookup or DnsLookup(), lookup_s=limits.get("connect_s", LOOKUP_S))
-    http = OutgoingHttp(Limits(**limits), lookups, tls)  # type: ignore[arg-type]
+    http = OutgoingHttp(ExchangeLimits(**limits), lookups, tls)  # type: ignore[arg-type]
     try:
         yield http
     finally:

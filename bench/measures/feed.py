@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from bench.figures import Row, percentile, spread_ms
 from bench.harness.installation import Account, Installation, installed
 from bench.load.events import writing
-from pixconnect.api.contract.feed import write_cursor
+from pixconnect.api.contract.feed import write_feed_cursor
 from pixconnect.domain.webhooks.feed import FeedCursor
 from pixconnect.foundation.notifier import EventNotifier
 from pixconnect.foundation.pool import Pool, open_pool
@@ -136,7 +136,7 @@ def _read_pages(service: Installation, account: Account) -> list[float]:
     pages_ms: list[float] = []
     for _ in range(_PAGES_COUNT):
         position = first + secrets.randbelow(last - first + 1)
-        cursor = write_cursor(FeedCursor(position=position, passed_count=0), account.holder_id)
+        cursor = write_feed_cursor(FeedCursor(position=position, passed_count=0), account.holder_id)
         began_s = time.perf_counter()
         asking.ask(f"page_size=100&cursor={cursor}")
         pages_ms.append(1000 * (time.perf_counter() - began_s))

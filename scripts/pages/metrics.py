@@ -1,7 +1,7 @@
 """``docs/reference/metrics.md``, from what the processes measure."""
 
 from pixconnect.api.frame import metrics as api_metrics
-from pixconnect.foundation.metrics import Family
+from pixconnect.foundation.metrics import MetricFamily
 from pixconnect.worker import metrics as worker_metrics
 
 
@@ -25,6 +25,6 @@ def write_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _describe(family: Family) -> str:
+def _describe(family: MetricFamily) -> str:
     labels = ", ".join(f"`{label}`" for label in family.labels)
     return f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |"

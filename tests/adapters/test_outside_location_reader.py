@@ -29,7 +29,7 @@ from pixconnect.domain.simulation.sandbox_control import MAKE_QR_CODE, REPLACE_F
 from pixconnect.domain.standard.outside_location import Locations, LocationUnreachable
 from pixconnect.domain.webhooks.address_rules import Target
 from pixconnect.foundation.shares import current_party
-from pixconnect.http.client import Answer
+from pixconnect.http.client import ReceivedAnswer
 from support import sandbox as sandbox_support
 from support.institution import PAYLOAD, Institution, certify, http, serving
 from support.ports import reserved_port
@@ -403,11 +403,11 @@ class Wire:
     def __init__(self, institution: Institution) -> None:
         self.institution = institution
 
-    async def exchange(self, target: Target, request: bytes) -> Answer:
+    async def exchange(self, target: Target, request: bytes) -> ReceivedAnswer:
         assert target.scheme == "https"
         assert request.startswith(f"GET {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n".encode())
         body = self.institution.key_set() if target.path == "/jwks" else self.institution.sign().encode()
-        return Answer(status_code=200, headers={}, body=body)
+        return ReceivedAnswer(status_code=200, headers={}, body=body)
 
 
 @pytest.mark.parametrize(
@@ -704,13 +704,13 @@ class SlowWire:
         self.open = asyncio.Event()
         self.under_way_count = 0
 
-    async def exchange(self, target: Target, request: bytes) -> Answer:
+    async def exchange(self, target: Target, request: bytes) -> ReceivedAnswer:
         self.under_way_count += 1
         try:
             await self.open.wait()
         finally:
             self.under_way_count -= 1
-        return Answer(status_code=503, headers={}, body=b"")
+        return ReceivedAnswer(status_code=503, headers={}, body=b"")
 
 
 async def settle(wire: SlowWire, count: int) -> None:
@@ -744,8 +744,8 @@ async def test_a_holder_reads_so_many_locations_at_once_and_leaves_permits_for_t
 @pytest.mark.parametrize("status", [201, 302, 401, 403, 404, 429])
 async def test_what_a_public_host_answers_instead_of_a_payload_is_not_told(status: int) -> None:
     class Refusing:
-        async def exchange(self, target: Target, request: bytes) -> Answer:
-            return Answer(status_code=status, headers={}, body=b"")
+        async def exchange(self, target: Target, request: bytes) -> ReceivedAnswer:
+            return ReceivedAnswer(status_code=status, headers={}, body=b"")
 
     reader = LocationReader(cast(OutgoingHttp, Refusing()), Clock(), cast(Any, None), allows_loopback=True)
     with pytest.raises(errors.InvalidQrCode) as refusal:

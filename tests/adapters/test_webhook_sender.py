@@ -15,11 +15,17 @@ import pytest
 
 from pixconnect.adapters import idle_connections
 from pixconnect.adapters.name_lookup import Lookup, NameLookups
-from pixconnect.adapters.outgoing_http import NO_CONNECTION, ClientCertificateError, Limits, OutgoingHttp, make_tls
+from pixconnect.adapters.outgoing_http import (
+    NO_CONNECTION,
+    ClientCertificateError,
+    ExchangeLimits,
+    OutgoingHttp,
+    make_tls,
+)
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.address_rules import parse_named_hosts
-from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.domain.webhooks.receivers import WebhookExchange
 from support.ports import reserved_port
 from support.tls import make_authority
 from support.webhooks import Behaviour, Received, answer, answering, open_http, open_receiver
@@ -36,11 +42,11 @@ async def open_sender(
         yield WebhookSender(http, allows_loopback=allows_loopback)
 
 
-async def post(sender: WebhookSender, url: str) -> Exchange:
+async def post(sender: WebhookSender, url: str) -> WebhookExchange:
     return await sender.post(url, [("Content-Type", "application/json")], b'{"id":1}')
 
 
-async def post_to(behave: Behaviour, **limits: float) -> Exchange:
+async def post_to(behave: Behaviour, **limits: float) -> WebhookExchange:
     async with open_receiver(behave) as receiver, open_sender(**limits) as sender:
         return await post(sender, receiver.url)
 
@@ -554,7 +560,7 @@ async def test_judging_a_url_ends_in_time() -> None:
 async def test_where_the_operator_lets_nothing_go_nothing_is_connected_to() -> None:
     forbidden = [ip_network("127.0.0.0/8"), ip_network("93.184.216.0/24")]
     async with open_receiver() as receiver:
-        http = OutgoingHttp(Limits(), NameLookups(Names(["93.184.216.34"])), forbidden=forbidden)
+        http = OutgoingHttp(ExchangeLimits(), NameLookups(Names(["93.184.216.34"])), forbidden=forbidden)
         sender = WebhookSender(http, allows_loopback=True)
         assert (
             await post(sender, receiver.url)

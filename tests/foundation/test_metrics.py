@@ -3,11 +3,11 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pixconnect.foundation.metrics import Family, Histogram, Measured, measure, write_text
+from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, measure, write_text
 
-COUNTED = Family(name="things_total", kind="counter", meaning="Things.", labels=("kind", "what"))
-HELD = Family(name="things_held", kind="gauge", meaning="Things that are held.")
-TOOK = Family(name="things_took_seconds", kind="histogram", meaning="How long.", labels=("kind",))
+COUNTED = MetricFamily(name="things_total", kind="counter", meaning="Things.", labels=("kind", "what"))
+HELD = MetricFamily(name="things_held", kind="gauge", meaning="Things that are held.")
+TOOK = MetricFamily(name="things_took_seconds", kind="histogram", meaning="How long.", labels=("kind",))
 
 
 def histogram(*values: float) -> Histogram:
@@ -31,7 +31,7 @@ def test_what_is_written_is_what_is_read() -> None:
         Measured(family=COUNTED, values={("a", odd): 3, ("", "b"): 2**60}),
         measure(HELD, 0.25),
         Measured(family=TOOK, values={("x",): histogram(0.05, 0.1, 0.2, 5.0)}),
-        Measured(family=Family(name="absent", kind="gauge", meaning="Not there.", labels=("a",)), values={}),
+        Measured(family=MetricFamily(name="absent", kind="gauge", meaning="Not there.", labels=("a",)), values={}),
     ])  # fmt: skip
     assert read_text(text) == {
         ("things_total", (("kind", "a"), ("what", odd))): 3,

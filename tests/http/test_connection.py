@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from pixconnect.http import limits
-from pixconnect.http.asgi import Answer
+from pixconnect.http.asgi import WholeAnswer
 from pixconnect.http.limits import HEAD_MAX, UNREAD_MAX
 from pixconnect.http.open_connections import Connections
 from pixconnect.http.server import Server
@@ -142,8 +142,12 @@ class Prompt:
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         await echo(scope, receive, send)
 
-    def answer_at_once(self, scope: dict[str, Any]) -> Answer | None:
-        return Answer(503, [(b"retry-after", b"1")], b"no " + scope["raw_path"]) if scope["method"] == "POST" else None
+    def answer_at_once(self, scope: dict[str, Any]) -> WholeAnswer | None:
+        return (
+            WholeAnswer(503, [(b"retry-after", b"1")], b"no " + scope["raw_path"])
+            if scope["method"] == "POST"
+            else None
+        )
 
 
 async def test_answers_at_once_keep_their_order_and_drop_the_bodies() -> None:

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import httpx2
 
-from pixconnect.foundation.metrics import CONTENT_TYPE, Family, Measured, measure, write_text
+from pixconnect.foundation.metrics import CONTENT_TYPE, Measured, MetricFamily, measure, write_text
 from pixconnect.http.metrics import serve_metrics
 
-HELD = Family(name="things_held", kind="gauge", meaning="Things that are held.")
+HELD = MetricFamily(name="things_held", kind="gauge", meaning="Things that are held.")
 
 
 @asynccontextmanager

@@ -299,15 +299,15 @@ async def read_timeline(connection: "Connection") -> None:
     transfers = await timeline_store.find_transfers_to(pool, charge)
     assert [transfer.charge_id for transfer in transfers] == [5_001]
     refunds = await timeline_store.find_refunds(pool, HOT, [5_001])
-    await timeline_store.find_entries(pool, HOT, [5_001])
-    await timeline_store.find_orders(pool, [end_to_end_id(5_001), return_id(5_001)])
+    await timeline_store.find_ledger_entries(pool, HOT, [5_001])
+    await timeline_store.find_open_orders(pool, [end_to_end_id(5_001), return_id(5_001)])
     events = await timeline_store.find_events(pool, HOT, [charge.created_at], [("charge", 5_001)])
     deliveries = await timeline_store.find_deliveries(pool, [1], events)
     assert (len(refunds), len(events), len(deliveries)) == (1, 1, 1)
 
 
 def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names: str) -> Statement:
-    before = browse_store.Position(at=STARTED_AT + timedelta(seconds=17_200), id=17_200)
+    before = browse_store.BrowsePosition(at=STARTED_AT + timedelta(seconds=17_200), id=17_200)
     whose = None if holder_id is None else [holder_id]
     return lambda c: browse_store.look_back(c, lookback, whose, Wanted(amount_min_cents=1), names, before, 64, 20)
 
@@ -357,7 +357,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
         [1, 2],
         Wanted(event_types=("qrcode.pending",)),
         ["delivered"],
-        browse_store.Position(at=LATER, id=17_200),
+        browse_store.BrowsePosition(at=LATER, id=17_200),
         64,
         20,
     ),
@@ -518,7 +518,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     ),
     "what was sent today": lambda c: tally_store.read_spent(c, HOT, MIDDLE, None),
     "balances": lambda c: ledger_store.lock_balances(c, [1, 2, 3]),
-    "ledger entries": lambda c: ledger_store.find_entries(c, PAIRS),
+    "ledger entries": lambda c: ledger_store.find_entry_times(c, PAIRS),
     "transactions": lambda c: ledger_store.read_page(a_pool(c), HOT, PAGE),
     "transactions, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_PAGE),
     "transactions by cursor, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_CURSOR),

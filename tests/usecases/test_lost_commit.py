@@ -23,7 +23,7 @@ from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
-from pixconnect.usecases.money.network_id import Told, name_orders
+from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard import charge as usecases
 from pixconnect.usecases.standard import location as location_usecases
@@ -196,7 +196,7 @@ def _end(ending: Ending) -> Callable[[Shop], Awaitable[Act]]:
 
 
 async def _name_order(shop: Shop) -> Act:
-    told = Told(ordered=await shop.send(), network_id=f"E{OUTSIDE_ISPB}202607011500{next(shop.numbers):011}")
+    told = NamedOrder(ordered=await shop.send(), network_id=f"E{OUTSIDE_ISPB}202607011500{next(shop.numbers):011}")
 
     async def act() -> object:
         return await name_orders(shop.context, [told])

@@ -17,7 +17,7 @@ from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks.delivery import RETRY_WAITS, Conclusion, DueDelivery
 from pixconnect.domain.webhooks.endpoint import EndpointChange
-from pixconnect.domain.webhooks.receivers import Exchange, Receivers
+from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.simulation import clock
 from pixconnect.usecases.webhooks import delivery
@@ -634,7 +634,7 @@ async def test_a_retry_after_that_no_clock_can_hold_is_a_failure_like_any_other(
 class DefectiveReceivers:
     """Posts like those that it stands before, and fails in a way that nobody thought of."""
 
-    async def post(self, *_: Any) -> Exchange:
+    async def post(self, *_: Any) -> WebhookExchange:
         raise RuntimeError("a defect of ours")
 
 
@@ -661,7 +661,7 @@ async def test_what_cannot_be_written_down_of_an_attempt_does_not_keep_it_from_b
 ) -> None:
     judge = delivery_rules.conclude
 
-    def spoil(due: DueDelivery, exchange: Exchange, **when: Any) -> Conclusion:
+    def spoil(due: DueDelivery, exchange: WebhookExchange, **when: Any) -> Conclusion:
         conclusion = judge(due, exchange, **when)
         if exchange.status_code is None:
             return conclusion

@@ -8,25 +8,25 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.delivery import Conclusion, conclude
-from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.usecases.webhooks.delivery import Recording
 from pixconnect.worker import delivery_records
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
-from pixconnect.worker.delivery_records import AttemptRecords, Ended
+from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt
 from support.records import NOW, make_delivery
 
-ANSWERED = Exchange(status_code=200, retry_after=None, response=b"", error=None, duration_us=1000)
+ANSWERED = WebhookExchange(status_code=200, retry_after=None, response=b"", error=None, duration_us=1000)
 
 
 class Writes:
     """Refuses so many requests, and then answers as it is told to."""
 
     def __init__(self, refused_count: int, *, answers: bool) -> None:
-        self.replies: list[Ended] = []
+        self.replies: list[EndedAttempt] = []
         self._refused_count = refused_count
         self._answers = answers
 
-    def put(self, _: object, recording: Recording, reply: Ended) -> None:
+    def put(self, _: object, recording: Recording, reply: EndedAttempt) -> None:
         assert recording.conclusion is reply.conclusion
         self.replies.append(reply)
         if self._refused_count:
@@ -55,7 +55,7 @@ class Told:
         conclusion = conclude(make_delivery(id=number), ANSWERED, ended_at=NOW, real_now=NOW, chance=0)
         self.records.add(Work(delivery=conclusion.delivery, epoch=1), conclusion, "https://example.com")
 
-    def _tell(self, ended: Ended, recorded: Conclusion | None, is_lost: bool) -> None:
+    def _tell(self, ended: EndedAttempt, recorded: Conclusion | None, is_lost: bool) -> None:
         self.told.append((ended.work.delivery.id, recorded is not None, is_lost))
 
 

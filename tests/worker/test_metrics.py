@@ -51,7 +51,7 @@ async def test_every_attempt_is_counted_as_what_it_was(
         writer.close()
 
     async with open_webhook_service(database) as service, running_worker(service) as worker:
-        read = metrics.make_read(
+        read = metrics.make_worker_read(
             service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases), RailFigures()
         )
         async with open_receiver() as well, open_receiver(answering(503)) as badly, open_receiver(break_off) as half:
@@ -100,7 +100,7 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
 
 async def test_what_only_the_database_knows_is_left_out_while_it_is_away(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service, running_worker(service) as worker:
-        read = metrics.make_read(
+        read = metrics.make_worker_read(
             service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases), RailFigures()
         )
         await eventually(lambda: is_told(read, "pixconnect_slots_held", 256))

@@ -24,13 +24,13 @@ from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.address_rules import Network, Target, check_addresses
 from pixconnect.foundation.shared_timeout import SharedTimeout
-from pixconnect.http.client import Answer, ConnectionFailed, HttpConnection
+from pixconnect.http.client import ConnectionFailed, HttpConnection, ReceivedAnswer
 
 NO_CONNECTION: Final = "no connection: it was refused, took too long, or has no TLS certificate that can be trusted"
 _ADDRESSES_TRIED_MAX: Final = 3
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ExchangeLimits(Struct, frozen=True, kw_only=True):
     connect_s: float = 5.0
     """For the look-up, the connection and TLS together."""
     exchange_s: float = 15.0
@@ -85,7 +85,7 @@ class OutgoingHttp:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ExchangeLimits,
         lookups: NameLookups,
         tls: ssl.SSLContext | None = None,
         forbidden: Sequence[Network] = (),
@@ -110,7 +110,7 @@ class OutgoingHttp:
         except TimeoutError:
             raise ConnectionFailed(f"the host's name was not resolved within {self._limits.connect_s:g} s") from None
 
-    async def exchange(self, target: Target, request: bytes) -> Answer:
+    async def exchange(self, target: Target, request: bytes) -> ReceivedAnswer:
         """Send one request and read its answer.
 
         Raises:

@@ -19,19 +19,26 @@ from urllib.parse import urlsplit
 import structlog
 
 from pixconnect.adapters.certificate_chain import Trusted
-from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
+from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.adapters.outgoing_limit import OutgoingLimit
 from pixconnect.adapters.outside_location_payload import parse_payload
-from pixconnect.adapters.outside_location_signature import Header, Jwk, parse_jws, refusal, select_key, verify_payload
+from pixconnect.adapters.outside_location_signature import (
+    Jwk,
+    PayloadHeader,
+    parse_jws,
+    refusal,
+    select_key,
+    verify_payload,
+)
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.address_rules import Target, TargetRefused, parse_target
-from pixconnect.http.client import Answer, ConnectionFailed
+from pixconnect.http.client import ConnectionFailed, ReceivedAnswer
 
 BODY_LENGTH_MAX: Final = 64 * 1024
 # One octet more than a body may have, so that we notice a longer one.
-LIMITS: Final = Limits(connect_s=5.0, exchange_s=10.0, body_kept_max=BODY_LENGTH_MAX + 1)
+LIMITS: Final = ExchangeLimits(connect_s=5.0, exchange_s=10.0, body_kept_max=BODY_LENGTH_MAX + 1)
 # How long an institution's keys are cached. An unknown ``kid`` asks again at once.
 KEYS_CACHED_S: Final = 60.0
 KEY_SETS_MAX: Final = 64
@@ -109,7 +116,7 @@ class LocationReader:
             raise refusal("signed with a key whose jku is on another host")
         return target
 
-    async def _find_key(self, header: Header, location: Target) -> Jwk:
+    async def _find_key(self, header: PayloadHeader, location: Target) -> Jwk:
         target = self._parse_jku(header.jku, location)
         fetched_s, kept = self._key_sets.get(target, (0.0, None))
         if kept is not None and self._clock.monotonic_s() - fetched_s < KEYS_CACHED_S:
@@ -163,7 +170,7 @@ def _request(target: Target) -> bytes:
     return "\r\n".join(lines).encode("ascii")
 
 
-def _is_too_long(answer: Answer) -> bool:
+def _is_too_long(answer: ReceivedAnswer) -> bool:
     # A connection cuts a body that is too long without an error.
     length = answer.headers.get("content-length", "")
     return len(answer.body) > BODY_LENGTH_MAX or (length.isdecimal() and int(length[:20]) > BODY_LENGTH_MAX)

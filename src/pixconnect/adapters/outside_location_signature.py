@@ -34,7 +34,7 @@ Jwk = Mapping[str, object]
 """A published key; what we do not need of it may have any form."""
 
 
-class Header(Struct, frozen=True, kw_only=True):
+class PayloadHeader(Struct, frozen=True, kw_only=True):
     alg: str
     kid: str
     jku: str
@@ -50,7 +50,7 @@ class Header(Struct, frozen=True, kw_only=True):
 class SignedPayload(Struct, frozen=True, kw_only=True):
     """A compact JWS that is not verified yet."""
 
-    header: Header
+    header: PayloadHeader
     text: bytes
     """Header and payload as they were sent: this is what is signed."""
     payload: bytes
@@ -61,7 +61,7 @@ class _KeySet(Struct, frozen=True, kw_only=True):
     keys: list[dict[str, object]]
 
 
-_read_header = msgspec.json.Decoder(Header).decode
+_read_header = msgspec.json.Decoder(PayloadHeader).decode
 _read_key_set = msgspec.json.Decoder(_KeySet).decode
 
 
@@ -84,7 +84,7 @@ def parse_jws(octets: bytes) -> SignedPayload:
     return SignedPayload(header=header, text=parts[0] + b"." + parts[1], payload=payload, signature=signature)
 
 
-def select_key(key_set: bytes, header: Header) -> Jwk | None:
+def select_key(key_set: bytes, header: PayloadHeader) -> Jwk | None:
     """The key of a JWK set with the header's ``kid`` and certificate; ``InvalidQrCode`` if it is no JWK set."""
     try:
         keys = _read_key_set(key_set).keys
@@ -120,7 +120,7 @@ def refusal(what: str) -> errors.InvalidQrCode:
     return errors.InvalidQrCode(f"emv: what its location serves is {what}")
 
 
-def _thumbprint_of(header: Header) -> tuple[str, str | None]:
+def _thumbprint_of(header: PayloadHeader) -> tuple[str, str | None]:
     return ("x5t", header.x5t) if header.x5t_s256 is None else ("x5t#S256", header.x5t_s256)
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
+from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.address_rules import (
     NO_HOSTS,
@@ -14,11 +14,11 @@ from pixconnect.domain.webhooks.address_rules import (
     TargetRefused,
     parse_target,
 )
-from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.http.client import ConnectionFailed
 
 # Half of what is kept is as much as one holder has under way: several endpoints of one holder are often at one address.
-LIMITS: Final = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024, idle_max=256)
+LIMITS: Final = ExchangeLimits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024, idle_max=256)
 _TARGETS_MAX = 4096
 
 
@@ -45,7 +45,7 @@ class WebhookSender:
         except (TargetRefused, ConnectionFailed) as refused:
             raise errors.InvalidWebhookUrl(f"url: {refused.reason}") from refused
 
-    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Exchange:
+    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
         started_ns = time.monotonic_ns()
         try:
             target = self._target(url)
@@ -54,7 +54,7 @@ class WebhookSender:
             return _failed(f"the URL {refused.reason}", started_ns)
         except ConnectionFailed as failure:
             return _failed(failure.reason, started_ns, failure.detail)
-        return Exchange(
+        return WebhookExchange(
             status_code=answer.status_code,
             retry_after=answer.headers.get("retry-after"),
             response=answer.body,
@@ -86,8 +86,8 @@ def _request(target: Target, headers: Sequence[tuple[str, str]], body: bytes) ->
     return "\r\n".join(lines).encode("ascii") + body
 
 
-def _failed(reason: str, started_ns: int, detail: str | None = None) -> Exchange:
-    return Exchange(
+def _failed(reason: str, started_ns: int, detail: str | None = None) -> WebhookExchange:
+    return WebhookExchange(
         status_code=None, retry_after=None, response=b"", error=reason, detail=detail, duration_us=_since_us(started_ns)
     )
 

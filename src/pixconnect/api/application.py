@@ -40,7 +40,7 @@ from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.foundation.shares import current_party
 from pixconnect.foundation.turns import LongTurns, Turns
-from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Answer, Receive, Scope, Send
+from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Receive, Scope, Send, WholeAnswer
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -164,7 +164,7 @@ class Application:
             if self._access_log.wants(status):
                 self._note_access(scope, headers, status, started_s, progress, said)
 
-    def answer_at_once(self, scope: Scope) -> Answer | None:
+    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
         """Refuse what a full process refuses without a task for it, because of these there are the most."""
         if not self._admission.is_full or self._rates is not None or self._access_log.wants(_FULL):
             return None
@@ -189,7 +189,7 @@ class Application:
         refused = endpoint.operation.refusals.write(errors.ServiceUnavailable(TOO_MANY), request_id, self._now())
         self._count(endpoint.operation, refused.status, self._monotonic_s() - started_s)
         own_headers = [*_refusal_headers(refused), (b"x-request-id", request_id.encode())]
-        return Answer(refused.status, own_headers, refused.content)
+        return WholeAnswer(refused.status, own_headers, refused.content)
 
     async def _slow_down(
         self, scope: Scope, headers: Mapping[bytes, bytes], progress: _Progress, interval_s: float

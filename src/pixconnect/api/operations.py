@@ -49,7 +49,7 @@ CHARGES: Final = Section(
         Row("list_charges_by_holder", "GET", "/v1/connect/charge/list", "charge.read",
             NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges),
         Row("get_location", "GET", location.LOCATION_PATH + "{txid}", None,
-            TXID, Anything, Nothing, Document, location.get_location, media_types=(location.JOSE_TYPE,),
+            TXID, Anything, Nothing, Document, location.get_payload, media_types=(location.JOSE_TYPE,),
             refusals=location.REFUSALS),
         Row("get_location_key_set", "GET", location.LOCATION_KEY_SET_PATH, None,
             NONE, Anything, Nothing, Document, location.get_location_key_set, media_types=(access.JWK_SET_TYPE,)),

@@ -206,7 +206,7 @@ async def serve(
             _running(verifier.keep_fresh(), feed_waits.listen(), *_keep_up(settings, base, for_others=False)),
             serve_metrics(
                 _listen_for_metrics(settings),
-                api_metrics.make_read(base.context.writes, application.answers, application.durations_s),
+                api_metrics.make_api_read(base.context.writes, application.answers, application.durations_s),
             ),
         ):
             plain, secure = tls.split(sockets, settings.tls_port, settings.tls_files)

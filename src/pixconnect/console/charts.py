@@ -19,7 +19,7 @@ _LABELS_MAX: Final = 6
 _LINES: Final = 4
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class BarPart(Struct, frozen=True, kw_only=True):
     """One piece of a bar."""
 
     status: str
@@ -32,7 +32,7 @@ class Bar(Struct, frozen=True, kw_only=True):
     x: float
     width: float
     label: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
     is_labelled: bool
     """Whether there is room for its label below it."""
 
@@ -88,13 +88,13 @@ def _draw(columns: Sequence[tuple[str, Sequence[tuple[str, int]]]], statuses: tu
     every = -(-len(columns) // _LABELS_MAX)
     bars: list[Bar] = []
     for number, (label, counts) in enumerate(columns):
-        parts, y = list[Part](), float(base)
+        parts, y = list[BarPart](), float(base)
         for status, count in counts:
             # What is there is seen, however little it is beside the highest.
             height = max(1.0, count * scale) if count > 0 else 0.0
             y -= height
             if count > 0:
-                parts.append(Part(status=status, count=count, y=round(y, 1), height=round(height, 1)))
+                parts.append(BarPart(status=status, count=count, y=round(y, 1), height=round(height, 1)))
         bars.append(
             Bar(
                 x=round(_LEFT + number * pitch + pitch * 0.1, 1),

@@ -20,9 +20,9 @@ async def show_overview(visit: Visit) -> Response:
     context, viewer = visit.parts.context, visit.viewer
     charges = transfers = None
     if viewer.may("charge.read"):
-        charges = await browse.list_charges(context, viewer, Wanted(), None, NEWEST_COUNT)
+        charges = await browse.browse_charges(context, viewer, Wanted(), None, NEWEST_COUNT)
     if viewer.may("transfer.read"):
-        transfers = await browse.list_transfers(context, viewer, Wanted(), None, NEWEST_COUNT)
+        transfers = await browse.browse_transfers(context, viewer, Wanted(), None, NEWEST_COUNT)
     endpoints: list[browse.EndpointLine] = []
     if viewer.may("webhook.read"):
         endpoints = await browse.list_endpoint_lines(context, viewer)

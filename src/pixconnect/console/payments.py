@@ -27,19 +27,19 @@ _PATHS: Final = dict(charge="/v1/connect/charge/", transfer="/v1/connect/transfe
 
 async def list_charges(visit: Visit) -> Response:
     wanted = read_wanted(visit, CHARGE_STATUSES)
-    page = await browse.list_charges(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
+    page = await browse.browse_charges(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
     return visit.page("payments.html", kind="charge", page=page, statuses=CHARGE_STATUSES, wanted=wanted)
 
 
 async def list_transfers(visit: Visit) -> Response:
     wanted = read_wanted(visit, TRANSFER_STATUSES)
-    page = await browse.list_transfers(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
+    page = await browse.browse_transfers(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
     return visit.page("payments.html", kind="transfer", page=page, statuses=TRANSFER_STATUSES, wanted=wanted)
 
 
 async def list_refunds(visit: Visit) -> Response:
     wanted = read_wanted(visit, REFUND_STATUSES)
-    page = await browse.list_refunds(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
+    page = await browse.browse_refunds(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
     return visit.page("payments.html", kind="refund", page=page, statuses=REFUND_STATUSES, wanted=wanted)
 
 

@@ -27,7 +27,7 @@ _STATUSES: Final = dict[str, Literal["active", "inactive"]](active="active", ina
 
 async def list_events(visit: Visit) -> Response:
     wanted = read_wanted(visit, event_types=EVENT_TYPES)
-    page = await browse.list_events(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
+    page = await browse.browse_events(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
     return visit.page("events.html", page=page, event_types=EVENT_TYPES, wanted=wanted)
 
 
@@ -47,7 +47,7 @@ async def show_event(visit: Visit) -> Response:
 
 async def list_deliveries(visit: Visit) -> Response:
     wanted = read_wanted(visit, DELIVERY_STATUSES, EVENT_TYPES)
-    page = await browse.list_deliveries(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
+    page = await browse.browse_deliveries(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
     return visit.page("deliveries.html", page=page, statuses=DELIVERY_STATUSES, event_types=EVENT_TYPES, wanted=wanted)
 
 
@@ -97,7 +97,7 @@ async def add_endpoint(visit: Visit) -> Response:
 async def show_endpoint(visit: Visit) -> Response:
     line = await _find_line(visit)
     wanted = Wanted(endpoint_id=line.endpoint.id)
-    page = await browse.list_deliveries(visit.parts.context, visit.viewer, wanted, None, page_size=20)
+    page = await browse.browse_deliveries(visit.parts.context, visit.viewer, wanted, None, page_size=20)
     return visit.page(
         "endpoint.html",
         line=line,
@@ -149,7 +149,7 @@ async def remove_endpoint(visit: Visit) -> Response:
 
 
 async def _find_line(visit: Visit) -> browse.EndpointLine:
-    return await browse.read_endpoint(visit.parts.context, visit.viewer, visit.path_id())
+    return await browse.browse_endpoint(visit.parts.context, visit.viewer, visit.path_id())
 
 
 def _text(form: FormData, name: str) -> str:

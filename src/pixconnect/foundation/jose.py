@@ -36,7 +36,7 @@ class TokenInvalid(Exception):  # noqa: N818  an outcome that the caller handles
     """Not a token that this key signed; the message says why and shows nothing of the token."""
 
 
-class Header(Struct, frozen=True, kw_only=True):
+class TokenHeader(Struct, frozen=True, kw_only=True):
     """A token's protected header; other members are ignored."""
 
     alg: str
@@ -69,7 +69,7 @@ class Claims(Struct, frozen=True, kw_only=True):
     cnf: Confirmation | UnsetType = UNSET
 
 
-_read_header = msgspec.json.Decoder(Header).decode
+_read_header = msgspec.json.Decoder(TokenHeader).decode
 _read_claims = msgspec.json.Decoder(Claims).decode
 _write = msgspec.json.Encoder().encode
 _es256 = jws.default_registry.get_alg(ALGORITHM)

@@ -15,7 +15,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-class Family(Struct, frozen=True, kw_only=True):
+class MetricFamily(Struct, frozen=True, kw_only=True):
     name: str
     """With its unit; a counter's ends in ``_total``."""
     kind: Literal["counter", "gauge", "histogram"]
@@ -44,7 +44,7 @@ Value = float | Histogram
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    family: Family
+    family: MetricFamily
     values: Mapping[tuple[str, ...], Value]
     """By the labels' values, in the order of ``Family.labels``."""
 
@@ -52,7 +52,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 Read = Callable[[], Awaitable[Sequence[Measured]]]
 
 
-def measure(family: Family, value: Value) -> Measured:
+def measure(family: MetricFamily, value: Value) -> Measured:
     return Measured(family=family, values={(): value})
 
 

@@ -21,7 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class Answer(NamedTuple):
+class WholeAnswer(NamedTuple):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
@@ -31,6 +31,6 @@ class Answer(NamedTuple):
 class Prompt(Protocol):
     """An application that has some answers at once."""
 
-    def answer_at_once(self, scope: Scope) -> Answer | None:
+    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
         """The whole answer to a request whose body need not be read; ``None`` where the application must be called."""
         ...

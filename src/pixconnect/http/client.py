@@ -14,7 +14,7 @@ HEAD_MAX = 16 * 1024
 BODY_READ_MAX = 64 * 1024
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ReceivedAnswer(Struct, frozen=True, kw_only=True):
     status_code: int
     headers: dict[str, str]
     """By name in lower case; the last of repeated ones."""
@@ -48,7 +48,7 @@ class HttpConnection(asyncio.Protocol):
         self._body_kept_max = body_kept_max
         self._body_read_max = body_read_max
         self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[ReceivedAnswer] | None = None
         self._is_spoilt = False
         self.exchanges_count = 0
         self._begin()
@@ -66,7 +66,7 @@ class HttpConnection(asyncio.Protocol):
     def is_reusable(self) -> bool:
         return not self._is_spoilt and self._transport is not None and not self._transport.is_closing()
 
-    async def exchange(self, request: bytes) -> Answer:
+    async def exchange(self, request: bytes) -> ReceivedAnswer:
         """Send a request and wait for its answer; ``ConnectionFailed`` if there is none."""
         if not self.is_reusable or self._transport is None:
             raise ConnectionFailed("the connection was closed", is_untouched=True)
@@ -83,7 +83,7 @@ class HttpConnection(asyncio.Protocol):
         finally:
             self._answer = None
 
-    def read_so_far(self) -> Answer | None:
+    def read_so_far(self) -> ReceivedAnswer | None:
         """The part of an answer that has come; ``None`` if not even its head is complete."""
         return None if self._status_code is None else self._make_answer("the answer was not complete in time")
 
@@ -180,6 +180,6 @@ class HttpConnection(asyncio.Protocol):
             self._answer.set_exception(ConnectionFailed(reason, is_untouched=self._read_count == 0))
         self.close()
 
-    def _make_answer(self, error: str | None) -> Answer:
+    def _make_answer(self, error: str | None) -> ReceivedAnswer:
         assert self._status_code is not None
-        return Answer(status_code=self._status_code, headers=self._headers, body=bytes(self._body), error=error)
+        return ReceivedAnswer(status_code=self._status_code, headers=self._headers, body=bytes(self._body), error=error)

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from pixconnect.http.asgi import DISCONNECT, REQUEST, RESPONSE_START, Answer, ASGIApp, Message, Scope
+from pixconnect.http.asgi import DISCONNECT, REQUEST, RESPONSE_START, ASGIApp, Message, Scope, WholeAnswer
 from pixconnect.http.flow import FlowControl
 from pixconnect.http.open_connections import Connections
 
@@ -98,7 +98,7 @@ class Exchange:
             assert self.task is not None, "it runs"
             self._channel.ended(self.task)
 
-    def tell(self, answer: Answer) -> None:
+    def tell(self, answer: WholeAnswer) -> None:
         """Send an answer that was there at once."""
         if not self.is_abandoned:
             headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]

@@ -31,7 +31,7 @@ from pixconnect.local.fork_server import ForkServer
 from pixconnect.local.home import Home
 from pixconnect.local.launching import Launch
 from pixconnect.local.sandbox_file import Prepared
-from pixconnect.local.supervisor import Part, Supervisor
+from pixconnect.local.supervisor import SupervisedPart, Supervisor
 
 # For the operator's verbs, housekeeping and people with psql.
 _OTHER_CONNECTIONS = 30
@@ -139,7 +139,7 @@ class Stack:
         return prepared
 
     def watch(self, supervisor: Supervisor) -> None:
-        base: list[Part] = []
+        base: list[SupervisedPart] = []
         if self.postgres is not None:
             supervisor.watch(self.postgres)
             base.append(self.postgres)

@@ -18,7 +18,7 @@ DATABASE_TIMEOUT_S = 300.0
 """How long parts wait for a database that does not answer; after that they fail by it. A recovery takes less."""
 
 
-class Part(Protocol):
+class SupervisedPart(Protocol):
     name: str
 
     @property
@@ -55,7 +55,7 @@ class Supervisor:
         self._tasks: list[asyncio.Task[None]] = []
         self._up: dict[str, asyncio.Event] = {}
 
-    def watch(self, part: Part, depends_on: Sequence[Part] = ()) -> None:
+    def watch(self, part: SupervisedPart, depends_on: Sequence[SupervisedPart] = ()) -> None:
         """Keep a running part running; ``depends_on`` are watched parts without which it cannot run."""
         self._up[part.name] = asyncio.Event()
         self._up[part.name].set()
@@ -71,7 +71,7 @@ class Supervisor:
         finally:
             await self._stop_watching(stopping)
 
-    async def _keep(self, part: Part, depends_on: Sequence[Part]) -> None:
+    async def _keep(self, part: SupervisedPart, depends_on: Sequence[SupervisedPart]) -> None:
         up = self._up[part.name]
         failed_at: deque[float] = deque()
         while True:
@@ -106,7 +106,7 @@ class Supervisor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _count_failure(part: Part, failed_at: deque[float], reason: str) -> None:
+def _count_failure(part: SupervisedPart, failed_at: deque[float], reason: str) -> None:
     now = time.monotonic()
     failed_at.append(now)
     while failed_at[0] < now - RESTARTS_WINDOW_S:

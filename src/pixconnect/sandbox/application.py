@@ -20,7 +20,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send
 from pixconnect.sandbox import http_messages, outside, statement
-from pixconnect.sandbox.http_messages import Answer
+from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.outside import Answering, Outside
 
 GROUP_MAX: Final = 256
@@ -66,11 +66,11 @@ _lookup_questions = msgspec.json.Decoder(Annotated[list[LookupQuestion], _Group]
 _statement_question = msgspec.json.Decoder(StatementQuestion).decode
 
 
-class Application:
+class SandboxApplication:
     def __init__(self, world: Outside, secrets: Sequence[str]) -> None:
         self._world = world
         self._bearers = [f"Bearer {secret}".encode() for secret in secrets]
-        self._working: set[asyncio.Future[Answer]] = set()
+        self._working: set[asyncio.Future[SandboxAnswer]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,7 +81,7 @@ class Application:
         """Answer everybody who waits: the process is about to end."""
         self._world.network.release()
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> SandboxAnswer:
         method, path = scope["method"], scope["raw_path"].decode("latin-1")
         if method == "GET" and (path == "/jwks" or path.startswith("/qr/")):
             return await self._guard(path, self._serve_public(path))
@@ -103,7 +103,7 @@ class Application:
         working.add_done_callback(self._working.discard)
         return await asyncio.shield(working)
 
-    async def _guard(self, path: str, answering: Awaitable[Answer]) -> Answer:
+    async def _guard(self, path: str, answering: Awaitable[SandboxAnswer]) -> SandboxAnswer:
         try:
             return await answering
         except msgspec.MsgspecError as error:
@@ -118,13 +118,13 @@ class Application:
                 500, "internal", "the database did not answer: what was asked may have been done"
             )
 
-    async def _serve_public(self, path: str) -> Answer:
+    async def _serve_public(self, path: str) -> SandboxAnswer:
         if path == "/jwks":
-            return Answer(200, self._world.signer.jwk_set, b"application/jwk-set+json")
+            return SandboxAnswer(200, self._world.signer.jwk_set, b"application/jwk-set+json")
         jws = await outside.serve_location(self._world, path.removeprefix("/qr/"))
         if jws is None:
             return http_messages.failure(404, "unknown", "there is no charge at this location")
-        return Answer(200, jws.encode(), b"application/jose")
+        return SandboxAnswer(200, jws.encode(), b"application/jose")
 
     def _is_allowed(self, scope: Scope) -> bool:
         # Compared in constant time, so that the secret cannot be guessed byte by byte.
@@ -135,52 +135,52 @@ class Application:
         )
 
 
-async def _look_up(world: Outside, body: bytes) -> Answer:
+async def _look_up(world: Outside, body: bytes) -> SandboxAnswer:
     question = _lookup_question(body)
     entry = await outside.look_up(world, question.key, question.end_to_end_id)
-    return http_messages.failure(404, "unknown", "no such key") if entry is None else Answer(200, _encode(entry))
+    return http_messages.failure(404, "unknown", "no such key") if entry is None else SandboxAnswer(200, _encode(entry))
 
 
-async def _look_up_together(world: Outside, body: bytes) -> Answer:
+async def _look_up_together(world: Outside, body: bytes) -> SandboxAnswer:
     keys = {question.key for question in _lookup_questions(body)}
     alone = {key for key in keys if outside.is_lookup_changed(world, key)}
     entries = await outside.find_entries(world, keys - alone)
-    return Answer(200, _encode(LookupAnswers(entries=entries, alone=sorted(alone))))
+    return SandboxAnswer(200, _encode(LookupAnswers(entries=entries, alone=sorted(alone))))
 
 
-async def _submit(world: Outside, body: bytes) -> Answer:
-    return Answer(200, _encode(await world.network.submit(_orders(body))))
+async def _submit(world: Outside, body: bytes) -> SandboxAnswer:
+    return SandboxAnswer(200, _encode(await world.network.submit(_orders(body))))
 
 
-async def _submit_refunds(world: Outside, body: bytes) -> Answer:
-    return Answer(200, _encode(await world.network.submit_refunds(_refund_orders(body))))
+async def _submit_refunds(world: Outside, body: bytes) -> SandboxAnswer:
+    return SandboxAnswer(200, _encode(await world.network.submit_refunds(_refund_orders(body))))
 
 
-async def _query(world: Outside, body: bytes) -> Answer:
-    return Answer(200, _encode(await world.network.query(_ids(body))))
+async def _query(world: Outside, body: bytes) -> SandboxAnswer:
+    return SandboxAnswer(200, _encode(await world.network.query(_ids(body))))
 
 
-async def _reports(world: Outside, body: bytes) -> Answer:
-    return Answer(200, _encode(await world.network.outbox.take(_report_question(body).wait_s)))
+async def _reports(world: Outside, body: bytes) -> SandboxAnswer:
+    return SandboxAnswer(200, _encode(await world.network.outbox.take(_report_question(body).wait_s)))
 
 
-async def _acknowledge(world: Outside, body: bytes) -> Answer:
+async def _acknowledge(world: Outside, body: bytes) -> SandboxAnswer:
     await world.network.acknowledge(_acknowledgements(body))
-    return Answer()
+    return SandboxAnswer()
 
 
-async def _read_statement(world: Outside, body: bytes) -> Answer:
+async def _read_statement(world: Outside, body: bytes) -> SandboxAnswer:
     _check_reachable(world)
     question = _statement_question(body)
     async with world.network.settled() as (connection, now):
         items = await statement.read_page(connection, now, question.since, question.after_id, question.until)
-    return Answer(200, _encode(items))
+    return SandboxAnswer(200, _encode(items))
 
 
-async def _read_position(world: Outside, _body: bytes) -> Answer:
+async def _read_position(world: Outside, _body: bytes) -> SandboxAnswer:
     _check_reachable(world)
     async with world.network.settled() as (connection, now):
-        return Answer(200, _encode(await statement.read_position(connection, now)))
+        return SandboxAnswer(200, _encode(await statement.read_position(connection, now)))
 
 
 def _check_reachable(world: Outside) -> None:
@@ -188,14 +188,14 @@ def _check_reachable(world: Outside) -> None:
         raise SandboxUnavailable("a fault rule says that the network cannot be reached")
 
 
-async def _check(world: Outside, _body: bytes) -> Answer:
+async def _check(world: Outside, _body: bytes) -> SandboxAnswer:
     _check_reachable(world)
     await world.pool.execute("select 1")
-    return Answer()
+    return SandboxAnswer()
 
 
-async def _waiting_since(world: Outside, _body: bytes) -> Answer:
-    return Answer(200, _encode(world.network.outbox.waiting_since()))
+async def _waiting_since(world: Outside, _body: bytes) -> SandboxAnswer:
+    return SandboxAnswer(200, _encode(world.network.outbox.waiting_since()))
 
 
 _ROUTES: Final[Mapping[tuple[str, str], Answering]] = {

@@ -15,7 +15,7 @@ BODY_LENGTH_MAX: Final = 2 * 1024 * 1024
 JSON: Final = b"application/json"
 
 
-class Answer(Struct, frozen=True):
+class SandboxAnswer(Struct, frozen=True):
     status: int = 204
     body: bytes = b""
     content_type: bytes = JSON
@@ -33,8 +33,8 @@ class BodyTooLargeError(Exception):
     """The request's body is over ``BODY_LENGTH_MAX``."""
 
 
-def failure(status: int, error: str, message: str) -> Answer:
-    return Answer(status, msgspec.json.encode(Failure(error, message)))
+def failure(status: int, error: str, message: str) -> SandboxAnswer:
+    return SandboxAnswer(status, msgspec.json.encode(Failure(error, message)))
 
 
 async def read_body(receive: Receive) -> bytes:
@@ -48,7 +48,7 @@ async def read_body(receive: Receive) -> bytes:
     return body
 
 
-async def send_answer(send: Send, answer: Answer) -> None:
+async def send_answer(send: Send, answer: SandboxAnswer) -> None:
     headers = [(b"content-length", str(len(answer.body)).encode())]
     if answer.body:
         headers.append((b"content-type", answer.content_type))

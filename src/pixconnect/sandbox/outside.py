@@ -38,7 +38,7 @@ from pixconnect.sandbox.batch_writer import BatchWriter
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults, Message
-from pixconnect.sandbox.http_messages import Answer
+from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.location import MerchantSigner
 from pixconnect.sandbox.network import Network
 from pixconnect.sandbox.outbox import Pending
@@ -70,7 +70,7 @@ class Outside(Struct):
     """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
 
 
-Answering = Callable[[Outside, bytes], Awaitable[Answer]]
+Answering = Callable[[Outside, bytes], Awaitable[SandboxAnswer]]
 
 
 async def open_outside(
@@ -331,8 +331,8 @@ def _answering(
     """Decode what is asked, do it, and encode the answer."""
     decode = msgspec.json.Decoder(call.asked).decode
 
-    async def answer(outside: Outside, body: bytes) -> Answer:
-        return Answer(200, msgspec.json.encode(await do(outside, decode(body))))
+    async def answer(outside: Outside, body: bytes) -> SandboxAnswer:
+        return SandboxAnswer(200, msgspec.json.encode(await do(outside, decode(body))))
 
     return call.name, answer
 

@@ -17,7 +17,7 @@ from pixconnect.foundation.schema_history import refuse_other_tables
 from pixconnect.http import descriptors
 from pixconnect.http.server import Server
 from pixconnect.sandbox import outside, registry
-from pixconnect.sandbox.application import Application
+from pixconnect.sandbox.application import SandboxApplication
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults
 from pixconnect.sandbox.location import HOST
@@ -75,7 +75,7 @@ async def serve(
 
 
 @asynccontextmanager
-async def open_application(settings: SandboxSettings, clock: Clock, address: str) -> AsyncGenerator[Application]:
+async def open_application(settings: SandboxSettings, clock: Clock, address: str) -> AsyncGenerator[SandboxApplication]:
     """Open the application and its database; ``address`` is the ``host:port`` at which it will be reached."""
     pool = await pool_module.open_pool(
         settings.database_url,
@@ -91,7 +91,7 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
         faults.replace(await registry.read_rules(pool))
         await network.open()
         world = await outside.open_outside(pool, clock, chance, faults, network, address, settings.two_steps_ms)
-        yield Application(world, settings.secrets)
+        yield SandboxApplication(world, settings.secrets)
     finally:
         network.close()
         async with asyncio.timeout(2):

@@ -34,7 +34,7 @@ from pixconnect.usecases.webhooks.delivery import AttemptContext, Recipient
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
-from pixconnect.worker.delivery_records import AttemptRecords, Ended
+from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt
 from pixconnect.worker.jws_cache import EventSignatures
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rest import Looker, Rest
@@ -267,7 +267,7 @@ class DeliveryWorker:
             else:
                 self._records.add(work, conclusion, recipient.endpoint.url)
 
-    def _recorded(self, ended: Ended, recorded: Conclusion | None, is_lost: bool) -> None:  # noqa: FBT001  a callback
+    def _recorded(self, ended: EndedAttempt, recorded: Conclusion | None, is_lost: bool) -> None:  # noqa: FBT001  a callback
         work, attempt = ended.work, ended.conclusion.attempt
         if recorded is not None and recorded.status != "pending":
             self._done.append(work.delivery)

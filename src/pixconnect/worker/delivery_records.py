@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 class RecordingContext(AttemptContext, HasWrites, Protocol): ...
 
 
-class Ended:
+class EndedAttempt:
     """An attempt that has ended, which the write queue tells whether it is recorded."""
 
     __slots__ = ("_records", "conclusion", "is_over", "url", "work")
@@ -69,21 +69,21 @@ class AttemptRecords:
         context: RecordingContext,
         leases: SlotLeases,
         queue: DeliveryQueue,
-        tell: Callable[[Ended, Conclusion | None, bool], None],
+        tell: Callable[[EndedAttempt, Conclusion | None, bool], None],
     ) -> None:
         self._context = context
         self._leases = leases
         self._queue = queue
         self._tell = tell
-        self._gathered: list[Ended] = []
+        self._gathered: list[EndedAttempt] = []
         self._timer: asyncio.TimerHandle | None = None
         # All that are not recorded yet, each with its task where it is tried again.
-        self._open: dict[Ended, asyncio.Task[None] | None] = {}
+        self._open: dict[EndedAttempt, asyncio.Task[None] | None] = {}
         self._has_closed = asyncio.Event()
 
     def add(self, work: Work, conclusion: Conclusion, url: str) -> None:
         """Record an attempt together with others that are under way, if they are many."""
-        ended = Ended(self, work, conclusion, url)
+        ended = EndedAttempt(self, work, conclusion, url)
         self._open[ended] = None
         self._gathered.append(ended)
         # What was taken and not posted yet is under way too: waves of attempts that overlap are recorded together.
@@ -105,14 +105,14 @@ class AttemptRecords:
                 task.cancel()
             self.close(ended, None, is_lost=True)
 
-    def close(self, ended: Ended, recorded: Conclusion | None, *, is_lost: bool) -> None:
+    def close(self, ended: EndedAttempt, recorded: Conclusion | None, *, is_lost: bool) -> None:
         if not ended.is_over:
             ended.is_over = True
             del self._open[ended]
             self._has_closed.set()
             self._tell(ended, recorded, is_lost)
 
-    def try_again(self, ended: Ended) -> None:
+    def try_again(self, ended: EndedAttempt) -> None:
         if not ended.is_over:
             self._open[ended] = asyncio.create_task(self._keep_trying(ended))
 
@@ -149,7 +149,7 @@ class AttemptRecords:
             except errors.ServiceUnavailable as error:
                 ended.set_exception(error)
 
-    async def _keep_trying(self, ended: Ended) -> None:
+    async def _keep_trying(self, ended: EndedAttempt) -> None:
         recorded, is_lost = None, True
         try:
             recorded = await self.record(ended.conclusion, ended.work.epoch)

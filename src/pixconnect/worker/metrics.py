@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol, get_args
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.money import kept_report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.metrics import Family, Measured, Read, Value
+from pixconnect.foundation.metrics import Measured, MetricFamily, Read, Value
 from pixconnect.store.running import order_figures as order_figures_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.store.running.order_figures import OrderFigures
@@ -38,8 +38,8 @@ Reading = Value | Mapping[str, Value] | Mapping[tuple[str, ...], Value]
 _NO_ORDERS: Final = OrderFigures(due_count=0, unsent_count=0, sent_count=0, silent_count=0, oldest_at=None)
 
 
-def _tabulate(*rows: tuple[str, Kind, tuple[str, ...], str]) -> Sequence[Family]:
-    return [Family(name=name, kind=kind, labels=labels, meaning=meaning) for name, kind, labels, meaning in rows]
+def _tabulate(*rows: tuple[str, Kind, tuple[str, ...], str]) -> Sequence[MetricFamily]:
+    return [MetricFamily(name=name, kind=kind, labels=labels, meaning=meaning) for name, kind, labels, meaning in rows]
 
 
 # fmt: off
@@ -91,7 +91,7 @@ FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, *usecase_metrics.FAMILIES
 class MeasuredContext(ClockContext, HasWrites, Protocol): ...
 
 
-def make_read(
+def make_worker_read(
     context: MeasuredContext,
     leases: SlotLeases,
     deliveries: DeliveryWorker,
@@ -158,7 +158,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
     return [_measure(family, readings[family.name]) for family in _OF_ALL_WORKERS]
 
 
-def _measure(family: Family, reading: Reading) -> Measured:
+def _measure(family: MetricFamily, reading: Reading) -> Measured:
     if not isinstance(reading, Mapping):
         return Measured(family=family, values={(): reading})
     return Measured(

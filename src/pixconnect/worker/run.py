@@ -64,7 +64,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     report_ready()
     stopping = asyncio.create_task(stop.wait())
     try:
-        async with parts.serve_metrics(metrics.make_read(context, leases, deliveries, sequencer, rail_figures)):
+        async with parts.serve_metrics(metrics.make_worker_read(context, leases, deliveries, sequencer, rail_figures)):
             # No task ends by itself. One that does has met a defect: the worker ends, and the supervisor starts another.
             await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -48,7 +48,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import FairQueue
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.busy_holder import BusyHolder
-from pixconnect.writing.operation import Answer, Outcomes, Reply, Request, WriteOperation
+from pixconnect.writing.operation import Answer, Outcomes, PendingReply, Request, WriteOperation
 from pixconnect.writing.order_pace import OrderPace
 from pixconnect.writing.stalled_holders import StalledHolders
 
@@ -78,7 +78,9 @@ class _Waiter(Generic[Request, Answer]):
 
     __slots__ = ("answer", "lost_at_s", "operation", "request")
 
-    def __init__(self, operation: WriteOperation[Request, Answer], request: Request, answer: Reply[Answer]) -> None:
+    def __init__(
+        self, operation: WriteOperation[Request, Answer], request: Request, answer: PendingReply[Answer]
+    ) -> None:
         self.operation = operation
         self.request = request
         self.answer = answer
@@ -166,7 +168,7 @@ class BatchQueue(Generic[Request, Answer]):
         self.put(request, answer)
         return await answer
 
-    def put(self, request: Request, reply: Reply[Answer]) -> None:
+    def put(self, request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, for who waits in another way; that the queue is full is raised at once."""
         if self._is_closing or not self._queue.put(request.holder_id, _Waiter(self._operation, request, reply)):
             raise _queue_full()

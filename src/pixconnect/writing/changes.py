@@ -18,7 +18,7 @@ from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer, is_spent
 from pixconnect.domain.standard.location import Location
-from pixconnect.domain.webhooks.key_webhook import Told
+from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.frame.part import Part, numbered
@@ -60,7 +60,7 @@ class Changes:
         self._ended_orders: list[OpenOrder] = []
         self._entries: list[LedgerEntry] = []
         self.events: list[Event] = []
-        self._told: list[Told] = []
+        self._told: list[KeyWebhookEvent] = []
         self._tallies: list[tally_store.Change] = []
         self.origins = OriginNotes()
 
@@ -142,7 +142,7 @@ class Changes:
     def add_event(self, event: Event) -> None:
         self.events.append(event)
 
-    def tell_key(self, told: Told) -> None:
+    def tell_key(self, told: KeyWebhookEvent) -> None:
         self._told.append(told)
 
     def _tally(

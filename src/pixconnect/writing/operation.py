@@ -29,7 +29,7 @@ Answer_contra = TypeVar("Answer_contra", contravariant=True)
 Outcomes = Sequence[Answer | errors.PixConnectError]
 
 
-class Reply(Protocol[Answer_contra]):
+class PendingReply(Protocol[Answer_contra]):
     """What is told how a request ended: a future, or something cheaper that raises nothing."""
 
     def done(self) -> bool:

@@ -19,7 +19,7 @@ from pixconnect.domain.money.order import open_order
 from pixconnect.domain.money.refund import Refund, announce_refund
 from pixconnect.domain.money.transfer import Transfer, announce_transfer
 from pixconnect.domain.webhooks import key_webhook
-from pixconnect.domain.webhooks.key_webhook import Told
+from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
 from pixconnect.foundation import terminal_log
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.clock import DatabaseClock
@@ -115,7 +115,7 @@ class UnitOfWork:
 
     def _tell_key(self, event: Event, transfer_id: int, pix_key: str | None) -> None:
         if self.balances[event.holder_id].has_key_webhooks:
-            self.changes.tell_key(Told.of(event, transfer_id, pix_key))
+            self.changes.tell_key(KeyWebhookEvent.of(event, transfer_id, pix_key))
 
     def order(self, ordered: Transfer | Refund, handover_timeout: timedelta) -> None:
         """Leave a transfer or refund to the workers, who hand it to the rail after the commit."""

@@ -17,7 +17,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.writing import stalled_holders
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
-from pixconnect.writing.operation import Answer, Reply, Request, WriteOperation
+from pixconnect.writing.operation import Answer, PendingReply, Request, WriteOperation
 from pixconnect.writing.order_pace import OrderPace
 
 
@@ -55,7 +55,7 @@ class WriteQueues:
         """Write one request in the next batch of its operation; errors as in ``BatchQueue.submit``."""
         return await self._queue_of(operation).submit(request)
 
-    def put(self, operation: WriteOperation[Request, Answer], request: Request, reply: Reply[Answer]) -> None:
+    def put(self, operation: WriteOperation[Request, Answer], request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, for who waits in another way than by a coroutine."""
         self._queue_of(operation).put(request, reply)
 

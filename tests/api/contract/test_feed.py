@@ -115,8 +115,8 @@ BAD = {
     "cursor=%00": "cursor: ",
     f"cursor={'A' * 24}": "cursor: ",
     f"cursor={'A' * 513}": "cursor: ",
-    f"cursor={feed_api.write_cursor(FeedCursor(position=5, passed_count=1), HOLDER_ID + 1)}": "cursor: ",
-    f"cursor={feed_api.write_cursor(FeedCursor(position=5, passed_count=1), HOLDER_ID)}&start=now": "start: ",
+    f"cursor={feed_api.write_feed_cursor(FeedCursor(position=5, passed_count=1), HOLDER_ID + 1)}": "cursor: ",
+    f"cursor={feed_api.write_feed_cursor(FeedCursor(position=5, passed_count=1), HOLDER_ID)}&start=now": "start: ",
     "start=yesterday": "start: ",
     "page_size=0": "page_size: ",
     "page_size=1001": "page_size: ",
@@ -144,13 +144,13 @@ async def test_a_bad_query_names_its_parameter_and_nothing_is_asked_for(
 
 
 def test_a_cursor_is_read_as_it_was_written_and_no_other() -> None:
-    written = feed_api.write_cursor(FeedCursor(position=2**53 - 1, passed_count=200), HOLDER_ID)
-    assert feed_api.read_cursor(written, HOLDER_ID) == FeedCursor(position=2**53 - 1, passed_count=200)
+    written = feed_api.write_feed_cursor(FeedCursor(position=2**53 - 1, passed_count=200), HOLDER_ID)
+    assert feed_api.read_feed_cursor(written, HOLDER_ID) == FeedCursor(position=2**53 - 1, passed_count=200)
     assert written == "AQAf________AMh7eJsvrraf", "programs keep them"
     for at in range(len(written)):
         changed = written[:at] + ("A" if written[at] != "A" else "B") + written[at + 1 :]
         with pytest.raises(feed_api.errors.BadRequest):
-            feed_api.read_cursor(changed, HOLDER_ID)
+            feed_api.read_feed_cursor(changed, HOLDER_ID)
 
 
 async def test_a_made_up_cursor_leads_to_nobody_elses_events(feed: Feed) -> None:
@@ -158,12 +158,12 @@ async def test_a_made_up_cursor_leads_to_nobody_elses_events(feed: Feed) -> None
     await give_positions(feed.service.context)
     own = await write_events(feed.service, 1)
     await give_positions(feed.service.context)
-    made_up = feed_api.write_cursor(FeedCursor(position=1, passed_count=0), HOLDER_ID)
+    made_up = feed_api.write_feed_cursor(FeedCursor(position=1, passed_count=0), HOLDER_ID)
     assert [each["id"] for each in (await feed.read(f"cursor={made_up}"))["events"]] == own
 
 
 async def test_an_expired_cursor_is_refused_by_name(feed: Feed) -> None:
-    beyond = feed_api.write_cursor(FeedCursor(position=99, passed_count=0), HOLDER_ID)
+    beyond = feed_api.write_feed_cursor(FeedCursor(position=99, passed_count=0), HOLDER_ID)
     answer = await feed.get(f"{PATH}?cursor={beyond}")
     assert (answer.status, answer.code) == (410, "CURSOR_EXPIRED")
 

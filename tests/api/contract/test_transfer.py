@@ -12,7 +12,7 @@ from pixconnect.api.contract.transfer import (
     InitiatePixWithKeyRequest,
     InitiatePixWithQRCodeRequest,
 )
-from pixconnect.domain.frame.fingerprint import Request, fingerprint
+from pixconnect.domain.frame.fingerprint import IdempotentRequest, fingerprint
 from pixconnect.domain.money.charge import ChargeRequest, Payer
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, QrCodeTransferRequest
@@ -26,7 +26,7 @@ PARTY = {
     "tax_id": "52998224725",
 }
 PAYER = {"name": "Maria", "tax_id": "52998224725"}
-SENT: list[tuple[type[Struct], dict[str, object], Request]] = [
+SENT: list[tuple[type[Struct], dict[str, object], IdempotentRequest]] = [
     (
         CreateChargeRequest,
         {"amount": 5, "key": "k", "external_id": "o", "payer": PAYER},
@@ -48,7 +48,7 @@ SENT: list[tuple[type[Struct], dict[str, object], Request]] = [
 
 @pytest.mark.parametrize(("kind", "body", "wanted"), SENT)
 def test_what_was_sent_has_the_fingerprint_of_what_the_domain_calls_it(
-    kind: type[Struct], body: dict[str, object], wanted: Request
+    kind: type[Struct], body: dict[str, object], wanted: IdempotentRequest
 ) -> None:
     sent = msgspec.json.decode(msgspec.json.encode(body), type=kind)
     assert isinstance(sent, type(wanted))
@@ -56,7 +56,9 @@ def test_what_was_sent_has_the_fingerprint_of_what_the_domain_calls_it(
 
 
 @pytest.mark.parametrize(("kind", "body", "wanted"), SENT)
-def test_our_own_names_are_unknown_to_callers(kind: type[Struct], body: dict[str, object], wanted: Request) -> None:
+def test_our_own_names_are_unknown_to_callers(
+    kind: type[Struct], body: dict[str, object], wanted: IdempotentRequest
+) -> None:
     for unknown in ("amount_cents", "type", "operation", "br_code"):
         with pytest.raises(msgspec.ValidationError, match="unknown field"):
             msgspec.json.decode(msgspec.json.encode(body | {unknown: "x"}), type=kind)

@@ -65,7 +65,7 @@ async def test_the_documentations_address_may_end_in_a_slash_and_no_other(api: A
 @pytest.mark.parametrize(
     "page", [page for page in PAGES.values() if "/guides/" in page.address], ids=lambda page: page.address
 )
-def test_a_guide_says_where_address_and_token_come_from(page: guides.Page) -> None:
+def test_a_guide_says_where_address_and_token_come_from(page: guides.GuidePage) -> None:
     code = "\n".join(re.findall(r"^```(?:sh|python|go|java)\n(.*?)^```$", page.text, flags=re.MULTILINE | re.DOTALL))
     used = {name for name in ("API", "TOKEN", "BASE_URL") if re.search(rf"\${name}\b", code)}
     used |= {"call"} if re.search(r"^call /", code, flags=re.MULTILINE) else set()

@@ -6,7 +6,7 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Cursor
-from pixconnect.domain.frame.wanted import read_amounts, read_cursor, read_instants, write_cursor
+from pixconnect.domain.frame.wanted import read_amounts, read_instants, read_list_cursor, write_list_cursor
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_an_instant_that_makes_no_sense_is_refused(text: str) -> None:
 
 def test_a_place_in_a_list_is_read_as_it_was_written() -> None:
     cursor = Cursor(created_at=DAY, id=77, position=50, total_count=99)
-    assert read_cursor(write_cursor(cursor)) == cursor
+    assert read_list_cursor(write_list_cursor(cursor)) == cursor
     for text in ("", "1-2-3", "a-b-c-d", "9" * 40, "1-9999999999999999-3-4", "1-2-3-4-5"):
         with pytest.raises(errors.BadRequest):
-            read_cursor(text)
+            read_list_cursor(text)

@@ -16,7 +16,7 @@ from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks.delivery import Conclusion
 from pixconnect.domain.webhooks.endpoint import Endpoint
-from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.domain.webhooks.receivers import WebhookExchange
 from support.records import make_delivery
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -42,7 +42,7 @@ def make_endpoint(**changes: Any) -> Endpoint:
     return Endpoint(**(fields | changes))
 
 
-def make_exchange(status_code: int | None = 200, **changes: Any) -> Exchange:
+def make_exchange(status_code: int | None = 200, **changes: Any) -> WebhookExchange:
     """A good answer."""
     fields: dict[str, Any] = {
         "status_code": status_code,
@@ -51,10 +51,10 @@ def make_exchange(status_code: int | None = 200, **changes: Any) -> Exchange:
         "error": None if status_code else "the connection was refused",
         "duration_us": 1500,
     }
-    return Exchange(**(fields | changes))
+    return WebhookExchange(**(fields | changes))
 
 
-def conclude(exchange: Exchange, chance: float = 0.0, **delivery: Any) -> Conclusion:
+def conclude(exchange: WebhookExchange, chance: float = 0.0, **delivery: Any) -> Conclusion:
     return delivery_rules.conclude(make_delivery(**delivery), exchange, ended_at=NOW, real_now=NOW, chance=chance)
 
 

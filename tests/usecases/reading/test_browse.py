@@ -67,7 +67,7 @@ async def test_what_an_index_knows_is_listed_with_its_total(service: Service, ca
     await _make(service, other, 3, "2")
 
     async def read(after: str | None, **wanted: Any) -> Browsed[Charge]:
-        return await browse.list_charges(service.context, _viewer(caller), Wanted(**wanted), after, 5)
+        return await browse.browse_charges(service.context, _viewer(caller), Wanted(**wanted), after, 5)
 
     ids, totals = await _ids(read)
     assert ids == [charge.id for charge in reversed(made)]
@@ -83,7 +83,7 @@ async def test_what_no_index_knows_is_looked_for_page_by_page(service: Service, 
     await _make(service, other, 6, "2")
 
     async def read(after: str | None, **wanted: Any) -> Browsed[Charge]:
-        return await browse.list_charges(service.context, _viewer(caller), Wanted(**wanted), after, 2)
+        return await browse.browse_charges(service.context, _viewer(caller), Wanted(**wanted), after, 2)
 
     ids, totals = await _ids(lambda after: read(after, amount_min_cents=300, amount_max_cents=700))
     assert ids == [charge.id for charge in reversed(made[2:7])]
@@ -92,15 +92,15 @@ async def test_what_no_index_knows_is_looked_for_page_by_page(service: Service, 
     assert paid == [charge.id for charge in reversed(made[2::3])]
 
     async def transfers(**wanted: Any) -> list[int]:
-        found = await browse.list_transfers(service.context, _viewer(caller), Wanted(**wanted))
+        found = await browse.browse_transfers(service.context, _viewer(caller), Wanted(**wanted))
         return [transfer.amount_cents for transfer in found.items]
 
     assert await transfers(direction="IN", amount_max_cents=600) == [600, 300]
     assert await transfers(direction="OUT") == []
-    name = (await browse.list_transfers(service.context, _viewer(caller), Wanted())).items[0].counterparty.name
+    name = (await browse.browse_transfers(service.context, _viewer(caller), Wanted())).items[0].counterparty.name
     assert len(await transfers(counterparty=name[1:-1].upper())) == 4
     assert await transfers(counterparty="%") == await transfers(counterparty="nobody") == []
-    refunds = await browse.list_refunds(service.context, _viewer(caller), Wanted(counterparty=name))
+    refunds = await browse.browse_refunds(service.context, _viewer(caller), Wanted(counterparty=name))
     assert refunds.items == []
 
 
@@ -108,13 +108,13 @@ async def test_all_holders_are_listed_together_by_their_ids(service: Service, ca
     made = [*await _make(service, caller, 5), *await _make(service, other, 4, "2")]
 
     async def read(after: str | None, **wanted: Any) -> Browsed[Charge]:
-        return await browse.list_charges(service.context, _ALL, Wanted(**wanted), after, 2)
+        return await browse.browse_charges(service.context, _ALL, Wanted(**wanted), after, 2)
 
     newest_first = sorted((charge.id for charge in made), reverse=True)
     assert (await _ids(read))[0] == newest_first
     until = made[4].created_at
     assert sorted((await _ids(lambda after: read(after, final_at=until)))[0]) == sorted(each.id for each in made[:5])
-    events = await browse.list_events(service.context, _ALL, Wanted(event_types=("qrcode.approved",)))
+    events = await browse.browse_events(service.context, _ALL, Wanted(event_types=("qrcode.approved",)))
     assert {event.name for event in events.items} == {"qrcode.approved"}
     assert len(events.items) == 2
 
@@ -128,7 +128,7 @@ async def test_all_holders_are_listed_by_instant_and_status_whether_merged_or_by
     wanted = Wanted(statuses=("PENDING",), initial_at=made[2].created_at, final_at=made[8].created_at)
 
     async def read(after: str | None) -> Browsed[Charge]:
-        return await browse.list_charges(service.context, _ALL, wanted, after, 2)
+        return await browse.browse_charges(service.context, _ALL, wanted, after, 2)
 
     ids, _ = await _ids(read)
     paid = {made[number].id for number in (2, 5, 8, 11)}
@@ -136,7 +136,7 @@ async def test_all_holders_are_listed_by_instant_and_status_whether_merged_or_by
 
     async def read_events(after: str | None) -> Browsed[Any]:
         asked = Wanted(initial_at=made[6].created_at, final_at=made[7].created_at)
-        return await browse.list_events(service.context, _ALL, asked, after, 1)
+        return await browse.browse_events(service.context, _ALL, asked, after, 1)
 
     ids, _ = await _ids(read_events)
     assert len(ids) == 2
@@ -150,7 +150,7 @@ async def test_looking_back_ends_in_time_and_says_how_far_it_came(
     monkeypatch.setattr(browse, "_FIRST_LOOK", 4)
 
     async def read(after: str | None) -> Browsed[Charge]:
-        return await browse.list_charges(service.context, _viewer(caller), Wanted(amount_max_cents=200), after, 5)
+        return await browse.browse_charges(service.context, _viewer(caller), Wanted(amount_max_cents=200), after, 5)
 
     first = await read(None)
     assert (first.items, first.searched_to) == ([], made[8].created_at)
@@ -166,7 +166,7 @@ async def test_deliveries_are_those_of_the_own_endpoints(service: Service, calle
     )
 
     async def read(viewer: Viewer, **wanted: Any) -> list[browse.DeliveryLine]:
-        return [*(await browse.list_deliveries(service.context, viewer, Wanted(**wanted))).items]
+        return [*(await browse.browse_deliveries(service.context, viewer, Wanted(**wanted))).items]
 
     everything = await read(_viewer(caller))
     assert {line.endpoint.id for line in everything} == {own}
@@ -178,8 +178,8 @@ async def test_deliveries_are_those_of_the_own_endpoints(service: Service, calle
     with pytest.raises(errors.NotFound):
         await read(_viewer(caller), endpoint_id=others)
     with pytest.raises(errors.NotFound):
-        await browse.read_endpoint(service.context, _viewer(caller), others)
-    assert (await browse.read_endpoint(service.context, _ALL, others)).endpoint.id == others
+        await browse.browse_endpoint(service.context, _viewer(caller), others)
+    assert (await browse.browse_endpoint(service.context, _ALL, others)).endpoint.id == others
     event = await browse.read_event(service.context, _viewer(caller), approved[0].delivery.event_id)
     assert [line.delivery.id for line in event.deliveries] == [approved[0].delivery.id]
     with pytest.raises(errors.NotFound):
@@ -212,7 +212,7 @@ async def test_what_makes_no_sense_is_refused(
     service: Service, caller: Caller, after: str | None, page_size: int, wanted: dict[str, Any]
 ) -> None:
     with pytest.raises(errors.BadRequest):
-        await browse.list_charges(service.context, _viewer(caller), Wanted(**wanted), after, page_size)
+        await browse.browse_charges(service.context, _viewer(caller), Wanted(**wanted), after, page_size)
 
 
 async def test_a_holder_finds_by_any_id_what_is_its_own_and_what_its_scopes_show(
@@ -227,7 +227,7 @@ async def test_a_holder_finds_by_any_id_what_is_its_own_and_what_its_scopes_show
     assert await find(_viewer(caller), others.txid) == []
     assert await find(_ALL, others.txid) == [("charge", str(others.id))]
     assert await find(_viewer(caller, "transfer.read"), own.txid) == []
-    event_id = (await browse.list_events(service.context, _viewer(caller), Wanted())).items[0].id
+    event_id = (await browse.browse_events(service.context, _viewer(caller), Wanted())).items[0].id
     assert ("event", str(event_id)) in await find(_viewer(caller), f"evt_{event_id}")
     assert ("holder", str(other.holder_id)) in await find(_ALL, str(other.holder_id))
     assert "holder" not in {kind for kind, _ in await find(_viewer(caller), str(caller.holder_id))}

@@ -18,7 +18,7 @@ from pixconnect.domain.reading.timeline import Timeline
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks.delivery import DueCursor
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointRequest
-from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import handover
@@ -61,7 +61,9 @@ async def _attempt_all(service: Service, *, status_code: int) -> None:
     read = await delivery_store.read_due(
         service.context.pool, DueCursor(due_at=now - timedelta(days=1)), now, range(256), 100, []
     )
-    exchange = Exchange(status_code=status_code, retry_after=None, response=b"sorry", error=None, duration_us=40_000)
+    exchange = WebhookExchange(
+        status_code=status_code, retry_after=None, response=b"sorry", error=None, duration_us=40_000
+    )
     conclusions = [delivery_rules.conclude(due, exchange, ended_at=now, real_now=now, chance=0.0) for due in read.ready]
     async with service.context.pool.acquire() as connection:
         await delivery_store.record(connection, sorted(conclusions, key=lambda each: each.delivery.id))

@@ -262,7 +262,7 @@ async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_ba
     kind: Any = status.partition(",")[0]
     asked = redelivery.Redelivery(status=kind, since=second if kind != status else first)
     operator = as_operator(service.context)
-    assert await redelivery.redeliver_all(operator, asked) == redelivery.Redelivered(
+    assert await redelivery.redeliver_all(operator, asked) == redelivery.RedeliveredCounts(
         deliveries_count=2 * len(wanted), endpoints_count=2
     )
     now = await service_now(service.context.clock, pool)
@@ -362,7 +362,7 @@ async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(service: We
     await service.announce([2])
     now = service.context.clock.now()
     async with service.context.pool.acquire() as connection, connection.transaction():
-        await delivery_store.move_back(connection, now, day)
+        await delivery_store.move_deliveries_back(connection, now, day)
     rows = await service.fetch("select due_at <= $1 as is_due from delivery", now)
     assert [row["is_due"] for row in rows] == [True, True]
 

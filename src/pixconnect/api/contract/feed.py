@@ -165,7 +165,7 @@ def _read_query(query: EventFeedQuery, holder_id: int) -> FeedQuery:
             )
         names = cast("frozenset[EventName]", given)
     return FeedQuery(
-        cursor=None if query.cursor is None else read_cursor(query.cursor, holder_id),
+        cursor=None if query.cursor is None else read_feed_cursor(query.cursor, holder_id),
         start=query.start or "oldest",
         page_size=query.page_size,
         names=names,
@@ -174,12 +174,12 @@ def _read_query(query: EventFeedQuery, holder_id: int) -> FeedQuery:
     )
 
 
-def write_cursor(cursor: FeedCursor, holder_id: int) -> str:
+def write_feed_cursor(cursor: FeedCursor, holder_id: int) -> str:
     numbers = _NUMBERS.pack(_VERSION, cursor.position, cursor.passed_count)
     return urlsafe_b64encode(numbers + _check(numbers, holder_id)).decode()
 
 
-def read_cursor(text: str, holder_id: int) -> FeedCursor:
+def read_feed_cursor(text: str, holder_id: int) -> FeedCursor:
     """Read a cursor, which callers can garble or make up; raises ``BadRequest``."""
     try:
         octets = urlsafe_b64decode(text)
@@ -202,7 +202,7 @@ def _check(numbers: bytes, holder_id: int) -> bytes:
 def _show_page(page: feed.FeedPage, holder_id: int) -> EventFeed:
     return EventFeed(
         events=[_show_event(one, holder_id) for one in page.events],
-        cursor=write_cursor(page.next, holder_id),
+        cursor=write_feed_cursor(page.next, holder_id),
         has_more=page.has_more,
     )
 
@@ -227,7 +227,7 @@ def _show_event(one: feed.FeedEvent, holder_id: int) -> FeedEvent:
         resource_id=one.event.resource_id,
         payload=body.payload,
         detail=_show_detail(one),
-        cursor=write_cursor(one.next, holder_id),
+        cursor=write_feed_cursor(one.next, holder_id),
     )
 
 

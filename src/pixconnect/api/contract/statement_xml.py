@@ -33,7 +33,7 @@ class Node(Protocol):
     def __iter__(self) -> Iterator[Node]: ...
 
 
-class Document(Protocol):
+class XmlDocument(Protocol):
     """A document that is being written."""
 
     def element(self, tag: str, /, *, nsmap: Mapping[None, str] | None = None) -> AbstractContextManager[object]:
@@ -52,7 +52,7 @@ class Document(Protocol):
 class _Library(Protocol):
     def Element(self, tag: str, /) -> Node: ...  # noqa: N802  lxml's name
     def SubElement(self, parent: Node, tag: str, /) -> Node: ...  # noqa: N802
-    def xmlfile(self, output: Output, /, *, encoding: str) -> AbstractContextManager[Document]: ...
+    def xmlfile(self, output: Output, /, *, encoding: str) -> AbstractContextManager[XmlDocument]: ...
 
 
 _etree: Final = cast(_Library, lxml.etree)  # pyright: ignore[reportUnknownMemberType]
@@ -74,12 +74,12 @@ class Output:
         return taken
 
 
-def open_document(output: Output) -> AbstractContextManager[Document]:
+def open_document(output: Output) -> AbstractContextManager[XmlDocument]:
     return _etree.xmlfile(output, encoding="UTF-8")
 
 
 async def write_lines(
-    document: Document,
+    document: XmlDocument,
     output: Output,
     parts: AsyncIterable[Sequence[StatementLine]],
     append_line: Callable[[Node, StatementLine, Language], None],

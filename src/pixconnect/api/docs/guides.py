@@ -34,7 +34,7 @@ _OF_OTHERS: Final = ("Supersedes ", "Em português: ")
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class GuidePage(Struct, frozen=True, kw_only=True):
     address: str
     """Below the service's own, without a slash at the beginning and without a suffix."""
     source: str
@@ -54,7 +54,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def find_pages() -> Mapping[str, Page]:
+def find_pages() -> Mapping[str, GuidePage]:
     """All pages by their address, in the order in which they are listed."""
     root = _find_root()
     if root is None:
@@ -76,20 +76,20 @@ def _find_root() -> Path | None:
     return None
 
 
-def _read(root: Path, path: Path) -> Page:
+def _read(root: Path, path: Path) -> GuidePage:
     source, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
     address = source.removesuffix(".md")
     if not address.startswith("docs/"):
         address = f"docs/about/{address}"
-    return Page(address=address, source=source, text=text, title=text.partition("\n")[0].removeprefix("# "))
+    return GuidePage(address=address, source=source, text=text, title=text.partition("\n")[0].removeprefix("# "))
 
 
-def render_text(page: Page) -> str:
+def render_text(page: GuidePage) -> str:
     """The page as Markdown, with links to where pages are served."""
     return _LINK.sub(lambda link: f"]({_lead(page, link[1], suffix='.md') or '#'})", page.text)
 
 
-def render_page(page: Page) -> str:
+def render_page(page: GuidePage) -> str:
     """The page as HTML."""
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     tokens = _mend_heads(markdown.parse(page.text))
@@ -109,9 +109,9 @@ def render_page(page: Page) -> str:
     )
 
 
-def render_navigation(depth: str, current: Page | None = None) -> str:
+def render_navigation(depth: str, current: GuidePage | None = None) -> str:
     """Groups of links to all pages; ``depth`` leads from the page that they stand on to the service's address."""
-    groups: dict[str, list[Page]] = {}
+    groups: dict[str, list[GuidePage]] = {}
     for page in find_pages().values():
         folder = page.address.split("/")[1] if page.address.count("/") > 1 else ""
         groups.setdefault(FOLDERS.get(folder, "Learn"), []).append(page)
@@ -127,7 +127,7 @@ def render_navigation(depth: str, current: Page | None = None) -> str:
     )
 
 
-def _mend_link(page: Page, part: Token) -> None:
+def _mend_link(page: GuidePage, part: Token) -> None:
     name = dict(link_open="href", image="src").get(part.type)
     if name is None:
         return
@@ -139,7 +139,7 @@ def _mend_link(page: Page, part: Token) -> None:
         part.attrSet(name, found)
 
 
-def _lead(page: Page, link: str, *, suffix: str = "") -> str | None:
+def _lead(page: GuidePage, link: str, *, suffix: str = "") -> str | None:
     """Where a link of a page leads when it is served; ``None`` if its target is not."""
     target, mark, fragment = link.partition("#")
     if not target or "://" in target:

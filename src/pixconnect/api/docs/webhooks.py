@@ -12,7 +12,7 @@ from pixconnect.api.docs.records import Schema, described, to_schema, typed
 from pixconnect.domain.frame.event import EVENT_FACTS, ChargePayload, EventName, RefundPayload, TransferPayload
 
 
-class Family(Struct, frozen=True, kw_only=True):
+class EventFamily(Struct, frozen=True, kw_only=True):
     """Events that have one payload."""
 
     prefix: str
@@ -29,9 +29,9 @@ class Family(Struct, frozen=True, kw_only=True):
 
 
 _FAMILIES: Final = (
-    Family(prefix="qrcode.", schema="ChargeEvent", payload=ChargePayload, resource="Charge"),
-    Family(prefix="transfer.", schema="TransferEvent", payload=TransferPayload, resource="Transfer"),
-    Family(prefix="refund.", schema="RefundEvent", payload=RefundPayload, resource="Refund"),
+    EventFamily(prefix="qrcode.", schema="ChargeEvent", payload=ChargePayload, resource="Charge"),
+    EventFamily(prefix="transfer.", schema="TransferEvent", payload=TransferPayload, resource="Transfer"),
+    EventFamily(prefix="refund.", schema="RefundEvent", payload=RefundPayload, resource="Refund"),
 )
 PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
 

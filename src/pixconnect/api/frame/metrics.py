@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pixconnect.foundation.metrics import Family, Histogram, Measured, Read
+from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, Read
 from pixconnect.usecases.running import metrics as usecase_metrics
 from pixconnect.writing.write_queues import WriteQueues
 
-REQUESTS: Final = Family(
+REQUESTS: Final = MetricFamily(
     name="pixconnect_requests_total",
     kind="counter",
     meaning="Requests answered; operation is empty where there is none of that path and method.",
     labels=("operation", "status"),
 )
-DURATIONS: Final = Family(
+DURATIONS: Final = MetricFamily(
     name="pixconnect_request_duration_seconds",
     kind="histogram",
     meaning="From a request's head until its answer was ready, whatever the answer; of operations that were asked for.",
@@ -24,7 +24,7 @@ DURATIONS: Final = Family(
 FAMILIES: Final = (REQUESTS, DURATIONS, *usecase_metrics.FAMILIES)
 
 
-def make_read(
+def make_api_read(
     writes: WriteQueues, answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]
 ) -> Read:
     """A function that measures this process.

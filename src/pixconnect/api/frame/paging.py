@@ -43,7 +43,7 @@ _OF_THE_PAGE: Final = frozenset({"page", "page_size", "after"})
 _NOT_OURS: Final = "after: must be a cursor that this list answered to you in a Link header, under the same filters"
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class PageRequest(Struct, frozen=True, kw_only=True):
     """The page that a request asks for."""
 
     span: Span
@@ -64,7 +64,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         )
 
 
-def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> Asked:
+def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> PageRequest:
     """Read which page of a list a request asks for; two paths to one list give the same name.
 
     Raises:
@@ -87,7 +87,7 @@ def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> Aske
         final_at=query.final_date,
         after=after,
     )
-    return Asked(span=span, listed=listed)
+    return PageRequest(span=span, listed=listed)
 
 
 def write_cursor(cursor: Cursor, listed: bytes) -> str:

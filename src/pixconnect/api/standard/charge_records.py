@@ -13,7 +13,7 @@ from pixconnect.api.standard.charge_body import (
     LINES_MAX,
     QUESTION_LENGTH_MAX,
 )
-from pixconnect.api.standard.listing import Instante, ListQuery, Parametros
+from pixconnect.api.standard.listing import Instante, Parametros, PeriodQuery
 from pixconnect.api.standard.location import LocationId, PayloadLocation
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
@@ -173,7 +173,7 @@ class CobQuery(Struct, frozen=True, kw_only=True):
     """A revisão; a mais recente se ausente."""
 
 
-class CobListQuery(ListQuery, frozen=True, kw_only=True, rename="camel"):
+class CobListQuery(PeriodQuery, frozen=True, kw_only=True, rename="camel"):
     """De quando, quais e qual página."""
 
     cpf: Cpf | None = None

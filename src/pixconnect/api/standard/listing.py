@@ -37,7 +37,7 @@ class PageQuery(Struct, frozen=True, kw_only=True):
     """Itens por página; 100 se ausente."""
 
 
-class ListQuery(PageQuery, frozen=True, kw_only=True):
+class PeriodQuery(PageQuery, frozen=True, kw_only=True):
     """De quando e qual página."""
 
     inicio: Instante

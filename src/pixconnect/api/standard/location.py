@@ -12,7 +12,7 @@ from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import PREFIXES, Asked
-from pixconnect.api.standard.listing import ListQuery, Parametros
+from pixconnect.api.standard.listing import Parametros, PeriodQuery
 from pixconnect.api.standard.violations import Members, Parameters, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
@@ -50,7 +50,7 @@ class PayloadLocation(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """A cobrança a que leva; ausente se está livre."""
 
 
-class LocListQuery(ListQuery, frozen=True, kw_only=True, rename="camel"):
+class LocListQuery(PeriodQuery, frozen=True, kw_only=True, rename="camel"):
     """De quando, quais e qual página."""
 
     tx_id_presente: bool | None = None

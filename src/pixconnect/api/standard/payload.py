@@ -24,7 +24,7 @@ REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNa
 """As the central bank's API has them: whoever reads here speaks that, whichever door made the charge."""
 
 
-async def get_location(services: Services, request: Request[str, Anything, Nothing]) -> Document:
+async def get_payload(services: Services, request: Request[str, Anything, Nothing]) -> Document:
     """Read the payload of a QR code.
 
     A compact JWS (ES256, header `alg kid jku typ x5t#S256`) over the Pix scheme's charge payload.

@@ -13,8 +13,8 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.listing import (
     NAMES,
-    ListQuery,
     Parametros,
+    PeriodQuery,
     make_span,
     read_interval,
     read_page,
@@ -42,7 +42,7 @@ async def get_pix(services: Services, request: Asked) -> Reply:
     )
 
 
-class PixQuery(ListQuery, frozen=True, kw_only=True):
+class PixQuery(PeriodQuery, frozen=True, kw_only=True):
     """Quais Pix."""
 
     txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None

@@ -141,7 +141,7 @@ def _present(shown: Shown) -> dict[str, Any]:
 
 def _text(name: str, value: object, money: Collection[str]) -> str:
     if name in money and isinstance(value, int):
-        return terminal.format_reais(value)
+        return terminal.show_reais(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):

@@ -75,7 +75,7 @@ def paint_state(state: str) -> str:
     return paint(state, "red" if state in _BAD else "yellow" if state in _UNDER_WAY else "green")
 
 
-def format_reais(cents: int) -> str:
+def show_reais(cents: int) -> str:
     sign = "-" if cents < 0 else ""
     return f"{sign}R$ {abs(cents) // 100:,}.{abs(cents) % 100:02d}".replace(",", " ")
 

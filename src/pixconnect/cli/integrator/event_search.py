@@ -31,7 +31,7 @@ def list_events(client: Client, since: datetime | None = None, until: datetime |
             return
 
 
-def find_event(client: Client, event_id: int) -> FoundEvent:
+def find_recent_event(client: Client, event_id: int) -> FoundEvent:
     for number, event in enumerate(list_events(client)):
         if event["id"] == event_id:
             return event

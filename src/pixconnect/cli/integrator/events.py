@@ -15,7 +15,7 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import Limit
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator import listeners
-from pixconnect.cli.integrator.event_search import FoundEvent, find_event, list_events
+from pixconnect.cli.integrator.event_search import FoundEvent, find_recent_event, list_events
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.frame.event import EventName
 from pixconnect_client import Client
@@ -55,7 +55,7 @@ def list_(
 def show(event_id: EventId, *, json: Json = False) -> None:
     """Print one event, as its webhook says it."""
     with open_session() as session:
-        output.show(find_event(session.client, event_id), as_json=json, money=_MONEY)
+        output.show(find_recent_event(session.client, event_id), as_json=json, money=_MONEY)
 
 
 @app.command
@@ -66,7 +66,7 @@ def resend(event_id: EventId, *, endpoint_id: EndpointId | None = None, json: Js
         endpoint_id: To this endpoint only.
     """
     with open_session() as session:
-        event = find_event(session.client, event_id)
+        event = find_recent_event(session.client, event_id)
         sent = _redeliver(session.client, event, endpoint_id)
     if endpoint_id is None:
         sent += [

@@ -20,7 +20,7 @@ _PORT_MAX: Final = 65_535
 _FIELDS: Final = ("id", "name", "payload", "create_timestamp")
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class ForwardingAttempt(Struct, frozen=True, kw_only=True):
     """One POST and what came of it."""
 
     status: int | None
@@ -49,7 +49,7 @@ class Forwarder:
         self._secret = secret
         self._http = httpx2.AsyncClient(timeout=_ANSWERED_WITHIN_S, trust_env=False, follow_redirects=False)
 
-    async def post(self, event: FoundEvent, number: int) -> Attempt:
+    async def post(self, event: FoundEvent, number: int) -> ForwardingAttempt:
         """Post an event once; `number` counts its attempts from 1."""
         body = msgspec.json.encode({name: event[name] for name in _FIELDS})
         # Whoever verifies compares the time with the machine's own; the key that signs a JWS is the service's alone.
@@ -61,8 +61,8 @@ class Forwarder:
         try:
             answer = await self._http.post(self.url, content=body, headers=[one for one in headers if one[1]])
         except httpx2.HTTPError as error:
-            return Attempt(status=None, duration_ms=_passed_ms(began_s), error=self._explain(error))
-        return Attempt(status=answer.status_code, duration_ms=_passed_ms(began_s))
+            return ForwardingAttempt(status=None, duration_ms=_passed_ms(began_s), error=self._explain(error))
+        return ForwardingAttempt(status=answer.status_code, duration_ms=_passed_ms(began_s))
 
     async def close(self) -> None:
         await self._http.aclose()

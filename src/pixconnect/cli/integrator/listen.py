@@ -21,7 +21,7 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator import forwarding
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect.cli.integrator.event_search import FoundEvent
-from pixconnect.cli.integrator.forwarding import Attempt, Forwarder
+from pixconnect.cli.integrator.forwarding import Forwarder, ForwardingAttempt
 from pixconnect.cli.integrator.listeners import Door, ListenerState, make_token
 from pixconnect.cli.integrator.session import explaining
 from pixconnect.domain.frame.event import EventName
@@ -157,7 +157,7 @@ class _Listener:
             terminal.complain(f"{event['name']} {event['id']}: {attempt.said}; again in {wait_s} s")
             await asyncio.sleep(wait_s)
 
-    def _tell(self, event: FoundEvent, attempt: Attempt | None, number: int = 1) -> None:
+    def _tell(self, event: FoundEvent, attempt: ForwardingAttempt | None, number: int = 1) -> None:
         if self._as_json:
             answer = attempt and {"status": attempt.status, "duration_ms": attempt.duration_ms, "attempts": number}
             terminal.stream(output.to_json({**event, "answer": answer}))
@@ -210,7 +210,7 @@ def _describe(event: FoundEvent) -> str:
     at = datetime.fromisoformat(event["create_timestamp"]).astimezone()
     names = ("external_id", "end_to_end_id", "return_identification", "transaction_identification")
     named = next((payload[name] for name in names if payload.get(name)), "")
-    amount = f"  {terminal.format_reais(payload['amount'])}" if "amount" in payload else ""
+    amount = f"  {terminal.show_reais(payload['amount'])}" if "amount" in payload else ""
     painted = terminal.paint_state(payload["status"])
     return f"{at:%H:%M:%S}  {event['name']}  {painted}  {payload['id']} {terminal.on_one_line(str(named))}{amount}"
 

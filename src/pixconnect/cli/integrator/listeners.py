@@ -26,7 +26,7 @@ from msgspec import Struct
 from pixconnect import config
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.integrator.credentials import Credentials
-from pixconnect.cli.integrator.webhook_secret import make_secret
+from pixconnect.cli.integrator.webhook_secret import make_webhook_secret
 from pixconnect.local.home import write_private
 
 _COMPACTED_AT_OCTETS: Final = 1 << 20
@@ -43,7 +43,7 @@ class Door(Struct, frozen=True, kw_only=True):
     forward_to: str
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class ListenerOutcome(Struct, frozen=True, kw_only=True):
     """What became of an event that was sent again to a listener."""
 
     name: str
@@ -95,7 +95,7 @@ class ListenerState:
     def _keep_secret(self) -> str:
         path = self.folder / "secret"
         if not path.exists():
-            write_private(path, make_secret().encode())
+            write_private(path, make_webhook_secret().encode())
         return path.read_text(encoding="utf-8")
 
     def _read_cursor(self) -> str | None:
@@ -123,7 +123,7 @@ def _lock(path: Path) -> BinaryIO:
     return lock
 
 
-def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[Answered]:
+def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[ListenerOutcome]:
     """Send an event again to each listener of this user that has these credentials."""
     for path in sorted(_folder().glob("*/door.json")):
         try:
@@ -141,7 +141,7 @@ def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[Answered
             # Killed, it leaves its door behind.
             continue
         if answer:
-            yield Answered(name=door.forward_to or path.parent.name, answer=answer)
+            yield ListenerOutcome(name=door.forward_to or path.parent.name, answer=answer)
 
 
 def make_token() -> str:

@@ -80,7 +80,7 @@ def _show(found: Statement, *, as_json: bool) -> None:
         return
     output.show_list("lines", shown["lines"], as_json=False, columns=_COLUMNS, money=_MONEY)
     terminal.notice(
-        f"{terminal.format_reais(found.opening_balance)} before, {terminal.format_reais(found.closing_balance)} after"
+        f"{terminal.show_reais(found.opening_balance)} before, {terminal.show_reais(found.closing_balance)} after"
     )
 
 

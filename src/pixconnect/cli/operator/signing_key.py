@@ -44,9 +44,9 @@ def renew_authority(*, json: Json = False) -> None:
 
 
 @app.command(name="list")
-def list_keys(*, json: Json = False) -> None:
+def list_signing_keys(*, json: Json = False) -> None:
     """Print the signing keys, the latest first, revoked ones too."""
-    keys = operating.run(signing_key_usecases.list_keys)
+    keys = operating.run(signing_key_usecases.list_signing_keys)
     output.show_list("keys", [_shown(key) for key in keys], as_json=json)
 
 

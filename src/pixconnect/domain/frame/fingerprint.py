@@ -31,7 +31,7 @@ _FIRST_FIELDS: dict[str, tuple[str, frozenset[str]]] = {
 """The name of each operation's request in version 1, and what was hashed of it."""
 
 
-class Request(Protocol):
+class IdempotentRequest(Protocol):
     """What a client asks for, as it was sent."""
 
     operation: ClassVar[str]
@@ -40,12 +40,12 @@ class Request(Protocol):
     def external_id(self) -> str | None: ...
 
 
-def fingerprint(request: Request) -> bytes:
+def fingerprint(request: IdempotentRequest) -> bytes:
     """Hash what a client asked for: the operation, and its fields as they were sent."""
     return _VERSION + _hash({"type": request.operation} | _sent(request))
 
 
-def was_made_by(stored: bytes, request: Request) -> bool:
+def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
     """Whether a stored fingerprint, of either version, is that of this request."""
     # Only version 1 has no version byte in front.
     if len(stored) == _HASH_SIZE:
@@ -53,7 +53,7 @@ def was_made_by(stored: bytes, request: Request) -> bool:
     return stored == fingerprint(request)
 
 
-def _first_fingerprint(request: Request) -> bytes | None:
+def _first_fingerprint(request: IdempotentRequest) -> bytes | None:
     name, fields = _FIRST_FIELDS[request.operation]
     # Version 1 knew nothing of later fields, so a request that sets one is another request.
     if not _sent(request).keys() <= fields:
@@ -61,7 +61,7 @@ def _first_fingerprint(request: Request) -> bytes | None:
     return _hash({field: getattr(request, field) for field in fields} | {"external_id": name})
 
 
-def _sent(request: Request) -> dict[str, Any]:
+def _sent(request: IdempotentRequest) -> dict[str, Any]:
     """The fields that differ from their defaults, by our names for them."""
     # Without the external_id: fingerprints are compared under it, and the service may have made it.
     return {

@@ -76,7 +76,7 @@ def is_of_another(text: str, ispb: str) -> bool:
     return (is_end_to_end_id(text) or is_return_id(text)) and text[1:9] != ispb
 
 
-def read_instant(text: str) -> datetime | None:
+def minute_of_name(text: str) -> datetime | None:
     """Read the minute in a transfer's or refund's name; ``None`` where it is no such name."""
     if not is_end_to_end_id(text) and not is_return_id(text):
         return None
@@ -92,7 +92,7 @@ def read_instant(text: str) -> datetime | None:
 
 def is_outside_window(text: str, now: datetime) -> bool:
     """Whether the network refuses an order of this name because of its time (FF08)."""
-    instant = read_instant(text)
+    instant = minute_of_name(text)
     return instant is not None and abs(now - instant) > WINDOW
 
 

@@ -120,12 +120,12 @@ def _read_instant(name: str, text: str) -> tuple[datetime, datetime]:
     return instant.astimezone(UTC), instant.astimezone(UTC) + length - _TICK
 
 
-def write_cursor(cursor: Cursor) -> str:
+def write_list_cursor(cursor: Cursor) -> str:
     """A cursor for an address. It is no secret: whose things are shown is never decided by it."""
     return f"{(cursor.created_at - _EPOCH) // _TICK}-{cursor.id}-{cursor.position}-{cursor.total_count}"
 
 
-def read_cursor(text: str) -> Cursor:
+def read_list_cursor(text: str) -> Cursor:
     found = _CURSOR.fullmatch(text)
     numbers = [] if found is None else [int(number) for number in found.groups()]
     is_bounded = numbers and max(numbers[1:]) <= _NUMBER_MAX and numbers[0] <= (_LATEST - _EPOCH) // _TICK

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks.endpoint import Endpoint
-from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.domain.webhooks.signature import message_id, notice_message_id
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
@@ -164,7 +164,7 @@ class Conclusion(Struct, frozen=True, kw_only=True):
 
 
 def conclude(
-    delivery: DueDelivery, exchange: Exchange, *, ended_at: datetime, real_now: datetime, chance: float
+    delivery: DueDelivery, exchange: WebhookExchange, *, ended_at: datetime, real_now: datetime, chance: float
 ) -> Conclusion:
     """Judge an attempt.
 

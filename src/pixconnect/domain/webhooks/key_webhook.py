@@ -36,7 +36,7 @@ class KeyWebhook(Struct, frozen=True, kw_only=True):
     """When it was last set."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
     """An event that the webhook of a key is told of, if the key has one."""
 
     event_id: int
@@ -48,7 +48,7 @@ class Told(Struct, frozen=True, kw_only=True):
     told_at: datetime
 
     @classmethod
-    def of(cls, event: Event, transfer_id: int, pix_key: str | None) -> Told:
+    def of(cls, event: Event, transfer_id: int, pix_key: str | None) -> KeyWebhookEvent:
         return cls(
             event_id=event.id,
             holder_id=event.holder_id,

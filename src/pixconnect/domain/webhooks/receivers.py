@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Exchange(Struct, frozen=True, kw_only=True):
+class WebhookExchange(Struct, frozen=True, kw_only=True):
     status_code: int | None
     """``None`` where no answer came."""
     retry_after: str | None
@@ -27,6 +27,6 @@ class Receivers(Protocol):
         """Judge a URL before it is saved, by its form and by every address that its name leads to now."""
         ...
 
-    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Exchange:
+    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
         """Post once, under the same rules, to an address that was judged just now."""
         ...

@@ -54,7 +54,7 @@ async def move(connection: Connection | Pool, offset: timedelta) -> int:
     return row["revision"]
 
 
-def read_notice(notice: str) -> tuple[timedelta, int]:
+def read_offset_notice(notice: str) -> tuple[timedelta, int]:
     """What a move was told as: the offset and its revision."""
     revision, _, offset_us = notice.partition(":")
     return timedelta(microseconds=int(offset_us)), int(revision)
@@ -64,7 +64,7 @@ _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1)"
 _UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1)"
 
 
-async def try_lock(connection: Connection) -> bool:
+async def try_lock_clock(connection: Connection) -> bool:
     """Become the only one who moves the clock, until ``unlock`` or the end of the connection."""
     return await connection.fetchval(_TRY_LOCK, LOCK_KEY)
 
@@ -119,7 +119,7 @@ _MOVE_BACK: Final[LiteralString] = """
 """
 
 
-async def move_back(
+async def move_deadlines_back(
     connection: Connection, now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
 ) -> None:
     """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants.

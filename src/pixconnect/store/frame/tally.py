@@ -176,7 +176,7 @@ async def read_events_total(pool: Pool, holder_id: int) -> int:
 _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
 
 
-async def try_lock(connection: Connection) -> bool:
+async def try_lock_tally(connection: Connection) -> bool:
     """Whether no other process folds until this transaction ends."""
     return await connection.fetchval(_TRY_LOCK, _FOLD_LOCK)
 

@@ -126,7 +126,7 @@ async def find_key_owners(connection: Connection | Pool, keys: list[str]) -> Map
 _KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 order by created_at, key"
 
 
-async def list_keys(connection: Connection, holder_id: int) -> list[PixKey]:
+async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
 

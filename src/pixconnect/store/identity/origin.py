@@ -19,7 +19,7 @@ from pixconnect.store.frame.part import Alike, Part, numbered
 OriginKind = Literal["charge", "charge_change", "transfer", "refund", "endpoint"]
 
 
-class Asked(Struct):
+class OriginNote(Struct):
     """What one caller asked for in a batch."""
 
     kind: OriginKind
@@ -33,23 +33,23 @@ class OriginNotes:
     """Collects who asked for what in a batch."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[object, ...], Asked] = {}
+        self._asked: dict[tuple[object, ...], OriginNote] = {}
 
     def add(self, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
         # Not by the caller itself, as each request has one of its own. A token is one client's, and a batch has one instant.
         key = (kind, caller.token_id or caller.client_id, caller.holder_id, caller.peer)
         asked = self._asked.get(key)
         if asked is None:
-            self._asked[key] = Asked(kind, caller, at, [fact_id], [caller.request_id])
+            self._asked[key] = OriginNote(kind, caller, at, [fact_id], [caller.request_id])
         else:
             asked.ids.append(fact_id)
             asked.request_ids.append(caller.request_id)
 
-    def list_all(self) -> list[Asked]:
+    def list_all(self) -> list[OriginNote]:
         return list(self._asked.values())
 
 
-def _arguments(rows: Sequence[Asked]) -> list[object]:
+def _arguments(rows: Sequence[OriginNote]) -> list[object]:
     ids: list[int] = []
     request_ids: list[str | None] = []
     firsts: list[int] = []
@@ -106,7 +106,7 @@ APPEND: Final = Part(
 
 async def note(connection: Connection, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
     """Note who asked for something that no batch writes."""
-    asked = [Asked(kind, caller, at, [fact_id], [caller.request_id])]
+    asked = [OriginNote(kind, caller, at, [fact_id], [caller.request_id])]
     sql, arguments = APPEND.fit(asked)
     await connection.execute(numbered(sql, len(arguments)), *arguments)
 

@@ -15,7 +15,7 @@ _TAKE_SERVICE_ROLE: Final[LiteralString] = f"set local role {privileges.SERVICE_
 _OPEN: Final[LiteralString] = "select open_sandbox_holder($1, $2, $3, $4, $5, $6::text[], $7, $8, $9, $10, $11, $12)"
 
 
-async def open_holder(
+async def open_sandbox_holder(
     connection: Connection,
     name: str,
     tax_id: str,

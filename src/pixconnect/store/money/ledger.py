@@ -94,7 +94,9 @@ _FIND_ENTRIES: Final[LiteralString] = """
 """
 
 
-async def find_entries(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], datetime]:
+async def find_entry_times(
+    connection: Connection, wanted: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], datetime]:
     """When these entries were made, of those that were, by id and holder."""
     ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
     rows = await connection.fetch(_FIND_ENTRIES, ids, holder_ids)

@@ -25,7 +25,7 @@ from pixconnect.store.webhooks.delivery_history import DELIVERY
 from pixconnect.store.webhooks.event import EVENT
 
 
-class Position(Struct, frozen=True, kw_only=True):
+class BrowsePosition(Struct, frozen=True, kw_only=True):
     """Where looking back goes on: before this instant and id."""
 
     at: datetime
@@ -38,7 +38,7 @@ class Chunk(Struct, frozen=True, kw_only=True):
     rows: Sequence[asyncpg.Record]
     """The newest first, at most as many as were wanted."""
     looked_at_count: int
-    end: Position | None
+    end: BrowsePosition | None
     """The last row that was looked at; ``None`` if there was none."""
 
 
@@ -144,7 +144,7 @@ async def look_back(
     holder_ids: Sequence[int] | None,
     wanted: Wanted,
     names: Sequence[str],
-    before: Position,
+    before: BrowsePosition,
     look_at_count: int,
     show_count: int,
 ) -> Chunk:
@@ -177,7 +177,7 @@ async def look_back(
 def _chunk(rows: Sequence[asyncpg.Record]) -> Chunk:
     if not rows:
         return Chunk(rows=[], looked_at_count=0, end=None)
-    end = Position(at=rows[0]["end_at"], id=rows[0]["end_id"])
+    end = BrowsePosition(at=rows[0]["end_at"], id=rows[0]["end_id"])
     # Where nothing was found, the place stands in a row of its own.
     found = [row for row in rows if row["id"] is not None]
     return Chunk(rows=found, looked_at_count=rows[0]["looked_at_count"], end=end)
@@ -210,7 +210,7 @@ async def look_back_at_deliveries(
     endpoint_ids: Sequence[int],
     wanted: Wanted,
     statuses: Sequence[str],
-    before: Position,
+    before: BrowsePosition,
     look_at_count: int,
     show_count: int,
 ) -> Chunk:

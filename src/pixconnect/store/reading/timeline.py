@@ -85,7 +85,7 @@ async def find_refunds(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) 
 _FIND_ORDERS: Final[LiteralString] = f"select {ORDER.select} from open_order where name = any($1)"
 
 
-async def find_orders(pool: Pool, names: Sequence[str]) -> list[OpenOrder]:
+async def find_open_orders(pool: Pool, names: Sequence[str]) -> list[OpenOrder]:
     """Those of these orders that the rail has not ended."""
     return [ORDER.read(row) for row in await pool.fetch(_FIND_ORDERS, names)]
 
@@ -95,7 +95,7 @@ _FIND_ENTRIES: Final[LiteralString] = f"""
 """
 
 
-async def find_entries(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[LedgerEntry]:
+async def find_ledger_entries(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[LedgerEntry]:
     """The entries of transfers and of their refunds."""
     return [LEDGER_ENTRY.read(row) for row in await pool.fetch(_FIND_ENTRIES, transfer_ids, holder_id)]
 

@@ -141,7 +141,7 @@ _OLDEST_DUE: Final[LiteralString] = """
 """
 
 
-async def read_backlog(connection: Connection) -> tuple[int, datetime | None]:
+async def read_lease_backlog(connection: Connection) -> tuple[int, datetime | None]:
     """How many workers there are, and the oldest delivery that one of them could try and has not; real time."""
     row = await connection.fetchrow(_OLDEST_DUE)
     if row is None:

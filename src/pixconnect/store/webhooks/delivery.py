@@ -16,7 +16,7 @@ from typing import Final, LiteralString
 from pixconnect.domain.frame.event import Event
 from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor, DueDelivery, DueRead
-from pixconnect.domain.webhooks.key_webhook import Told
+from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.part import Part, no_arguments, numbered, of_columns
 from pixconnect.store.frame.table import Columns, Table, read_types
@@ -66,7 +66,7 @@ APPEND: Final = Part[Event](
 )
 """A delivery of each new event for each endpoint that is active now and wants it."""
 
-TOLD: Final = Columns[Told](
+TOLD: Final = Columns[KeyWebhookEvent](
     read_types("event_id bigint, holder_id bigint, transfer_id bigint, pix_key text, told_at timestamptz"),
     key=(),
     write={},
@@ -348,7 +348,7 @@ _MOVE_BACK: Final[LiteralString] = """
 """
 
 
-async def move_back(connection: Connection, now: datetime, by: timedelta) -> None:
+async def move_deliveries_back(connection: Connection, now: datetime, by: timedelta) -> None:
     """Move what is due back in time, where it was set at an instant that is in the future now: the clock was reset.
 
     Args:

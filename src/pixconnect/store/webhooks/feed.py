@@ -56,7 +56,7 @@ async def tell_given(pool: Pool, holder_ids: Sequence[int]) -> None:
     await pool.execute(_TELL, FEED_CHANNEL, notice)
 
 
-def read_notice(notice: str) -> frozenset[int] | None:
+def read_feed_notice(notice: str) -> frozenset[int] | None:
     """Whose events have got positions; ``None`` if they were too many to say."""
     return frozenset(map(int, notice.split(","))) if notice else None
 
@@ -165,7 +165,7 @@ async def find_resources(pool: Pool, holder_id: int, text: str, number: int | No
     return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class SequencerBacklog(Struct, frozen=True, kw_only=True):
     """What the health of the sequencer is judged by."""
 
     oldest_at: datetime | None
@@ -189,8 +189,8 @@ _READ_WAITING: Final[LiteralString] = """
 """
 
 
-async def read_waiting(pool: Pool) -> Waiting:
+async def read_sequencer_backlog(pool: Pool) -> SequencerBacklog:
     row = await pool.fetchrow(_READ_WAITING)
     if row is None:
         raise errors.InvariantBroken("the state has one row")
-    return Waiting(oldest_at=row["oldest_at"], given_before_s=row["given_before_s"])
+    return SequencerBacklog(oldest_at=row["oldest_at"], given_before_s=row["given_before_s"])

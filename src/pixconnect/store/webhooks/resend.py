@@ -96,7 +96,7 @@ async def cancel(connection: Connection, job_id: int, holder_id: int | None, now
     return RESEND_JOB.read_found(await connection.fetchrow(_CANCEL, job_id, holder_id, now))
 
 
-class Batch(Struct, frozen=True, kw_only=True):
+class ResentBatch(Struct, frozen=True, kw_only=True):
     count: int
     """Of those that the filter matches."""
     looked_at_count: int
@@ -189,7 +189,7 @@ _COUNT, _COUNT_FAILED = _count(""), _count(_FAILED)
 
 async def resend_some(
     connection: Connection, endpoint_id: int, job: ResendJob, after: tuple[datetime, int], now: datetime, count_max: int
-) -> Batch | None:
+) -> ResentBatch | None:
     """Start the schedules of some of a job's deliveries to an endpoint anew, the oldest first; ``None`` at the end."""
     is_failed = job.statuses == ("failed",)
     row = await connection.fetchrow(
@@ -209,7 +209,7 @@ async def resend_some(
 
 async def count_some(
     pool: Pool, endpoint_id: int, wanted: ResendFilter, after: tuple[datetime, int], count_max: int
-) -> Batch | None:
+) -> ResentBatch | None:
     """Count those that a filter matches among some of an endpoint's deliveries; ``None`` at the end."""
     oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
     row = await pool.fetchrow(
@@ -226,5 +226,5 @@ async def count_some(
     return None if row is None else _batch(row)
 
 
-def _batch(row: asyncpg.Record) -> Batch:
-    return Batch(count=row["count"], looked_at_count=row["looked_at_count"], end=(row["created_at"], row["id"]))
+def _batch(row: asyncpg.Record) -> ResentBatch:
+    return ResentBatch(count=row["count"], looked_at_count=row["looked_at_count"], end=(row["created_at"], row["id"]))

@@ -199,7 +199,7 @@ async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) ->
 async def list_pix_keys(context: OperatorContext, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     async with context.pool.acquire() as connection:
-        return await holder_store.list_keys(connection, holder_id)
+        return await holder_store.list_pix_keys(connection, holder_id)
 
 
 async def _check_removal(connection: Connection, key: PixKey, holder_id: int) -> None:

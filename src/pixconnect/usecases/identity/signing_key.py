@@ -89,7 +89,7 @@ async def renew_authority(context: OperatorContext) -> SigningKey:
         return key
 
 
-async def list_keys(context: SigningContext) -> list[SigningKey]:
+async def list_signing_keys(context: SigningContext) -> list[SigningKey]:
     """Every key that is not deleted yet, revoked ones too, the latest first."""
     async with context.pool.acquire() as connection:
         return await signing_key_store.list_all(connection)

@@ -38,7 +38,7 @@ async def plan_refund(context: PlanningContext) -> AutomaticRefund | None:
     )
 
 
-def give_back(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:
+def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:
     """Return all of a payment that has just been credited; the caller writes the transfer.
 
     Args:

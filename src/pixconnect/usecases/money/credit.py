@@ -26,7 +26,7 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditReport
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.usecases.money.automatic_refund import AutomaticRefund, give_back
+from pixconnect.usecases.money.automatic_refund import AutomaticRefund, hold_automatic_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 Charges = dict[tuple[str, int], Charge]
@@ -129,7 +129,7 @@ def _settle(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charg
     work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
     transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now))
     if code is not None and credit.refund is not None:
-        return give_back(work, transfer, credit.refund, code)
+        return hold_automatic_refund(work, transfer, credit.refund, code)
     if transfer.charge_id is not None:
         charge = charges[credit.code]
         paid = charges[credit.code] = charge_rules.pay_charge(charge, transfer.amount_cents, work.now)

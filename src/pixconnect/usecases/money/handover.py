@@ -45,7 +45,7 @@ from pixconnect.store.money import order as order_store
 from pixconnect.usecases.frame.context import HasDirectory, HasRail
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.network_id import Told, name_orders
+from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import (
     ASK_AFTER,
     ASK_AFTER_MAX,
@@ -259,7 +259,7 @@ async def _record(
 async def _note_names(context: HandoverContext, named: Sequence[tuple[OpenOrder, Taken]]) -> None:
     ordered = await read_ordered(context.pool, [order.name for order, _ in named])
     told = {
-        order.name: Told(ordered=ordered[order.name], network_id=taken.network_id)
+        order.name: NamedOrder(ordered=ordered[order.name], network_id=taken.network_id)
         for order, taken in named
         if taken.network_id is not None and order.name in ordered
     }

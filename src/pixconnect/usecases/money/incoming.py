@@ -45,7 +45,7 @@ _UNKNOWN_ORIGINAL = Misfit(
 )
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class ReportOutcome(Struct, frozen=True, kw_only=True):
     """What a report is answered, and what an operator has to see."""
 
     acknowledgement: Acknowledgement | None
@@ -57,7 +57,7 @@ class Answered(Struct, frozen=True, kw_only=True):
 class ReceivingContext(HasPool, HasWrites, HasDirectory, PlanningContext, LaterContext, Protocol): ...
 
 
-async def find_payee(context: ReceivingContext, report: CreditReport) -> tuple[int | None, bool]:
+async def find_credited_holder(context: ReceivingContext, report: CreditReport) -> tuple[int | None, bool]:
     """The holder whose balance it would move, and whether it is refused because the key was removed."""
     party = report.credit_party
     if party.key is None:
@@ -81,7 +81,7 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
 
 async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
     """Credit a payment, or refuse it; the same answer however often it is reported."""
-    holder_id, key_was_removed = await find_payee(context, report)
+    holder_id, key_was_removed = await find_credited_holder(context, report)
     if holder_id is None:
         can_refuse = context.policy.abilities.refuses_credits
         answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
@@ -105,14 +105,14 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
     return answered.acknowledgement
 
 
-async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
+async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     work = await lock_balances(batch)
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
     charges = await _lock_charges(work, batch)
     new: dict[str, Transfer] = {}
-    answers: list[Answered] = []
+    answers: list[ReportOutcome] = []
     for credit in batch:
         report, name = credit.report, credit.report.end_to_end_id
         transfer = known.get(name)
@@ -132,7 +132,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
             elif transfer is not before:
                 work.changes.move_transfer(before, transfer)
         known[name] = transfer
-        answers.append(Answered(acknowledgement=first_answer(report, transfer), misfit=misfit))
+        answers.append(ReportOutcome(acknowledgement=first_answer(report, transfer), misfit=misfit))
     for transfer in new.values():
         work.changes.add_transfer(transfer)
     await work.write()
@@ -154,14 +154,14 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
         return f"{party.branch} {party.account_number}" if party.key is None else party.key
 
 
-async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[Answered | None]:
+async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | None]:
     """Refuse payments, and remember it; ``None`` for those whose account is somebody's by now."""
     owned = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
     new: dict[str, RefusedCredit] = {}
-    answers: list[Answered | None] = []
+    answers: list[ReportOutcome | None] = []
     for credit in batch:
         report, name = credit.report, credit.report.end_to_end_id
         if credit.account in owned:
@@ -169,13 +169,13 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[Answered | None]:
         # The account may have been ours when it was reported before: then the first answer stands.
         elif name in known:
             misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
-            answers.append(Answered(acknowledgement=first_answer(report, known[name]), misfit=misfit))
+            answers.append(ReportOutcome(acknowledgement=first_answer(report, known[name]), misfit=misfit))
         elif name in refused:
             answers.append(_refuse_again(report, refused[name], can_refuse=credit.can_refuse))
         else:
             code = reject_code.ACCOUNT_UNKNOWN
             refused[name] = new[name] = RefusedCredit(name=name, kind=kept_report.kind_of(report), refusal_code=code)
-            answers.append(Answered(acknowledgement=_acknowledge(report, code)))
+            answers.append(ReportOutcome(acknowledgement=_acknowledge(report, code)))
     if new:
         await refused_store.insert(batch.connection, list(new.values()))
     return answers
@@ -184,7 +184,7 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[Answered | None]:
 REFUSE_CREDITS: Final = WriteOperation("refuse_credits", _refuse_credits)
 
 
-def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: bool) -> Answered:
+def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: bool) -> ReportOutcome:
     misfit = None
     # What was refused when it was accepted, or was cancelled, and settles all the same cannot be refused any more.
     if can_refuse and kept_report.kind_of(report) == "credit" != refused.kind:
@@ -192,7 +192,7 @@ def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: b
             f"the rail says that it is settled, and it was refused here with {refused.refusal_code} before that"
         )
         misfit = Misfit(reason="contradiction", explanation=explanation)
-    return Answered(acknowledgement=_acknowledge(report, refused.refusal_code), misfit=misfit)
+    return ReportOutcome(acknowledgement=_acknowledge(report, refused.refusal_code), misfit=misfit)
 
 
 REFUSALS_KEPT_FOR: Final = timedelta(days=30)
@@ -296,7 +296,7 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
     return answered.acknowledgement
 
 
-async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
+async def _receive_returns(batch: Batch[GivenBack]) -> list[ReportOutcome]:
     work = await lock_balances(batch)
     originals = await transfer_store.lock_by_id(
         batch.connection, sorted({(item.original_id, item.holder_id) for item in batch})
@@ -304,7 +304,7 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
     known = await refund_store.lock(batch.connection, [(item.report.return_id, item.holder_id) for item in batch], "IN")
     named = await refund_store.find_named(batch.connection, [item.report.return_id for item in batch], "IN")
     refused = await kept_store.find_refused(batch.connection, [item.report.return_id for item in batch])
-    answers: list[Answered] = []
+    answers: list[ReportOutcome] = []
     for given_back in batch:
         report = given_back.report
         original = originals[given_back.original_id, given_back.holder_id]
@@ -313,18 +313,18 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
         refund = refund or named.get(report.return_id)
         if refund is None and report.return_id in refused:
             code = refused[report.return_id]
-            answers.append(Answered(acknowledgement=_acknowledge(report, code)))
+            answers.append(ReportOutcome(acknowledgement=_acknowledge(report, code)))
             continue
         # The report of its settlement is still to come, and a return has to follow it.
         if refund is None and original.status == "PROCESSING":
-            answers.append(Answered(acknowledgement=None))
+            answers.append(ReportOutcome(acknowledgement=None))
             continue
         misfit = None if refund is None else _compare_return(given_back, refund)
         if refund is None:
             refund, original = _take_back(work, given_back, original)
             known[report.return_id, refund.holder_id] = named[report.return_id] = refund
             originals[original.id, original.holder_id] = original
-        answers.append(Answered(acknowledgement=first_answer(report, refund), misfit=misfit))
+        answers.append(ReportOutcome(acknowledgement=first_answer(report, refund), misfit=misfit))
     await work.write()
     return answers
 

@@ -61,7 +61,7 @@ async def deposit(context: LedgerContext, holder_id: int, amount_cents: int) -> 
 
 async def _deposit_all(batch: Batch[NewDeposit]) -> list[Deposit | errors.PixConnectError]:
     work = await lock_balances(batch)
-    known = await ledger_store.find_entries(batch.connection, [(new.entry_id, new.holder_id) for new in batch])
+    known = await ledger_store.find_entry_times(batch.connection, [(new.entry_id, new.holder_id) for new in batch])
     outcomes: list[Deposit | errors.PixConnectError] = []
     made: list[LedgerEntry] = []
     for new in batch:

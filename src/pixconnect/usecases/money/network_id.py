@@ -31,7 +31,7 @@ from pixconnect.writing.unit_of_work import lock_balances
 class NamingContext(HasWrites, HasPolicy, Protocol): ...
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class NamedOrder(Struct, frozen=True, kw_only=True):
     ordered: Transfer | Refund
     network_id: str
 
@@ -40,7 +40,9 @@ class Told(Struct, frozen=True, kw_only=True):
         return self.ordered.holder_id
 
 
-async def name_orders(context: NamingContext, told: Sequence[Told]) -> list[Misfit | errors.PixConnectError | None]:
+async def name_orders(
+    context: NamingContext, told: Sequence[NamedOrder]
+) -> list[Misfit | errors.PixConnectError | None]:
     """Note what the rail calls orders of ours; for each, in order, why that was not noted."""
     outcomes: list[Misfit | errors.PixConnectError | None] = [_find_misfit(context, each) for each in told]
     new = [
@@ -54,7 +56,7 @@ async def name_orders(context: NamingContext, told: Sequence[Told]) -> list[Misf
     return outcomes
 
 
-def _find_misfit(context: NamingContext, told: Told) -> Misfit | None:
+def _find_misfit(context: NamingContext, told: NamedOrder) -> Misfit | None:
     name = name_of(told.ordered)
     if told.network_id == name:
         return None
@@ -66,12 +68,12 @@ def _find_misfit(context: NamingContext, told: Told) -> Misfit | None:
     return None
 
 
-def _misfit(told: Told, reason: str) -> Misfit:
+def _misfit(told: NamedOrder, reason: str) -> Misfit:
     explanation = f"{name_of(told.ordered)} is called {told.network_id}, but {reason}"
     return Misfit(reason="contradiction", explanation=explanation)
 
 
-async def _name_orders(batch: Batch[Told]) -> list[Misfit | None]:
+async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
     work = await lock_balances(batch)
     connection = work.connection
     # In the order in which endings lock them too; those that have ended have no order any more.

@@ -43,7 +43,7 @@ from pixconnect.usecases.frame.context import HasRail
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.incoming import (
     ReceivingContext,
-    find_payee,
+    find_credited_holder,
     find_recorded,
     first_answer,
     receive_credit,
@@ -205,7 +205,7 @@ async def _find_holder(context: ReportContext, report: Arrival) -> int | None:
     """Whose balance it would move; ``None`` if that cannot be looked up, so that nobody can credit it either."""
     try:
         if isinstance(report, CreditReport):
-            return (await find_payee(context, report))[0]
+            return (await find_credited_holder(context, report))[0]
         originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
     except _OF_ITS_OWN:
         return None

@@ -46,7 +46,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import HasPolicy, HasPool, HasServer, HasUnderWay, HasWrites
 from pixconnect.usecases.frame.under_way import read_ordered
-from pixconnect.usecases.money.network_id import Told, name_orders
+from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
@@ -56,7 +56,7 @@ UNKNOWN_ORDER: Final = Misfit(
 )
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class EndedOrder(Struct, frozen=True, kw_only=True):
     ordered: Transfer | Refund
     """The transfer or refund as it was accepted: while its order is open it does not change."""
     ending: Ending
@@ -112,7 +112,8 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
             outcomes[index] = UNKNOWN_ORDER
     has_rail = context.policy.has_rail
     ended = [
-        Ended(ordered=ordered[endings[index][0]], ending=endings[index][1], has_rail=has_rail) for index in under_way
+        EndedOrder(ordered=ordered[endings[index][0]], ending=endings[index][1], has_rail=has_rail)
+        for index in under_way
     ]
     written = await context.writes.submit_all(WRITE_ENDINGS, ended)
     for index, was_open in zip(under_way, written, strict=True):
@@ -135,7 +136,7 @@ async def _note_names(
     """Note what the network calls the orders that end; for each ending, why that was not noted."""
     outcomes: list[Unrecorded | None] = [None] * len(endings)
     told = {
-        index: Told(ordered=ordered[name], network_id=ending.network_id)
+        index: NamedOrder(ordered=ordered[name], network_id=ending.network_id)
         for index, (name, ending) in enumerate(endings)
         if isinstance(ending, Settled | Rejected) and ending.network_id is not None and name in ordered
     }
@@ -166,7 +167,7 @@ async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Endin
     return misfits
 
 
-async def _write_endings(batch: Batch[Ended]) -> list[bool]:
+async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
     work = await lock_balances(batch)
     locked = await _lock_rows(work, batch)
     outcomes: list[bool] = []
@@ -212,7 +213,7 @@ class _LockedRows:
         self.charges = charges
 
 
-async def _lock_rows(work: UnitOfWork, batch: Sequence[Ended]) -> _LockedRows:
+async def _lock_rows(work: UnitOfWork, batch: Sequence[EndedOrder]) -> _LockedRows:
     connection = work.connection
     refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
     originals = {(refund.transfer_id, refund.holder_id) for refund in refunds}

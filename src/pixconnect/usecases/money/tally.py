@@ -14,6 +14,6 @@ NOTES_MAX: Final = 20_000
 async def fold_tallies(context: HasPool) -> int:
     """Add up the notes on new and changed rows, and return how many there were; 0 also while another process does it."""
     async with context.pool.acquire() as connection, connection.transaction():
-        if not await tally_store.try_lock(connection):
+        if not await tally_store.try_lock_tally(connection):
             return 0
         return await tally_store.fold(connection, NOTES_MAX)

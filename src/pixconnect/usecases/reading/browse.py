@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EVENT_NAMES, Event
 from pixconnect.domain.frame.listing import Cursor, Span
-from pixconnect.domain.frame.wanted import TEXT_LENGTH_MAX, Wanted, read_cursor, write_cursor
+from pixconnect.domain.frame.wanted import TEXT_LENGTH_MAX, Wanted, read_list_cursor, write_list_cursor
 from pixconnect.domain.identity.console import Viewer
 from pixconnect.domain.money.charge import STATUSES, Charge
 from pixconnect.domain.money.refund import Refund, RefundStatus
@@ -37,7 +37,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.reading import browse as browse_store
 from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.reading import timeline as timeline_store
-from pixconnect.store.reading.browse import Chunk, Lookback, Position
+from pixconnect.store.reading.browse import BrowsePosition, Chunk, Lookback
 from pixconnect.store.webhooks import delivery_history
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import event as event_store
@@ -130,7 +130,7 @@ _REFUNDS: Final = _kind(
 )
 
 
-async def list_charges(
+async def browse_charges(
     context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Charge]:
     """Charges, newest first.
@@ -142,17 +142,17 @@ async def list_charges(
     return await _list(context, viewer, _CHARGES, wanted, after, page_size)
 
 
-async def list_transfers(
+async def browse_transfers(
     context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Transfer]:
-    """Transfers both ways; as ``list_charges``."""
+    """Transfers both ways; as ``browse_charges``."""
     return await _list(context, viewer, _TRANSFERS, wanted, after, page_size)
 
 
-async def list_refunds(
+async def browse_refunds(
     context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Refund]:
-    """Refunds both ways; as ``list_charges``."""
+    """Refunds both ways; as ``browse_charges``."""
     return await _list(context, viewer, _REFUNDS, wanted, after, page_size)
 
 
@@ -168,12 +168,12 @@ async def _list(
             total = await tally_store.read_total(context.pool, viewer.holder_id, kind.name, statuses)
             span = _from_the_newest(span, total)
         page = await listing_store.read_page(context.pool, kind.source, viewer.holder_id, listed, span)
-        next_after = None if page.next is None else write_cursor(page.next)
+        next_after = None if page.next is None else write_list_cursor(page.next)
         return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
 
     whose = await _find_whose(context.pool, viewer, is_narrowed=statuses != kind.statuses or _has_instants(wanted))
 
-    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
+    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back(
             context.pool, kind.lookback, whose, wanted, statuses, before, look_at_count, show_count
         )
@@ -197,10 +197,10 @@ def _one_or_all(statuses: tuple[str, ...], known: tuple[str, ...]) -> str | tupl
     return None if statuses == known else statuses[0] if len(statuses) == 1 else ()
 
 
-async def list_events(
+async def browse_events(
     context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Event]:
-    """Events, of some types or of all; as ``list_charges``."""
+    """Events, of some types or of all; as ``browse_charges``."""
     viewer.require("webhook.read")
     names = _check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
     span = _check_span(wanted, after, page_size)
@@ -208,13 +208,13 @@ async def list_events(
         if _is_whole(span):
             span = _from_the_newest(span, await tally_store.read_events_total(context.pool, viewer.holder_id))
         page = await event_store.read_page(context.pool, viewer.holder_id, span)
-        next_after = None if page.next is None else write_cursor(page.next)
+        next_after = None if page.next is None else write_list_cursor(page.next)
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)
     asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at)
 
     whose = await _find_whose(context.pool, viewer, is_narrowed=_has_instants(wanted))
 
-    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
+    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back(
             context.pool, browse_store.EVENTS, whose, asked, names, before, look_at_count, show_count
         )
@@ -223,10 +223,10 @@ async def list_events(
     return _with_items(found, [*map(event_store.EVENT.read, found.items)])
 
 
-async def list_deliveries(
+async def browse_deliveries(
     context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[DeliveryLine]:
-    """Deliveries to one endpoint or to all that are there now; as ``list_charges``.
+    """Deliveries to one endpoint or to all that are there now; as ``browse_charges``.
 
     Raises:
         NotFound: There is no such endpoint, or it is another holder's.
@@ -237,7 +237,7 @@ async def list_deliveries(
     span = _check_span(wanted, after, page_size)
     endpoints = {each.id: each for each in await _find_endpoints(context.pool, viewer, wanted.endpoint_id)}
 
-    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
+    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back_at_deliveries(
             context.pool, [*endpoints], wanted, statuses, before, look_at_count, show_count
         )
@@ -307,8 +307,8 @@ class EndpointLine(Struct, frozen=True, kw_only=True):
     state: EndpointState
 
 
-async def read_endpoint(context: BrowseContext, viewer: Viewer, endpoint_id: int) -> EndpointLine:
-    """One endpoint with how it is doing; refuses as ``list_deliveries`` does."""
+async def browse_endpoint(context: BrowseContext, viewer: Viewer, endpoint_id: int) -> EndpointLine:
+    """One endpoint with how it is doing; refuses as ``browse_deliveries`` does."""
     (line,) = await list_endpoint_lines(context, viewer, endpoint_id)
     return line
 
@@ -326,7 +326,7 @@ async def list_endpoint_lines(
     ]
 
 
-Look = Callable[[Position, int, int], Awaitable[Chunk]]
+Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]
 
 
 async def _find_whose(pool: Pool, viewer: Viewer, *, is_narrowed: bool) -> Sequence[int] | None:
@@ -354,7 +354,7 @@ async def _look_back(
     # Where ids alone say what comes next, an instant beyond the span's end does not.
     if whose is None and span.after is not None:
         last_id = span.after.id
-    before, rows = Position(at=at, id=last_id), list[asyncpg.Record]()
+    before, rows = BrowsePosition(at=at, id=last_id), list[asyncpg.Record]()
     # Each of many holders may have all rows of a look: the first is no more than a page.
     look_at_count = span.page_size + 1 if whose and len(whose) > _HOLDERS_OF_FIRST_LOOK else _FIRST_LOOK
     while True:
@@ -378,7 +378,7 @@ async def _look_back(
 
 def _cursor_text(span: Span, created_at: datetime, last_id: int) -> str:
     position = span.position + span.page_size
-    return write_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0))
+    return write_list_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0))
 
 
 def _with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
@@ -404,5 +404,5 @@ def _check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
         page_size=page_size,
         initial_at=wanted.initial_at,
         final_at=wanted.final_at,
-        after=None if after is None else read_cursor(after),
+        after=None if after is None else read_list_cursor(after),
     )

@@ -101,10 +101,10 @@ async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) ->
 async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: Facts) -> Facts:
     names = [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]
     if names:
-        facts = structs.replace(facts, orders=await timeline_store.find_orders(pool, names))
+        facts = structs.replace(facts, orders=await timeline_store.find_open_orders(pool, names))
     if viewer.may("ledger.read"):
         transfer_ids = [transfer.id for transfer in facts.transfers]
-        facts = structs.replace(facts, entries=await timeline_store.find_entries(pool, holder_id, transfer_ids))
+        facts = structs.replace(facts, entries=await timeline_store.find_ledger_entries(pool, holder_id, transfer_ids))
     if not viewer.may("webhook.read"):
         return facts
     of: list[tuple[Resource, int]] = [

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pixconnect.foundation.metrics import Family, Histogram, Measured
+from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily
 from pixconnect.writing.write_queues import WriteQueues
 
-GROUP_SIZE: Final = Family(
+GROUP_SIZE: Final = MetricFamily(
     name="pixconnect_group_size",
     kind="histogram",
     meaning="Requests that were committed together; _count is the commits, _sum the requests.",
     labels=("write",),
 )
-GROUP_QUEUE: Final = Family(
+GROUP_QUEUE: Final = MetricFamily(
     name="pixconnect_group_queue_length",
     kind="gauge",
     meaning="Requests that wait for their group.",

@@ -108,7 +108,7 @@ async def reset_clock(context: MovingContext, control: SandboxControl) -> dateti
 async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> None:
     """Send the sandbox the time again: a move that was interrupted leaves the two apart."""
     async with context.pool.acquire() as connection:
-        if not await clock_store.try_lock(connection):
+        if not await clock_store.try_lock_clock(connection):
             return  # whoever is moving it sets both
         try:
             await read_clock(context)
@@ -133,7 +133,7 @@ async def _follow(context: ClockContext, connection: asyncpg.Connection[asyncpg.
     lost = asyncio.Event()
 
     def hear(_connection: object, _pid: int, _channel: str, notice: object) -> None:
-        context.clock.set_offset(*clock_store.read_notice(str(notice)))
+        context.clock.set_offset(*clock_store.read_offset_notice(str(notice)))
 
     def lose(_connection: object) -> None:
         lost.set()
@@ -165,7 +165,7 @@ async def _holding_lock(context: ClockContext) -> AsyncGenerator[None]:
     deadline_s = context.clock.monotonic_s() + WALK_MAX_S
     while True:
         async with context.pool.acquire() as connection:
-            if await clock_store.try_lock(connection):
+            if await clock_store.try_lock_clock(connection):
                 try:
                     yield
                 finally:
@@ -264,8 +264,8 @@ async def _jump_back(context: ClockContext, control: SandboxControl, offset: tim
     by = context.clock.offset - offset
     now = context.clock.real_now() + offset
     async with context.pool.acquire() as connection, connection.transaction():
-        await clock_store.move_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
-        await delivery_store.move_back(connection, now, by)
+        await clock_store.move_deadlines_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
+        await delivery_store.move_deliveries_back(connection, now, by)
         await received_store.forget_hours(connection)
         revision = await clock_store.move(connection, offset)
     context.clock.set_offset(offset, revision)

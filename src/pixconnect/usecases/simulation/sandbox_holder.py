@@ -83,7 +83,7 @@ async def open_sandbox_holder(context: SandboxHolderContext, caller: Caller, new
     # Two transactions: where the second fails, the holder is there, and its secret is lost.
     async with writing(context.pool) as write:
         async with write.transaction() as connection:
-            holder_id = await sandbox_holder_store.open_holder(
+            holder_id = await sandbox_holder_store.open_sandbox_holder(
                 connection,
                 new.name,
                 new.tax_id,

@@ -182,7 +182,7 @@ def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
         chave=transfer.own_key,
         horario=format_milliseconds(transfer.settled_at),
         payer_message=transfer.payer_message,
-        devolucoes=[show_refund(refund_id, refund) for refund_id, refund in name_refunds(transfer, refunds)] or None,
+        devolucoes=[show_devolucao(refund_id, refund) for refund_id, refund in name_refunds(transfer, refunds)] or None,
     )
 
 
@@ -214,7 +214,7 @@ def external_id_of(transfer: Transfer, refund_id: str) -> str:
     return f"{transfer.end_to_end_id}:{refund_id}"
 
 
-def show_refund(refund_id: str, refund: Refund) -> Devolucao:
+def show_devolucao(refund_id: str, refund: Refund) -> Devolucao:
     is_returned = refund.status == "RETURNED" and refund.settled_at is not None
     return Devolucao(
         id=refund_id,

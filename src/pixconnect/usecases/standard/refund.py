@@ -20,7 +20,7 @@ from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.money.refund import RefundContext, start_refund
-from pixconnect.usecases.standard.pix import Devolucao, external_id_of, find_received, name_refunds, show_refund
+from pixconnect.usecases.standard.pix import Devolucao, external_id_of, find_received, name_refunds, show_devolucao
 
 ENTITY: Final = "devolucao"
 _USED: Final = "já foi usado em outra devolução deste Pix, com outro conteúdo"
@@ -42,7 +42,7 @@ async def read_refund(context: HasPool, caller: Caller, end_to_end_id: str, refu
     refund = await _find(context.pool, original, refund_id)
     if refund is None:
         raise errors.NotFound("id: there is no such refund of this Pix")
-    return show_refund(refund_id, refund)
+    return show_devolucao(refund_id, refund)
 
 
 async def request_refund(
@@ -77,7 +77,7 @@ async def request_refund(
             if rows:
                 raise Violated(ENTITY, rows)
             made = await _start(context, caller, refund_id, request)
-    return show_refund(refund_id, made)
+    return show_devolucao(refund_id, made)
 
 
 async def _find(pool: Pool, original: Transfer, refund_id: str) -> Refund | None:

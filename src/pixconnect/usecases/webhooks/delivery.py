@@ -21,7 +21,7 @@ from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks import signature as webhook_signature
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint
-from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shares import current_party
 from pixconnect.store.running import lease as lease_store
@@ -119,7 +119,7 @@ def conclude_defect(context: AttemptContext, delivery: DueDelivery) -> Conclusio
 
 async def _post(
     context: AttemptContext, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
-) -> Exchange:
+) -> WebhookExchange:
     try:
         secrets = recipient.open_secrets(context)
     except SealBroken:
@@ -141,11 +141,11 @@ async def _post(
         current_party.reset(whose)
 
 
-def _failed(reason: str) -> Exchange:
-    return Exchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=0)
+def _failed(reason: str) -> WebhookExchange:
+    return WebhookExchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=0)
 
 
-def _conclude(context: AttemptContext, delivery: DueDelivery, exchange: Exchange) -> Conclusion:
+def _conclude(context: AttemptContext, delivery: DueDelivery, exchange: WebhookExchange) -> Conclusion:
     return delivery_rules.conclude(
         delivery,
         exchange,
@@ -240,7 +240,7 @@ async def read_oldest_due(context: BacklogContext) -> datetime | None:
     """Since when the oldest delivery is due that neither its endpoint's limit nor an earlier event holds back."""
     async with context.pool.acquire() as connection:
         # Workers note what they could send and have not yet.
-        workers_count, oldest_due_at = await lease_store.read_backlog(connection)
+        workers_count, oldest_due_at = await lease_store.read_lease_backlog(connection)
         # Without a worker, whatever is due waits for one.
         if workers_count == 0:
             return await delivery_store.next_due_at(connection, context.clock.now())

@@ -171,7 +171,7 @@ async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, F
 
 async def read_lag_s(pool: Pool, clock: Clock) -> float:
     """How long the oldest event has waited for its position."""
-    waiting = await feed_store.read_waiting(pool)
+    waiting = await feed_store.read_sequencer_backlog(pool)
     if waiting.oldest_at is None:
         return 0.0
     lag_s = (await service_now(clock, pool) - waiting.oldest_at).total_seconds()

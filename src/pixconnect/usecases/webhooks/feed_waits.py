@@ -17,7 +17,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.store.webhooks.feed import FEED_CHANNEL, read_notice
+from pixconnect.store.webhooks.feed import FEED_CHANNEL, read_feed_notice
 
 HOLDER_MAX: Final = 64
 """Of one holder in one process: more programs than one feed has."""
@@ -110,7 +110,7 @@ class FeedWaits:
         return False
 
     def _hear(self, _connection: object, _pid: int, _channel: str, notice: object) -> None:
-        self._wake(read_notice(str(notice)))
+        self._wake(read_feed_notice(str(notice)))
 
     def _wake(self, holder_ids: frozenset[int] | None) -> None:
         for holder_id in self._waiting.keys() if holder_ids is None else self._waiting.keys() & holder_ids:

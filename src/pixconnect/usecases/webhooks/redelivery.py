@@ -36,12 +36,12 @@ class Redelivery(Struct, frozen=True, kw_only=True):
     """Of this endpoint only."""
 
 
-class Redelivered(Struct, frozen=True, kw_only=True):
+class RedeliveredCounts(Struct, frozen=True, kw_only=True):
     deliveries_count: int
     endpoints_count: int
 
 
-async def redeliver_all(context: OperatorContext, wanted: Redelivery) -> Redelivered:
+async def redeliver_all(context: OperatorContext, wanted: Redelivery) -> RedeliveredCounts:
     """Start the schedules of deliveries anew, now, and count them.
 
     To an endpoint that is not active they wait. Workers see them when they look next.
@@ -67,7 +67,7 @@ async def redeliver_all(context: OperatorContext, wanted: Redelivery) -> Redeliv
             counts += [await _redeliver(context, write, endpoint.id, wanted, until) for endpoint in endpoints]
             async with context.pool.acquire() as connection:
                 endpoints = await _find_endpoints(connection, wanted, endpoints[-1].id)
-    return Redelivered(deliveries_count=sum(counts), endpoints_count=sum(count > 0 for count in counts))
+    return RedeliveredCounts(deliveries_count=sum(counts), endpoints_count=sum(count > 0 for count in counts))
 
 
 async def _find_endpoints(connection: Connection, wanted: Redelivery, after_id: int) -> list[Endpoint]:

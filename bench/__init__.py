@@ -5,5 +5,6 @@
 - ``harness``: a service of its own for each measure, and what its processes use;
 - ``load``: who asks, who receives, and how events get there without anybody asking;
 - ``profile``: where the microseconds of a life go, by process, statement and function;
-- ``figures``: rows of results, kept in ``bench/results.json``; the run makes a page and charts of them, as ``make docs`` does.
+- ``figures``: rows of results, kept in ``bench/results.json``;
+- ``pages``: what is written of them in ``docs/reference``, by the run and by ``make docs``.
 """

@@ -19,7 +19,7 @@ sys.path[0] = str(Path(__file__).parents[1])  # where this package is: Python pu
 
 from bench.catalogue import MEANINGS, MEASURES, command_of, options_of
 from bench.figures import RESULTS, keep, show
-from scripts.pages import figures as page
+from bench.pages import figures as page
 
 
 def main() -> None:

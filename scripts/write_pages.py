@@ -7,17 +7,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.pages import (
-    catalogue,
-    command_line,
-    events,
-    figures,
-    interface,
-    metrics,
-    request_costs,
-    schema_sql,
-    settings,
-)
+from bench.pages import figures, request_costs
+from scripts.pages import catalogue, command_line, events, interface, metrics, schema_sql, settings
 
 MEND = "the page is not what the program says now: run `make docs`"
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.pages import figures
+from bench.pages import figures
 from scripts.write_pages import MEND, PAGES, REFERENCE
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import RESULTS, Row
-from scripts.pages.figure_charts import CHARTS
-from scripts.pages.figure_lines import PARTS, Line
+from bench.pages.drawings import CHARTS
+from bench.pages.lines import PARTS, Line
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 CHARTS_FOLDER = "figures"

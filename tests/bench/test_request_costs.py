@@ -3,7 +3,7 @@
 import json
 
 from bench.figures import RESULTS
-from scripts.pages import request_costs
+from bench.pages import request_costs
 
 UNITS_MAX = 5
 

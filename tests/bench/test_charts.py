@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from scripts.pages.charts import WIDTH, Bar, Panel, Series, draw_bars, draw_lines, short
+from bench.pages.charts import WIDTH, Bar, Panel, Series, draw_bars, draw_lines, short
 
 SVG = "{http://www.w3.org/2000/svg}"
 BARS = [

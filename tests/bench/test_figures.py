@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench import figures as kept
-from scripts.pages import figures
+from bench.pages import figures
 
 TABLES = ("transfer", "delivery", "open_order", "other")
 

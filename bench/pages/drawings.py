@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.figures import Row
-from scripts.pages.charts import COLOURS, Bar, Panel, Series, draw_bars, draw_lines, short
-from scripts.pages.figure_lines import LONE_RATES
+from bench.pages.charts import COLOURS, Bar, Panel, Series, draw_bars, draw_lines, short
+from bench.pages.lines import LONE_RATES
 
 _Lines = Mapping[str, Sequence[float]]
 

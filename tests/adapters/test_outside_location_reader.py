@@ -238,7 +238,7 @@ def half_signature(outside: Outside) -> str:
         (lambda o: forge(o, alg="none"), "algorithm of the scheme"),
         (lambda o: forge(o, alg="HS256"), "algorithm of the scheme"),
         (lambda o: forge(o, alg="EdDSA"), "algorithm of the scheme"),
-        (lambda o: forge(o, alg="ES256", crit=["exp"], exp=1), "not understood"),
+        (lambda o: forge(o, alg="ES256", crit=["exp"], exp=1), "not support"),
         (lambda o: forge(o, alg="ES256", **{"x5t#S256": None}), "names no certificate"),
         (lambda o: forge(o, alg="RS256"), "not used for RS256"),
         (lambda o: forge(o, alg="ES384"), "not used for ES384"),
@@ -336,8 +336,8 @@ NOT_TRUSTED = "does not lead to an authority that is trusted"
         ({"begins": timedelta(hours=1)}, "not valid yet"),
         ({"hosts": ("pix.example",)}, "does not name"),
         ({"hosts": ("127.0.0.2", "*.0.0.1")}, "does not name"),
-        ({"usage": "key_encipherment"}, "not meant for signatures"),
-        ({"extra": (x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0"), True)}, "not understood"),
+        ({"usage": "key_encipherment"}, "not meant for signing"),
+        ({"extra": (x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0"), True)}, "not support"),
     ],
 )
 async def test_a_leaf_that_does_not_hold_is_refused(outside: Outside, changes: dict[str, Any], message: str) -> None:

@@ -34,7 +34,7 @@ def test_a_link_that_somebody_put_there_after_we_looked_is_not_followed(
     monkeypatch.setattr(Path, "mkdir", overtaken)
     monkeypatch.setattr(Path, "lstat", lambda _: target.stat())
     monkeypatch.setattr(Path, "is_symlink", lambda _: False)
-    with pytest.raises(PostgresUnavailableError, match="belongs to somebody else"):
+    with pytest.raises(PostgresUnavailableError, match="belongs to another user"):
         postgres_placement.make_private(folder, None)
     monkeypatch.setattr(Path, "mkdir", original)
     assert target.stat().st_mode & 0o777 == 0o755

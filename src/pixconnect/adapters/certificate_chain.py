@@ -1,4 +1,4 @@
-"""Verifies that somebody else's certificate chain names a host and leads to a trusted authority.
+"""Verifies that a certificate chain from another institution names a host and leads to a trusted authority.
 
 ::
 
@@ -34,7 +34,7 @@ CHAIN_LENGTH_MAX: Final = 8
 CERTIFICATE_OCTETS_MAX: Final = 4096
 RSA_BITS_MIN: Final = 2048
 RSA_BITS_MAX: Final = 4096
-# Of no bound by the scheme, and 65,537 in practice. Verifying takes time in proportion to its length.
+# The scheme sets no bound; in practice it is 65,537. Verification takes time in proportion to its length.
 _RSA_EXPONENT_BITS_MAX: Final = 32
 Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
@@ -127,7 +127,7 @@ def _check_leaf(leaf: x509.Certificate, host: str, now: datetime) -> None:
         raise ChainRefused("has a critical extension that is not understood")
     usage = _find(leaf, x509.KeyUsage)
     if usage is not None and not usage.digital_signature:
-        raise ChainRefused("is not meant for signatures")
+        raise ChainRefused("is not meant for signing")
     if not _names_host(leaf, host):
         raise ChainRefused("does not name the location's host")
 
@@ -136,14 +136,14 @@ def _descend(
     leaf: x509.Certificate, others: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime
 ) -> None:
     left = list(others)
-    # Each with the number of authorities that may stand between it and the leaf by what those above it say.
+    # Each candidate comes with the number of authorities that the ones above it still allow between it and the leaf.
     authorities = [(float("inf"), authority) for authority in trusted]
     while authorities:
-        # Who leaves most room goes first: so whatever it has issued has all the room that it can have.
+        # The one that leaves most room goes first, so each certificate that it issued gets as much room as it can have.
         authorities.sort(key=lambda each: each[0])
         room_above, authority = authorities.pop()
         below = [one for one in (leaf, *left) if _has_signed(authority, one)]
-        # What an authority may do is looked at only if it has signed something here.
+        # We check what an authority may do only if it has signed a certificate of this chain.
         room = min(room_above, _room_below(authority, now)) if below else -1
         if room < 0:
             continue
@@ -168,7 +168,7 @@ def _has_signed(issuer: x509.Certificate, subject: x509.Certificate) -> bool:
 
 
 def _room_below(issuer: x509.Certificate, now: datetime) -> float:
-    """How many authorities may stand between this one and the leaf by what it says of itself; -1 if it is no authority."""
+    """How many authorities this one allows between itself and the leaf; -1 if it is no authority."""
     if not issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc:
         return -1
     limits, usage = _find(issuer, x509.BasicConstraints), _find(issuer, x509.KeyUsage)

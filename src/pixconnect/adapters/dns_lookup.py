@@ -21,15 +21,15 @@ from dns.rdata import Rdata
 
 Read = TypeVar("Read")
 
-# All tries of one question together stay below the 2 s of a look-up (``name_lookup.LOOKUP_S``). After each try the next server
-# is asked, or the same one again.
+# All tries of one question together stay below the 2 s of a look-up (``name_lookup.LOOKUP_S``). Each try asks the next
+# server, or the same one again if there is only one.
 ANSWERED_WITHIN_S: Final = 1.8
 _TRY_S: Final = 0.6
 _LOCALHOST: Final[Sequence[str]] = ["127.0.0.1", "::1"]
 
 
 class DnsLookup:
-    """Finds all addresses of a name; ``servers`` are asked instead of the machine's own, if there are any."""
+    """Finds all addresses of a name; asks ``servers`` if given, otherwise the machine's own."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class DnsLookup:
         try:
             resolver = self._resolver.read()
         except dns.exception.DNSException as error:
-            raise OSError(0, "this machine names no name server") from error
+            raise OSError(0, "this machine has no name server configured") from error
         answers = await asyncio.gather(
             *(_ask(resolver, host, kind) for kind in (dns.rdatatype.A, dns.rdatatype.AAAA)), return_exceptions=True
         )
-        # Servers that know only IPv4 exist: what one kind of question has found counts where the other has failed.
+        # Some servers know only IPv4: addresses that one kind of question found count even if the other kind failed.
         found = [address for answer in answers if not isinstance(answer, BaseException) for address in answer]
         failure = next((answer for answer in answers if isinstance(answer, BaseException)), None)
         if failure is not None and not found:
@@ -126,9 +126,9 @@ def _describe(failure: BaseException) -> str:
     if isinstance(failure, dns.resolver.NXDOMAIN):
         return "there is no such name"
     if isinstance(failure, dns.exception.Timeout):
-        return "no name server has answered in time"
+        return "no name server answered in time"
     if isinstance(failure, dns.resolver.NoNameservers):
-        return "no name server could tell"
+        return "no name server could answer"
     return type(failure).__name__
 
 

@@ -23,8 +23,8 @@ Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 LOOKUP_S: Final = 2.0
 LOOKUPS_MAX: Final = 64
 LOOKUPS_OF_HOLDER_MAX: Final = 4
-# How long a failure is cached: short enough for whoever has just mended a name, long enough that one that hangs is seldom
-# waited for.
+# How long a failure is cached: short enough for a holder who has just corrected the name, long enough that we seldom
+# wait for a name that hangs.
 FAILED_FOR_S: Final = 5.0
 _FAILURES_MAX: Final = 1024
 

@@ -1,14 +1,14 @@
-"""Sends requests to hosts that somebody else chose: bounded in time and size, and only to addresses that we have judged.
+"""Sends requests to hosts that callers chose: bounded in time and size, and only to addresses that we have checked.
 
 ::
 
     exchange ─► look the name up ─► judge all answers ─► a kept connection to one of them, or a new one ─► one exchange
 
-We connect to the very address that was judged and never resolve the name again; TLS and ``Host`` carry the name. A redirect is
-an answer like any other. Nothing is read from the environment, such as a proxy.
+We connect to exactly the address that was checked and never resolve the name again; TLS and ``Host`` carry the name. We
+do not follow redirects. We read nothing, such as a proxy, from the environment.
 
-Whoever chose the host learns why there is no connection only for loopback, which is the developer's own machine. For any other
-host the reason is always the same sentence, so that nobody can scan ports from our address.
+The holder who chose the host learns why a connection failed only for loopback, the developer's own machine. For any
+other host the reason is always the same sentence, so that nobody can scan ports from our address.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def make_tls(certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
 
 
 class OutgoingHttp:
-    """Exchanges with hosts that somebody else chose.
+    """Exchanges with hosts that callers chose.
 
     Args:
         tls: By default it trusts the system's authorities.

@@ -1,7 +1,7 @@
 """Limits how much runs at once towards hosts that holders chose: for each holder, and in all.
 
-Whoever chooses a host also decides how long it takes. The limit of each holder leaves room for the others without a wait; the
-limit of all is shared in turn (``foundation.shares``) when very many holders use theirs.
+The owner of a host decides how long it takes to answer. Each holder has a limit, so that the other holders do not wait;
+when very many holders use theirs at once, they share the total limit in turn (``foundation.shares``).
 """
 
 import asyncio

@@ -116,7 +116,7 @@ def _find_expiry(calendar: _Calendar) -> datetime | None:
     if calendar.created_at is None:
         return None
     created_at = datetime.fromisoformat(calendar.created_at)
-    # An instant without a zone is taken for UTC, which the scheme uses.
+    # We read an instant without a zone as UTC, which the scheme uses.
     created_at = created_at.replace(tzinfo=UTC) if created_at.tzinfo is None else created_at.astimezone(UTC)
     payable_for_s = _PAYABLE_FOR_S
     if calendar.payable_for_s is not None:

@@ -31,7 +31,7 @@ _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _algorithms = JWSRegistry(algorithms=[*_CURVES, *_RSA])
 
 Jwk = Mapping[str, object]
-"""A published key; what we do not need of it may have any form."""
+"""A published key; fields that we do not need may have any form."""
 
 
 class PayloadHeader(Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ def parse_jws(octets: bytes) -> SignedPayload:
     if header.alg not in _CURVES and header.alg not in _RSA:
         raise refusal("not signed with an algorithm of the scheme (RS, PS or ES, 256 to 512)")
     if header.crit is not None:
-        raise refusal("signed with extensions (crit) that are not understood")
+        raise refusal("signed with extensions (crit) that we do not support")
     if header.x5t_s256 is None and header.x5t is None:
         raise refusal("signed with a header that names no certificate (x5t#S256)")
     return SignedPayload(header=header, text=parts[0] + b"." + parts[1], payload=payload, signature=signature)
@@ -146,7 +146,7 @@ def _import_key(key: Jwk, leaf: x509.Certificate, alg: str) -> RSAKey | ECKey:
 
 
 def _read_key(key: Jwk, alg: str) -> RSAKey | ECKey:
-    # Only the numbers are taken over: whatever else the key says of itself must not change how we verify.
+    # We take over only the numbers: nothing else in the key may change how we verify.
     curve = _CURVES.get(alg)
     names = ("kty", "n", "e") if curve is None else ("kty", "crv", "x", "y")
     numbers = msgspec.convert({name: key.get(name) for name in names}, dict[str, str])

@@ -39,7 +39,7 @@ class QrPictures:
     """Draws QR codes one after the other, for each party in turn.
 
     Args:
-        presence: Who is there, whatever they ask for.
+        presence: The holders who wait now, whatever they ask for.
     """
 
     def __init__(self, presence: Presence) -> None:
@@ -58,7 +58,7 @@ class QrPictures:
         finally:
             is_alone = self._presence.is_alone(party, loop.time())
             rest_s = 0.0 if is_alone else REST_TIMES * (time.monotonic() - began_at_s)
-            # Between two pictures the loop does what else there is, also for who is alone.
+            # Between two pictures the event loop does its other work, even if only one holder waits.
             loop.call_later(rest_s, self._semaphore.release, party)
 
 

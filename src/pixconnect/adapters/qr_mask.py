@@ -32,7 +32,7 @@ class Masks:
         self._after_ten = _modules_from(10, width)
 
     def choose(self, symbol: int) -> int:
-        """The symbol as it is under the best mask, made from what it is under the first."""
+        """Return the symbol under the mask with the lowest penalty; ``symbol`` is under the first mask."""
         return min((symbol ^ change for change in self._changes), key=self.count_penalty)
 
     def count_penalty(self, symbol: int) -> int:
@@ -63,7 +63,7 @@ def _count_run_points(same: int, step: int) -> int:
 
 
 def _find_finders(symbol: int, light: int, step: int) -> int:
-    """Where ends what could be taken for a finder pattern: dark, light, three dark, light, dark, and four light beside it."""
+    """Where a pattern like a finder's ends: dark, light, three dark, light, dark, with four light beside it."""
     dark_light = symbol >> step & light
     core = dark_light >> 5 * step & symbol >> 4 * step & symbol >> 3 * step & symbol >> 2 * step
     core &= light >> step & symbol

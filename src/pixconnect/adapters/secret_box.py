@@ -4,9 +4,9 @@ A sealed value is one byte of version (2), eight of the key's id, 12 of nonce, t
 authenticated with it. Version 1 had no key id, so each key is tried. Stored values must stay readable for ever: a change of the
 form needs a new version.
 
-The key is ``PIXCONNECT_SECRET_KEY``, or a file in the home that only its owner can read. Whoever loses it needs new signing
-keys, client secrets and webhook secrets. After a change of key the previous one is still read until
-``pixconnect secrets reseal`` has sealed everything again.
+The key is ``PIXCONNECT_SECRET_KEY``, or a file in the home that only its owner can read. Without it an installation
+needs new signing keys, client secrets and webhook secrets. After a change of key we still open values sealed with the
+previous one, until ``pixconnect secrets reseal`` has sealed everything again.
 """
 
 import base64

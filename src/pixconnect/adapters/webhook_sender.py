@@ -17,7 +17,8 @@ from pixconnect.domain.webhooks.address_rules import (
 from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.http.client import ConnectionFailed
 
-# Half of what is kept is as much as one holder has under way: several endpoints of one holder are often at one address.
+# Half of the kept connections is as much as one holder may have under way: several endpoints of one holder often share
+# an address.
 LIMITS: Final = ExchangeLimits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024, idle_max=256)
 _TARGETS_MAX = 4096
 
@@ -29,7 +30,7 @@ class WebhookSender:
         """Post to public hosts, and to those that are named.
 
         Args:
-            hint: What an owner is told beside, whose host is not public.
+            hint: Advice for an owner whose host is not public.
         """
         self._http = http
         self._allows_loopback = allows_loopback

@@ -98,7 +98,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        # An answer to no request could be taken for that of the next one.
+        # The next request would take an answer that belongs to no request for its own.
         if self._answer is None or self._answer.done():
             self.close()
             return

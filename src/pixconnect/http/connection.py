@@ -64,9 +64,9 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[Exchange] = deque()
         self._read: Exchange | None = None
         self._rest: bytes | bytearray = b""
-        # Whether whatever the client sends is dropped.
+        # Whether we drop everything that the client sends from now on.
         self._is_stopped = False
-        # Whether we have refused, and only wait for the client to read that.
+        # Whether we have refused, and only wait until the client has read the refusal.
         self._is_lingering = False
         self._has_begun = False
         self._is_in_head = False
@@ -166,11 +166,11 @@ class Connection(asyncio.BufferedProtocol):
         fields = dict(self._headers)
         version = self._parser.get_http_version()
         method = self._parser.get_method()
-        # On a kept connection the host is the same each time, so we need not check it again.
+        # On a kept connection the host is the same each time, so we check it once.
         is_each_once = len(fields) == len(self._headers)
         is_as_before = version == "1.1" and is_each_once and fields.get(b"host") == self._host
         is_fit = is_as_before or head.is_fit(version, self._headers, fields)
-        # A body whose end we could not find is no body: whoever is before us may see its end somewhere else.
+        # We could not find the end of this body, so we do not pass it on: a proxy before us may see its end elsewhere.
         is_framed = b"transfer-encoding" not in fields or head.is_chunked_alone(self._headers)
         if not (is_fit and is_framed) or not head.is_opening_strict(self._opening, method, self._url):
             self._stop(HTTPStatus.BAD_REQUEST)
@@ -378,8 +378,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._stop(HTTPStatus.BAD_REQUEST)
 
     def _read_skipped_body(self) -> None:
-        # Java's client offers h2c with its first request. The parser takes what follows for the other protocol, so a new one is
-        # told how long the body is, and reads it.
+        # Java's client offers h2c with its first request. The parser then takes the following octets for the other
+        # protocol, so we start a new parser and tell it how long the body is.
         framing, self._skipped_framing = self._skipped_framing, b""
         self._parser = httptools.HttpRequestParser(self)
         self._trailer_octets = 0
@@ -389,14 +389,14 @@ class Connection(asyncio.BufferedProtocol):
             self._stop(HTTPStatus.BAD_REQUEST)
 
     def _run_next(self) -> None:
-        # Not before the client has read the answer to the one before.
+        # The client must read the answer to the previous request first.
         if self._running is None and self._waiting and not self.flow.write_paused:
             self._run(self._waiting.popleft())
 
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
         if self._prompt is not None and (answer := self._prompt.answer_at_once(exchange.scope)) is not None:
-            # Not before the parser has returned: it cannot be called again from what it calls.
+            # The parser must return first: its callbacks may not call it.
             self.loop.call_soon(exchange.tell, answer)
             return
         exchange.task = self.loop.create_task(exchange.run(self._app), name="request")

@@ -140,7 +140,7 @@ class Exchange:
             self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if self.more_body and not self.body and not self.is_abandoned:
             self._channel.read_on()
-            # What was held back may have been parsed just now.
+            # The parser may just have parsed the part that we held back.
             if self._needs_more():
                 self._arrived = self._channel.loop.create_future()
                 await self._arrived
@@ -170,7 +170,7 @@ class Exchange:
 
     def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._has_started = True
-        # We have not asked for the body, so the client may or may not send it: what comes next is unknown.
+        # We have not asked for the body, so the client may or may not send it: we cannot tell which octets come next.
         if self.more_body and self._expects_continue:
             self.keeps_alive = False
         # RFC 9110, 6.4.1: it has no body, so neither a length nor chunks.

@@ -12,7 +12,7 @@ FIELDS_MAX: Final = 128
 TRAILERS_MAX: Final = 1024
 # Octets of a body that the application has not read yet; more stays in the socket.
 BODY_HELD_MAX: Final = 128 * 1024
-# Octets that are read and dropped of a body that nobody wants any more.
+# Octets of a body that we read and drop when the application no longer wants it.
 UNREAD_MAX: Final = 1024 * 1024
 
 # From a connection to its first request.

@@ -1,8 +1,9 @@
 """All connections of one server: how many there are, how much they hold, and which are closed when that is too much.
 
-A full server does not refuse the newest connection, or whoever came first could keep everybody out. It closes one that keeps us
-waiting: of the peer with the most connections, the one that has done so for longest. One peer alone, such as a proxy, may have
-all of them.
+A full server does not refuse the newest connection; otherwise the first clients could keep out all others. It closes
+one that
+keeps us waiting: it takes the peer with the most connections, and of those the one that has waited longest. A single
+peer, such as a proxy, may hold all of them.
 """
 
 from __future__ import annotations
@@ -113,13 +114,13 @@ class Connections:
 
     @property
     def has_stalled(self) -> bool:
-        """Whether somebody does not read as fast as we write."""
+        """Whether a client does not read as fast as we write."""
         return bool(self._stalled)
 
     def bound_unsent(self, now_s: float) -> None:
         """Hang up on the slowest readers while too much is unsent."""
-        # Called ten times a second while somebody stalls, and not with each write, so that a client that reads at all has read
-        # by then.
+        # Called ten times a second while a client stalls, and not at each write, so that every client that reads at all
+        # has had time to.
         if self.unsent_octets <= UNSENT_OF_ONE_MAX:
             return
         self.unsent_octets = 0
@@ -130,7 +131,7 @@ class Connections:
             paces.append(((stall.octets_first - unsent) / stalled_s, stall.since_s, connection))
             stall.octets = unsent
             self.unsent_octets += unsent
-        # The slowest first; of those that read nothing, the one that has done so for longest.
+        # The slowest clients go first; among those that read nothing, the one that has stalled longest.
         paces.sort(key=itemgetter(0, 1))
         for _, since_s, connection in paces:
             is_too_much = self._stalled[connection].octets > UNSENT_OF_ONE_MAX and now_s - since_s > 1
@@ -160,7 +161,7 @@ _since = attrgetter("waits_since_s")
 
 
 class _Stall:
-    """How many octets a client had not read when it began to stall, and at the last look."""
+    """How many octets a client had not read when it began to stall, and when we last checked."""
 
     __slots__ = ("octets", "octets_first", "since_s")
 

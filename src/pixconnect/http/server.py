@@ -86,8 +86,9 @@ class Server:
         if tls is not None:
             make = partial(TlsConnection, self.connections, self._app, tls.context)
             makers += [(each, make) for each in tls.sockets]
-        # libuv accepts one connection a turn for each file it listens on. Where a turn is long because many send, a newcomer
-        # would wait as many turns as there are others in the queue before it: so the same socket is listened on several times.
+        # libuv accepts one connection per turn for each handle that listens. When turns are long because many clients
+        # send, a newcomer would wait one turn for each connection queued before it. So several handles listen on the
+        # same socket.
         listening = [
             await loop.create_server(make, sock=each.dup(), backlog=BACKLOG)
             for each, make in makers
@@ -98,7 +99,7 @@ class Server:
         on_stop()
         for each in listening:
             each.close()
-        # At once, so that nobody connects to a server that will not answer.
+        # We stop listening at once, so that nobody connects to a server that will not answer.
         for each, _ in makers:
             each.close()
         for connection in list(self.connections.all):
@@ -110,7 +111,7 @@ class Server:
         self.stop()
 
     async def _keep_ticking(self) -> None:
-        """Drive the timers of connections: once a second, ten times while somebody stalls, and never without a connection."""
+        """Drive connections' timers: once a second, ten times a second while a client stalls."""
         loop = asyncio.get_running_loop()
         next_second_s = loop.time()
         while not self._is_stopped:

@@ -6,9 +6,9 @@
        ▲                            │                  │
        └──────── outgoing ◄─────────┴──────────────────┘ write
 
-The connection exists from the first moment, before hands are shaken: so it counts, waits and is hung up on like any other, and
-``FIRST_OCTET_TIMEOUT_S`` is the time for the handshake and the first request together. asyncio's own TLS makes it only when all
-that is over, and what has not got so far is bounded by nothing.
+The connection exists from the first moment, before the handshake. It counts, waits and is closed like any other, and
+``FIRST_OCTET_TIMEOUT_S`` bounds the handshake and the first request together. asyncio's own TLS creates the connection
+only after the handshake, and bounds nothing before that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Tls(Struct, frozen=True, kw_only=True):
 def split(
     sockets: Sequence[socket.socket], tls_port: int, files: tuple[str, str, str]
 ) -> tuple[Sequence[socket.socket], Tls | None]:
-    """Part plain sockets from those that listen on the port for TLS; with 0 there are none.
+    """Separate plain sockets from those that listen on the TLS port; 0 means that there are none.
 
     Args:
         files: As ``make_context`` takes them.
@@ -51,17 +51,18 @@ def split(
 
 
 def make_context(certificate_file: str, key_file: str, authority_file: str) -> ssl.SSLContext:
-    """Make what a server needs that asks each client for a certificate; a client without one is served too.
+    """Make the TLS context of a server that asks each client for a certificate; it also serves clients without one.
 
     Args:
-        authority_file: Who signs clients' certificates. One that somebody else signed ends the handshake.
+        authority_file: The authority that signs clients' certificates. A certificate from any other ends the handshake.
 
     Raises:
         OSError: A file cannot be read, or holds something else; ``SSLError`` is one.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Each connection shows its certificate itself: nothing is resumed. And nobody may make us shake hands again and again.
+    # Each connection shows its certificate itself, so we resume no session. We refuse renegotiation, which would cost
+    # us a handshake each time.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
     context.num_tickets = 0
     context.set_alpn_protocols(["http/1.1"])
@@ -103,7 +104,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._has_ended and self._connection is not None:
-            # It drops whatever comes now, and counts it.
+            # The connection drops and counts everything that arrives now.
             self._connection.buffer_updated(nbytes)
             return
         self._incoming.write(memoryview(self._connections.slice)[:nbytes])
@@ -133,7 +134,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def resume_reading(self) -> None:
         self._is_reading = True
         self._socket.resume_reading()
-        # What was read from the socket already waits inside; not now, because the connection is in the middle of something.
+        # TLS holds octets that it has already read from the socket. Deliver them later: the connection is in the middle
+        # of an event.
         asyncio.get_running_loop().call_soon(self._read_on)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -164,7 +166,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         except ssl.SSLWantReadError:
             self._flush()
         except ssl.SSLError:
-            # A certificate that is not good enough, or no TLS at all. What we have to say of it is in the buffer.
+            # The certificate is not acceptable, or the client does not speak TLS. The buffer holds our alert for it.
             self._flush()
             self._socket.close()
 
@@ -181,7 +183,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             # With a buffer it answers a number, whatever its stub says.
             count = cast(int, self._tls.read(SLICE_MAX, self._connection.get_buffer(SLICE_MAX)))
             if not count:
-                # The client has said that nothing more comes: as when a plain socket ends.
+                # The client has said that it sends no more, as when a plain socket ends.
                 self.close()
                 return
             self._connection.buffer_updated(count)
@@ -195,7 +197,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             return
         self._has_ended = True
         if self._has_shaken_hands:
-            # It wants to hear the same of the client, which we do not wait for.
+            # TLS would wait for the client's own close alert; we do not.
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
             self._flush()

@@ -1,4 +1,4 @@
-"""A process that is started when somebody connects to its socket, and again at the next connection after it has ended.
+"""Starts a process at the first connection to its socket, and again at the next connection after the process has ended.
 
 Until then it costs a socket: the supervisor waits for it beside everything else, and nothing wakes up. The first connection
 waits in the socket until the process answers. Whatever becomes of the process, the rest of the installation goes on.
@@ -48,7 +48,7 @@ class ActivatedProcess:
                 continue
             self._tell(f"{self._child.name} is ready")
             reason = await self._child.wait_for_end()
-            # It ends by itself when nobody has been there for long, which is nothing to be told.
+            # It ends by itself when it has been idle for long, which is not worth a log line.
             if reason != _ENDED_WELL:
                 self._tell(f"{self._child.name} ended ({reason})")
 

@@ -178,11 +178,11 @@ class EmbeddedPostgres:
         self._lock = lock
 
     def _refuse_closed_home(self) -> None:
-        """Refuse a home that was closed to everybody: under root the server is somebody else, and lives in it."""
+        """Refuse a home that other users cannot enter: if we are root, the server runs as another user, inside it."""
         is_closed = self._user is not None and not self._home.stat().st_mode & 0o001
         if is_closed and self._folder.is_relative_to(self._home):
             raise PostgresUnavailableError(
-                f"the server's own user must pass through {self._home}: chmod 711 {self._home}"
+                f"PostgreSQL runs as another user, who must be able to enter {self._home}: chmod 711 {self._home}"
             )
 
     def _refuse_hot_copy(self) -> None:

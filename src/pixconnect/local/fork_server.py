@@ -6,10 +6,11 @@
          ▲                                                             │
          └──────── is its parent, as of one that it had started ◄──────┘
 
-The fork server does nothing else: it has no thread, no connection and no secret. What a part is told has passwords in it, and
-freed memory is not cleared: what the server received, every part that is forked later would have. So it only sees that there
-is a message, and leaves it to the process between to receive. Where the server cannot be had, or dies, a part is started as a
-program of its own. Only Linux gives an orphan to an ancestor of its choice.
+The fork server does nothing else: it has no thread, no connection and no secret. The message to a part has passwords in
+it, and
+freed memory is not cleared, so every part forked later would inherit what the server had received. Therefore the server
+only notices that a message is there, and the intermediate process receives it. If the fork server is unavailable or
+dies, each part is started as a program of its own. Only Linux hands an orphan to an ancestor of its choice.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class ForkServer:
 
     Args:
         command: Starts the server; ``--control-fd`` is added.
-        environment: What is left of ours for imports; a part gets its own.
+        environment: The variables that imports need; each part gets its own environment.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -89,7 +90,7 @@ class ForkServer:
         try:
             message = msgspec.json.encode(_Wanted(command=command, environment=environment, descriptor_names=names))
         except UnicodeEncodeError:
-            # An environment may hold any octets, which a program can be given, and JSON cannot hold.
+            # An environment may hold any octets; a program can be given these, but JSON cannot hold them.
             return await start_program(command, environment, descriptors)
         async with self._turn:
             try:
@@ -98,7 +99,7 @@ class ForkServer:
             except OSError:  # TimeoutError is one
                 self.stop()
             except BaseException:
-                # Otherwise the answer to this would be taken for that to the next one.
+                # Otherwise we would take the answer to this message for the answer to the next one.
                 self.stop()
                 raise
         return await start_program(command, environment, descriptors)
@@ -117,8 +118,8 @@ class ForkServer:
             self.start()
         if self._control is None:
             raise OSError("there is no fork server on this system")
-        # The part's first parent ends at once, and the part becomes the child of whoever adopts orphans: here that is us, and
-        # only meanwhile, or we would be given what PostgreSQL leaves behind too.
+        # The part's first parent ends at once, and the process that adopts orphans becomes its parent: we do that here,
+        # and only for this moment, or we would inherit PostgreSQL's orphans too.
         _adopt_orphans(yes=True)
         try:
             socket.send_fds(self._control, [message], descriptors)
@@ -171,7 +172,7 @@ def _adopt_orphans(*, yes: bool) -> None:
 
 
 def wait_for_part(control_fd: int) -> list[str]:
-    """Fork what is asked for; returns in each part that is forked, with the words after ``-m <module>``, and nowhere else."""
+    """Fork at each request; returns only in a forked part, with the words after ``-m <module>``."""
     process_death.die_with_parent(signal.SIGKILL)
     _keep_statuses()
     control = socket.socket(fileno=control_fd)
@@ -198,8 +199,8 @@ def wait_for_part(control_fd: int) -> list[str]:
 
 
 def _keep_statuses() -> None:
-    # Whoever started us may have ignored SIGCHLD, and a program that is started inherits that: the kernel then keeps no status
-    # of a child that has ended, and waiting for one fails.
+    # Our own parent may have ignored SIGCHLD, and child programs inherit that: the kernel then keeps no status of a
+    # child that has ended, and waiting for one fails.
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 

@@ -91,7 +91,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def closed_mode(*, has_server: bool = True) -> int:
-    """How far a home is closed to others: under root the embedded server is another user's, who must pass through."""
+    """The mode of a home: if we are root, the embedded server runs as another user, who must be able to enter."""
     return 0o711 if has_server and os.geteuid() == 0 else 0o700
 
 

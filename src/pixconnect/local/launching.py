@@ -1,4 +1,4 @@
-"""How a child process is started, and what can be done with one."""
+"""Starts a child process, and knows what the parent can do with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Launch(Protocol):
     async def __call__(
         self, command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[tuple[str, int]]
     ) -> Process:
-        """Start a process that leads a session of its own and is told its descriptors as ``--<name>=<n>``."""
+        """Start a process that leads a session of its own; it learns its descriptors as ``--<name>=<n>``."""
         ...
 
 

@@ -10,7 +10,7 @@
         lock                  held while a supervisor uses the data
         programs-<hash>/      a copy, if the server's user cannot reach the wheel's
 
-Folders above the home belong to somebody else: nothing there is ever changed.
+Folders above the home belong to other users: we change nothing there.
 """
 
 import hmac
@@ -34,7 +34,7 @@ from pixconnect.local.process_death import SystemUser
 # The limit of macOS; Linux has 107.
 SOCKET_PATH_LENGTH_MAX = 103
 _SOCKET_NAME = ".s.PGSQL.5432"
-# What asyncpg and libpq read as one folder in an address; a comma would make two hosts of it.
+# asyncpg and libpq read this as one folder in an address; a comma would make it two hosts.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./-]*")
 _HOME_MARK = "home"
 
@@ -95,17 +95,18 @@ def find_socket_folder(folder: Path) -> Path:
 
 
 def make_private(folder: Path, user: SystemUser | None) -> None:
-    """Make a folder that only the user can enter; ``PostgresUnavailableError`` if it is there and somebody else's."""
+    """Make a folder that only the user can enter; ``PostgresUnavailableError`` if another user owns it."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    # Opened once, then checked and changed by its descriptor: somebody could replace a path under /tmp with a link meanwhile.
+    # We open it once, then check and change it by its descriptor: another user could meanwhile replace a path under
+    # /tmp with a link.
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        raise PostgresUnavailableError(f"{folder} belongs to somebody else: remove it") from None
+        raise PostgresUnavailableError(f"{folder} belongs to another user: remove it") from None
     try:
         if os.fstat(opened).st_uid not in {user.uid if user else os.geteuid(), os.geteuid()}:
-            raise PostgresUnavailableError(f"{folder} belongs to somebody else: remove it")
+            raise PostgresUnavailableError(f"{folder} belongs to another user: remove it")
         os.fchmod(opened, 0o700)
         if user is not None:
             os.fchown(opened, user.uid, user.gid)
@@ -122,8 +123,8 @@ def _claim(elsewhere: Path, home: str, tell: Callable[[str], None]) -> None:
     mark = elsewhere / _HOME_MARK
     if elsewhere.exists() or elsewhere.is_symlink():
         if elsewhere.is_symlink() or elsewhere.stat().st_uid != os.geteuid() or mark.read_text() != home:
-            raise PostgresUnavailableError(f"{elsewhere} belongs to somebody else: remove it")
-        tell(f"{home} is new: removing the tables that an earlier one of the same path left in {elsewhere}")
+            raise PostgresUnavailableError(f"{elsewhere} belongs to another user: remove it")
+        tell(f"{home} is new: removing the tables that an earlier home of the same path left in {elsewhere}")
         shutil.rmtree(elsewhere)
     elsewhere.mkdir(mode=0o711)
     elsewhere.chmod(0o711)

@@ -34,9 +34,9 @@ def cores_count() -> int:
 
 def server_settings(machine: Machine, *, connections_max: int, durable: bool) -> dict[str, str]:
     """Names and values for ``postgres -c name=value``; ``durable`` is false only in tests."""
-    # The service runs on the same machine, so PostgreSQL's own cache gets an eighth of the memory, and the log of changes about
-    # a sixteenth of the free disk. The kernel caches its files too: what is beyond half a gibibyte would be there twice, and
-    # each gibibyte costs 20 MiB before anything is in it.
+    # The service runs on the same machine, so PostgreSQL's own cache gets an eighth of the memory, and its write-ahead
+    # log about a sixteenth of the free disk. The kernel caches PostgreSQL's files too: a cache of more than half a
+    # gibibyte would hold them twice, and each gibibyte costs 20 MiB even while empty.
     shared_bytes = _between(machine.memory_bytes // 8, 64 * MIB, GIB // 2)
     log_bytes = _between(machine.disk_free_bytes // 16, 256 * MIB, 4 * GIB)
     settings = dict(
@@ -49,7 +49,7 @@ def server_settings(machine: Machine, *, connections_max: int, durable: bool) ->
         # As much a second as by default (100 pages each 200 ms), with a fifth of the wake-ups.
         bgwriter_delay="1s",
         bgwriter_lru_maxpages="500",
-        # It writes what is not waited for, which is nothing but the simulated network's.
+        # It writes what no client waits for: only the simulated network does that.
         wal_writer_delay="1s",
         # Commits come every few milliseconds and empty them, so they never hold much.
         wal_buffers="4MB",

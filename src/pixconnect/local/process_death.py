@@ -56,7 +56,7 @@ def bind_to_parent(command: Sequence[str | Path], death_signal: signal.Signals, 
 
 
 def watch_from_outside(pid: int, death_signal: signal.Signals) -> subprocess.Popen[bytes]:
-    """Start a shell that signals ``pid`` when its standard input is closed: once we are gone, or sooner unless it is killed."""
+    """Start a shell that signals ``pid`` when its standard input closes: at the latest when we are gone."""
     name = death_signal.name.removeprefix("SIG")
     return subprocess.Popen(  # noqa: S603 - our own words only
         ["/bin/sh", "-c", _WATCH, "sh", str(pid), name], stdin=subprocess.PIPE, start_new_session=True

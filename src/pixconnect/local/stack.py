@@ -163,7 +163,7 @@ class Stack:
     async def _stop_console(self) -> None:
         if self._console is not None:
             await self._console.stop(_BACK_STOP_TIMEOUT_S)
-        # Only now: until then somebody waits for connections to it.
+        # Not earlier: until now another process listens on it.
         if self._console_socket is not None:
             self._console_socket.close()
 
@@ -283,7 +283,7 @@ def _inherited() -> dict[str, str]:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    # Secrets from files are passed on as files, so that no environment contains them.
+    # Secrets that came from files stay in files, so that no environment contains them.
     files = {name: path for name, path in config.secret_files().items() if getattr(settings, name)}
     plain = [name for name in Settings.__struct_fields__ if name not in files]
     return (

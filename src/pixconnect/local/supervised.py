@@ -1,9 +1,9 @@
 """The child's side of supervision: wait for the start signal, report when ready, end when the parent is gone.
 
-The child inherits two pipes. Into the *parent* pipe the parent writes one byte when the child may begin its work; the end of
-the pipe means that the parent is gone. Into the *ready* pipe the child writes once: ``+`` and a message when it is ready, or
-``-`` and the reason why it cannot start, or ``~`` and the reason if that is the database's. A part that ends because it has
-lost the database ends with a status of its own.
+The child inherits two pipes. The parent writes one byte into the *parent* pipe when the child may begin its work; the
+end of that pipe means that the parent is gone. The child writes once into the *ready* pipe: ``+`` and a message when it
+is ready, ``-`` and the reason why it cannot start, or ``~`` and the reason if the database is at fault. A part that
+ends because it has lost the database ends with a status of its own.
 """
 
 import os

@@ -21,7 +21,7 @@ _AUTHORITY_NAME = "Pix Connect Sandbox TLS CA"
 
 
 class ClientFiles(Struct, frozen=True, kw_only=True):
-    """What a test program is given: each library wants it in another form."""
+    """Certificates for a test program, in each of the forms that libraries want."""
 
     certificate: Certificate
     certificate_file: Path

@@ -56,7 +56,7 @@ def answer_order(
 def judge_claims(
     arriving: dict[str, NewOrder], claims: dict[str, str], codes: dict[str, MerchantClaim]
 ) -> tuple[dict[str, NewOrder], dict[str, str]]:
-    """Reject orders for codes that are paid (BE17) or ask for another amount (AM09); return the orders, and who pays what."""
+    """Reject orders for codes that are paid (BE17) or ask for another amount (AM09); return the orders and payers."""
     judged: dict[str, NewOrder] = {}
     paid: dict[str, str] = {}
     for order_id, order in arriving.items():
@@ -87,7 +87,7 @@ def outcome_report(order_id: str, due_at: datetime, code: str | None) -> Settled
 
 
 def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
-    """Make the two reports of a payment that is accepted first, in the order in which they are given."""
+    """Make the two reports of a payment that the network accepts first and settles later, in this order."""
     fields = structs.asdict(credit)
     accepted = CreditAccepted(**fields)
     end = credit if how.cancel_code is None else CreditCancelled(**fields, code=how.cancel_code)

@@ -1,4 +1,4 @@
-"""The sandbox over HTTP: the rail, the control of what people outside do, and merchants' locations.
+"""The sandbox over HTTP: the rail, the control of outside payers and receivers, and merchants' locations.
 
 Every path needs the shared secret, except what a payer's institution fetches: a merchant's location and its keys. 503 always
 means that nothing was done, and 500 that nobody knows: the service decides about money by that.
@@ -38,11 +38,12 @@ class LookupQuestion(Struct, frozen=True, kw_only=True):
 
 
 class LookupAnswers(Struct, frozen=True, kw_only=True):
-    """What the directory says to questions that came together; a key that is in neither list has no entry."""
+    """The directory's answers to questions that came together; a key that is in neither list has no entry."""
 
     entries: Sequence[DirectoryEntry]
     alone: Sequence[str]
-    """Keys that must be asked for alone: a fault rule concerns them, and a delay must not hold up the others."""
+    """Keys that must be asked for one by one: a fault rule applies to them, and their delay must not hold up the
+    others."""
 
 
 class ReportQuestion(Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ class StatementQuestion(Struct, frozen=True, kw_only=True):
     since: datetime
     until: datetime
     after_id: str = ""
-    """Of what settled at ``since`` only ids that come after this one."""
+    """Among transfers that settled at ``since``, only those with a higher id than this."""
 
 
 _orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode
@@ -115,7 +116,7 @@ class SandboxApplication:
         except DATABASE_FAILED as error:
             _log.warning("sandbox_database_failed", path=path, reason=name_database_error(error))
             return http_messages.failure(
-                500, "internal", "the database did not answer: what was asked may have been done"
+                500, "internal", "the database did not answer: the request may have taken effect"
             )
 
     async def _serve_public(self, path: str) -> SandboxAnswer:

@@ -35,7 +35,7 @@ class BatchWriter(Generic[Item]):
     async def _write_batch(self, batch: Sequence[tuple[Item, asyncio.Future[None]]]) -> None:
         try:
             await self._write([item for item, _ in batch])
-        except Exception as error:  # noqa: BLE001  each of the batch is told what happened to all
+        except Exception as error:  # noqa: BLE001 every request of the batch gets the batch's failure
             for _, written in batch:
                 written.set_exception(error)
         else:

@@ -5,8 +5,9 @@
     submit ── insert ── schedule ──(time)── outbox ── reports ── acknowledge ── update
               durable                        memory, rebuilt from the tables       lazily durable
 
-What happens to an order is decided when it comes in, so nothing is written when it falls due. The tables hold everything. The
-schedule and the outbox are a copy of the open reports, in the memory of the only process that writes the tables.
+The network decides what happens to an order when the order comes in, and writes nothing when it falls due. The tables
+hold everything. The schedule and the outbox are copies of the open reports, in the memory of the only process that
+writes the tables.
 """
 
 import asyncio
@@ -115,9 +116,9 @@ class Network:
         if self._faults.rules:
             await self._save_faults()
             if any(how.is_refused or not how.is_answered or how.code is not None for how in behaviours):
-                raise SandboxUnavailable("a fault rule keeps this question from being answered")
+                raise SandboxUnavailable("a fault rule keeps the network from answering this question")
             await asyncio.sleep(max((how.delay_ms or 0 for how in behaviours), default=0) / 1000)
-        # What has not come and cannot come any more is closed, so that the answer stays true.
+        # An order that has not come and cannot come any more is closed, so that this answer stays true.
         known |= await self._close_windows([order_id for order_id in ids if order_id not in known])
         return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, behaviours, strict=True)]
 
@@ -127,7 +128,8 @@ class Network:
         outside = sorted({order_id for order_id in ids if identifiers.is_outside_window(order_id, now)})
         if not outside:
             return {}
-        # Written before it is answered, and under the primary key of orders: one that is being taken now is found instead.
+        # Written before the answer, under the primary key of orders: an order that arrives at this moment finds it
+        # instead.
         await tables.close_ids(self._pool, outside, now)
         return await tables.find_orders(self._pool, outside, now)
 
@@ -191,7 +193,8 @@ class Network:
     async def settled(self) -> AsyncGenerator[tuple[PoolConnectionProxy, datetime]]:
         """Give a snapshot with all that had settled before an instant, and the instant: nothing is dated earlier later."""
         async with AsyncExitStack() as stack:
-            # Alone only until the snapshot is taken: whoever dates something shares the lock until it is written.
+            # Exclusive only until the snapshot is taken: each writer that dates a row shares the lock until the row is
+            # written.
             async with self._lock.exclusive():
                 connection = await stack.enter_async_context(self._pool.acquire())
                 await stack.enter_async_context(connection.transaction(isolation="repeatable_read", readonly=True))
@@ -206,7 +209,7 @@ class Network:
             after = self._clock.real_now() + offset
             # Moving back changes deadlines in the tables, so the schedule is read again.
             must_load = self._is_stale or after < before
-            self._is_stale = True  # until the write is known to have been made
+            self._is_stale = True  # until we know that the write was made
             await tables.move_clock(self._pool, offset, before, after)
             self._clock.set_offset(offset)
             if must_load:
@@ -244,7 +247,7 @@ class Network:
         arriving: dict[str, NewOrder] = {}
         for order, how, late in zip(new, behaviours, is_late, strict=True):
             if how.arrives and not how.is_refused and not late:
-                # Of two orders with one id the first counts.
+                # If two orders have one id, the first counts.
                 arriving.setdefault(order.id, order)
         async with self._lock.shared():
             # Read under the lock: the clock cannot move between this instant and the deadlines that count from it.
@@ -272,7 +275,7 @@ class Network:
         arriving: dict[str, NewOrder],
         claims: dict[str, str],
     ) -> tuple[set[str], dict[str, NewOrder]]:
-        """Write orders, and who pays merchants' codes; return the new ids, and the orders as they were written."""
+        """Write orders and the payers of merchants' codes; return the new ids, and the orders as they were written."""
         if not arriving:
             return set(), arriving
         # Without codes one statement is enough, and no transaction.
@@ -382,7 +385,7 @@ class Network:
             await self.open()
 
     async def _load(self) -> None:
-        """Rebuild the schedule and the outbox; the lock must be held alone."""
+        """Rebuild the schedule and the outbox; the caller must hold the lock exclusively."""
         self._clock.set_offset(await tables.read_offset(self._pool))
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
@@ -390,7 +393,7 @@ class Network:
         self.outbox.clear()
         now = self._clock.now()
         for order_id, due_at, code, is_due in orders:
-            # What has settled stays settled, although the clock may have been moved back behind its deadline.
+            # A settled order stays settled, even if the clock was moved back behind its deadline.
             self._schedule.add(now if is_due else due_at, [Pending(answers.outcome_report(order_id, due_at, code))])
         for _, due_at, report, is_due in arrivals:
             self._schedule.add(now if is_due else due_at, [_next_pending(report, due_at)])

@@ -75,7 +75,7 @@ class Outbox:
 
     def waiting_since(self) -> datetime | None:
         """Return when the oldest payment was reported that is not acknowledged yet."""
-        # All of them are looked at: there are few at a time.
+        # We look at all of them: there are few at a time.
         pendings = (*self._ready.values(), *(pending for pending, _ in self._handed_out.values()))
         instants = [pending.report.reported_at for pending in pendings if isinstance(pending.report, CreditReport)]
         return min(instants, default=None)

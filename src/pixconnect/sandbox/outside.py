@@ -1,7 +1,7 @@
 """What people outside do: pay our holders, return what they received, show QR codes, register keys.
 
-Everything that comes from outside has a number, and what is random about it is drawn from that number. So the numbers go on
-where the last process stopped.
+Everything that comes from outside has a number, which seeds its randomness. Numbers continue where the last process
+stopped.
 """
 
 import asyncio
@@ -242,7 +242,7 @@ async def _arrive(
     first, last = report, None
     if isinstance(report, CreditReport) and ends_after_ms is not None:
         first, last = answers.split_credit(report, how)
-    # What is lost on its way in is rejected by the network in the end; the payer never hears of it.
+    # If a payment is lost on its way in, the network rejects it in the end; the payer gets no answer.
     code = how.code if how.arrives else "AB03"
     arrival = NewArrival(
         number=number,
@@ -296,7 +296,7 @@ async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
         txid=txid, key=key, amount_cents=new.amount_cents, created_at=outside.clock.now(), is_paid=False
     )
     if not await registry.insert_code(outside.pool, number, token, code):
-        raise SandboxRefusal("invalid", "txid: a merchant's code has it already")
+        raise SandboxRefusal("invalid", "txid: another merchant's code has this txid already")
     return token
 
 
@@ -316,7 +316,7 @@ async def _find_behaviour(outside: Outside, message: Message) -> Behaviour:
 async def _check_answers(how: Behaviour) -> None:
     """Wait as long as the rule says, and fail if it says that there is no answer."""
     if how.is_refused or not how.is_answered:
-        raise SandboxUnavailable("a fault rule keeps this from being answered")
+        raise SandboxUnavailable("a fault rule keeps the network from answering this")
     await asyncio.sleep((how.delay_ms or 0) / 1000)
 
 
@@ -328,7 +328,7 @@ def _network_id(outside: Outside, letter: Literal["E", "D"], number: int) -> str
 def _answering(
     call: ControlCall[Asked, Answered], do: Callable[[Outside, Asked], Awaitable[Answered]]
 ) -> tuple[str, Answering]:
-    """Decode what is asked, do it, and encode the answer."""
+    """Decode the call, execute it, and encode the answer."""
     decode = msgspec.json.Decoder(call.asked).decode
 
     async def answer(outside: Outside, body: bytes) -> SandboxAnswer:

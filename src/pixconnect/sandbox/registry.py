@@ -100,7 +100,7 @@ async def find_code(pool: asyncpg.Pool, token: str) -> MerchantCode | None:
 
 
 async def read_rules(pool: asyncpg.Pool) -> list[FaultRule]:
-    """Return the fault rules with what is left of their ``times``."""
+    """Return the fault rules, each with its remaining ``times``."""
     rows = await pool.fetch("select rule, times_left from fault_rule order by position")
     return [structs.replace(msgspec.json.decode(row[0], type=FaultRule), times=row[1]) for row in rows]
 

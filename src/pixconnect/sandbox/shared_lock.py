@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class SharedLock:
-    """Who wants it alone waits for those who share it; those who come later wait for both."""
+    """A writer that wants it exclusively waits for those who share it; all who come later wait for that writer."""
 
     def __init__(self) -> None:
         self._alone = asyncio.Lock()
@@ -16,7 +16,7 @@ class SharedLock:
 
     @asynccontextmanager
     async def shared(self) -> AsyncGenerator[None]:
-        # The lock is held only to come in: those who share must not exclude each other.
+        # The inner lock is held only while entering: those who share must not exclude each other.
         if self._alone.locked():
             async with self._alone:
                 self._enter()

@@ -118,7 +118,7 @@ class KnownOrder(NamedTuple):
     is_over: bool
     """Whether ``due_at`` has come."""
     is_closed: bool
-    """Whether it is no order, but an id under which none came in time and none will be taken."""
+    """Whether this is no order but a closed id: no order came in time, and none will be accepted."""
 
 
 class NewArrival(NamedTuple):
@@ -137,7 +137,7 @@ class NewArrival(NamedTuple):
     is_due: bool
     is_open: bool
     next_report: str | None = None
-    """What it hears after it has acknowledged that, if there are two steps."""
+    """The report that follows the acknowledgement, if the payment has two steps."""
     next_after_ms: int | None = None
 
 
@@ -154,7 +154,7 @@ class Acknowledged(NamedTuple):
 
 
 class AfterStep(NamedTuple):
-    """What an arrival is after an acknowledgement that counted; ``report`` is the next one if it is still open."""
+    """An arrival's state after an acknowledgement that counted; ``report`` is the next one if it is still open."""
 
     id: str
     is_open: bool
@@ -213,7 +213,7 @@ async def close_ids(executor: Executor, ids: Sequence[str], now: datetime) -> No
 
 
 async def find_originals(executor: Executor, ids: Sequence[str]) -> dict[str, Original]:
-    """Return payments from outside, with what is already refunded of them."""
+    """Return payments from outside, each with the amount already refunded."""
     rows = await executor.fetch(REFUNDED, ids)
     return {row[0]: Original(*row) for row in rows}
 

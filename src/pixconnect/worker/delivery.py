@@ -42,7 +42,7 @@ from pixconnect.worker.rest import Looker, Rest
 # Without news; the second once nothing was found for some time.
 _READ_EVERY_S = 0.25
 _READ_EVERY_MAX_S = 1.0
-# The health check is told when nothing could be read for this long.
+# The health check fails when this worker could not read anything for this long.
 _READ_LATE_S = 5.0
 _READ_PAUSE_MIN_S = 0.005
 # The largest part of the time that reading may take, however much there is to do.
@@ -176,7 +176,7 @@ class DeliveryWorker:
                 # A backlog is read a page at a time, and ordinary reads pass over its endpoint.
                 has_found = bool(self.queue.waiting_count or self.queue.in_flight_count or self.queue.full_endpoints())
                 await _wait(self._has_news, self._rest.after(ended_s, has_found=has_found))
-            # What is left of the pause, so that one that follows a longer wait is no wake-up of its own.
+            # The rest of the pause, so that a pause after a longer wait does not wake us separately.
             left_s = ended_s + pause_s - clock.monotonic_s()
             if left_s > 0:
                 await asyncio.sleep(left_s)
@@ -242,9 +242,9 @@ class DeliveryWorker:
         try:
             delivery = await notice_usecases.make_notice(self._context, work.delivery, work.epoch, along_ids)
         except DATABASE_FAILED as error:
-            _log.warning("cannot write what is delivered", error=type(error).__name__)
+            _log.warning("cannot record deliveries", error=type(error).__name__)
         except Exception:  # noqa: BLE001  as for an attempt: it is counted, and the others are tried without it
-            _log.exception("no body by a defect", delivery_id=work.delivery.id)
+            _log.exception("the event of a delivery has no body (a defect)", delivery_id=work.delivery.id)
             await self._records.record(delivery_usecases.conclude_defect(self._context, work.delivery), work.epoch)
         finally:
             if delivery is None:
@@ -260,7 +260,7 @@ class DeliveryWorker:
             _log.warning("cannot sign deliveries", reason=error.message)
         except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
             is_lost = False  # it is not read again at once, but by the next sweep
-            _log.exception("delivery failed by a defect", delivery_id=work.delivery.id)
+            _log.exception("a delivery failed by a defect", delivery_id=work.delivery.id)
         finally:
             if conclusion is None:
                 self._finish(work, has_answered=False, is_lost=is_lost)
@@ -277,7 +277,7 @@ class DeliveryWorker:
             self.figures.note(ended.conclusion)
             self._attempt_log.append(ended.conclusion, ended.url)
         except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
-            _log.exception("attempt not logged by a defect", delivery_id=work.delivery.id)
+            _log.exception("an attempt was not logged, by a defect", delivery_id=work.delivery.id)
         if attempt.status_code is not None:
             self._finish(work, has_answered=attempt.duration_us < _SLOW_US, is_lost=is_lost)
         else:

@@ -1,8 +1,9 @@
 """One log line for each delivery attempt, cheap enough for thousands a second.
 
-A line has ids and the outcome. It has nothing of the URL, the secret, the body or the answer: those who may see them read the
-delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. Whoever watches a sandbox
-on a terminal is told more, in words: the event, the receiver's host, and when the next attempt comes.
+A line has ids and the outcome. It has nothing of the URL, the secret, the body or the answer: people who may see those
+read the delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. A sandbox
+on
+a terminal shows more, in words: the event, the receiver's host, and the time of the next attempt.
 """
 
 import logging
@@ -37,7 +38,7 @@ class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_ms: float
     """From the look-up of the name to the last byte."""
     error: str | None = None
-    """Why it failed, in full; the delivery's owner may be told less."""
+    """Why it failed, in full; the delivery's owner may see less of it."""
 
 
 class AttemptLog(GatheredLog[_Noted]):

@@ -20,7 +20,8 @@ _LIMIT_START = 16.0
 _LIMIT_MIN = 2.0
 # For this long, a read that began before a record was written may still show the delivery as pending.
 _FINISHED_KEPT_S = 30.0
-# Reads pass over so many of those that were taken last: what is due now was mostly read by the reads just before.
+# Reads skip at least this many of the deliveries taken last: the reads just before found most of those that are due
+# now.
 _TAKEN_LATELY_MAX = 2048
 
 
@@ -100,7 +101,7 @@ class DeliveryQueue:
         self._turn = 0
 
     def offer(self, work: Work) -> bool:
-        """Take a delivery, unless it is here already or its endpoint has no room; answer whether it was taken."""
+        """Take a delivery, unless it is here already or its endpoint has no room; return whether it was taken."""
         delivery = work.delivery
         # A read that was slow may show a delivery whose attempt is recorded by now: it must not be made twice.
         if delivery.id in self._known or (delivery.id, delivery.attempts_count) in self._finished_attempts:
@@ -135,7 +136,7 @@ class DeliveryQueue:
         return taken
 
     def start_over(self, work: Work) -> None:
-        """Drop what was taken and not tried; it is still pending, and will be read again."""
+        """Drop deliveries that were taken and not tried; they are still pending, and a later read finds them."""
         self._end(work)
 
     def finish(self, work: Work, now_s: float, *, has_answered: bool, is_lost: bool = False) -> None:
@@ -226,7 +227,7 @@ class DeliveryQueue:
             queues.append(queue)
 
     def _gather(self, waiting: deque[Work], work: Work) -> Work:
-        # What comes after it in the queue is due already; it is dropped with it, and known until then.
+        # Later deliveries of this queue are due already; they are dropped with it, and stay known until then.
         along: list[Work] = []
         while waiting and len(along) < NOTICE_PIX_MAX - 1:
             if waiting[0].epoch != work.epoch or not waiting[0].delivery.needs_notice:

@@ -22,8 +22,10 @@ from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)
 _LATE = timedelta(seconds=3)
-"""A delivery is dated once all locks are held. One whose commit takes longer than this waits for the sweep. A larger number
-costs reads: while an old transaction keeps dead rows alive, all those of this time are passed over each second."""
+"""A delivery gets its date once all locks are held. If its commit takes longer than this, the sweep finds it. A larger
+number
+costs reads: while an old transaction keeps dead rows alive, each read passes over all those of this time, every
+second."""
 _LATE_EVERY_S = 1.0
 _SWEEP_EVERY_S = 60.0
 _PAGE = 1024
@@ -111,7 +113,7 @@ class DeliveryReader:
             )
             taken_count = sum(self._offer(delivery, held) for delivery in found)
             queue.walk = goes_on or BacklogWalk()
-            # Only a walk from the first row to the last that finds nothing new shows that the backlog is gone.
+            # The backlog is gone only when a walk from the first row to the last finds nothing new.
             if walk.is_at_start and goes_on is None and not taken_count:
                 queue.has_more = False
 

@@ -24,7 +24,7 @@ from pixconnect.usecases.webhooks.delivery import AttemptContext, Recording
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 from pixconnect.worker.leases import SlotLeases
 
-# What has ended waits for this long at most to be recorded together with what is under way, if that is much.
+# While many attempts are under way, one that has ended waits at most this long to be recorded together with others.
 GATHER_S = 0.005
 GATHER_FROM = 8
 RETRY_S = 0.5
@@ -86,7 +86,8 @@ class AttemptRecords:
         ended = EndedAttempt(self, work, conclusion, url)
         self._open[ended] = None
         self._gathered.append(ended)
-        # What was taken and not posted yet is under way too: waves of attempts that overlap are recorded together.
+        # Deliveries that were taken and not posted yet count as under way: overlapping waves of attempts are recorded
+        # together.
         unanswered_count = self._queue.in_flight_count - len(self._open)
         if unanswered_count == 0 or (self._timer is None and unanswered_count < GATHER_FROM):
             self._flush()
@@ -99,7 +100,7 @@ class AttemptRecords:
             await self._has_closed.wait()
 
     def drop(self) -> None:
-        """Record nothing of what is open, because the slots are lost."""
+        """Record none of the open attempts, because the slots are lost."""
         for ended, task in list(self._open.items()):
             if task is not None:
                 task.cancel()
@@ -156,6 +157,6 @@ class AttemptRecords:
             is_lost = recorded is None
         except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
             is_lost = False  # it is not read again at once, but by the next sweep
-            _log.exception("delivery failed by a defect", delivery_id=ended.work.delivery.id)
+            _log.exception("a delivery failed by a defect", delivery_id=ended.work.delivery.id)
         finally:
             self.close(ended, recorded, is_lost=is_lost)

@@ -77,6 +77,9 @@ class Expiry:
             return now
         if is_over:
             # Otherwise one report that nobody can record would keep all charges of these slots from expiring for ever.
-            _log.error("charges expire although the rail was not heard up to their time", waited_s=WAIT_MAX_S)
+            _log.error(
+                "charges expire although reports of the rail up to their expiry are missing",
+                waited_s=WAIT_MAX_S,
+            )
             return now
         return oldest_at

@@ -24,7 +24,8 @@ from pixconnect.worker.rest import Looker, until_beat
 
 SLOT: Final = 0
 REST_S: Final = 0.1
-"""Between two looks while there are events: half of what an event may take to be read."""
+"""How long to pause between two reads while there are events: half of the time that an event may take to be
+readable."""
 REST_TIMES: Final = 2
 """A look that takes long, behind a writer that hangs, is followed by so many times its length."""
 POLL_S: Final = 2.0
@@ -94,7 +95,7 @@ class Sequencer:
             try:
                 self.swept_count += await sweep_positions(self._context)
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
-                _log.warning("the feed is not swept", reason=type(error).__name__)
+                _log.warning("the feed's sweep failed", reason=type(error).__name__)
 
     def _hear(self, *_: object) -> None:
         self._woken.set()

@@ -69,7 +69,7 @@ class Member(Protocol):
         ...
 
     def slots_lost(self) -> None:
-        """Stop what is under way: no slot is held any more."""
+        """Stop the work under way: this worker holds no slot any more."""
         ...
 
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
@@ -174,7 +174,7 @@ class SlotLeases:
         busy = frozenset[int]().union(*(member.busy_slots() for member in self._members))
         released = sorted(self._releasing - busy)
         oldest = min(filter(None, (member.oldest_due_at() for member in self._members)), default=None)
-        # A renewal that hangs is given up before the lease runs out.
+        # We give up a renewal that hangs before the lease runs out.
         async with asyncio.timeout(LEASE_S / 2):
             share = await renew(connection, worker_id, released, oldest)
         if share is None:
@@ -182,7 +182,7 @@ class SlotLeases:
         before = self._epochs
         self._epochs, self._confirmed_s = share.epochs, asked_s
         self.workers_count = share.workers_count
-        # What is beyond our share takes no new work from now on, and is released by a later renewal.
+        # Slots beyond our share take no new work from now on; a later renewal releases them.
         self._releasing = frozenset(sorted(share.epochs)[share.slots_count :])
         if self._epochs.keys() != before.keys():
             _log.debug("slots held", slots_count=len(self.held), workers_count=self.workers_count)

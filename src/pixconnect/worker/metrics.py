@@ -45,22 +45,22 @@ def _tabulate(*rows: tuple[str, Kind, tuple[str, ...], str]) -> Sequence[MetricF
 # fmt: off
 _OF_ALL_WORKERS: Final = _tabulate(
     ("pixconnect_deliveries_due", "gauge", (),
-        f"Deliveries that are due, of all workers, held back or not; counted up to {COUNTED_MAX}."),
+        f"Deliveries of all workers that are due, held back or not; counted up to {COUNTED_MAX}."),
     ("pixconnect_delivery_oldest_due_age_seconds", "gauge", (),
-        "How long the oldest due delivery waits, of all workers, that nothing holds back; what the health check judges."),
+        "How late the oldest due delivery is, among those of all workers that nothing holds back; the health check uses it."),
     ("pixconnect_orders_due", "gauge", ("kind",),
-        "Transfers and refunds that a worker must look at now, of all workers;"
-        f" these and the next are counted up to {COUNTED_MAX}."),
+        "Transfers and refunds of all workers whose next step is due;"
+        f" this and the next metric are counted up to {COUNTED_MAX}."),
     ("pixconnect_orders_open", "gauge", ("kind", "state"),
-        "Those that are not final, of all workers: unsent, sent, or silent (the rail was asked about them at least once)."),
+        "Transfers and refunds of all workers that are not final: unsent, sent, or silent (we asked the rail at least once)."),
     ("pixconnect_order_oldest_open_age_seconds", "gauge", ("kind",),
-        "How long ago the oldest of them was accepted, of all workers; 0 if there is none."),
+        "How long ago we accepted the oldest of these; 0 if there is none."),
     ("pixconnect_reports_kept", "gauge", ("reason",),
-        "Reports of the rail that wait for an operator, of all workers, by why: see `pixconnect report list`."),
+        "Reports of the rail that wait for an operator, by reason: see `pixconnect report list`."),
     ("pixconnect_feed_lag_seconds", "gauge", (),
-        "How long the oldest event waits for its position in the feed, of all workers; what the health check judges."),
+        "How long the oldest event of all workers has waited for its position in the feed; the health check uses it."),
     ("pixconnect_partitions_ahead", "gauge", ("table",),
-        "Partitions that were made and not begun yet, by table: below 1 for long, and soon nothing can be written."),
+        "Partitions made in advance and still empty, by table; if this stays below 1, writes will soon fail."),
 )
 _OF_THIS_WORKER: Final = _tabulate(
     ("pixconnect_deliveries_in_flight", "gauge", (), "Attempts of this worker that are under way."),
@@ -69,18 +69,18 @@ _OF_THIS_WORKER: Final = _tabulate(
         "Attempts: delivered, refused (an answer that is no 2xx), or broken (no answer, or no whole one)."),
     ("pixconnect_deliveries_given_up_total", "counter", (), "Deliveries given up after their last attempt."),
     ("pixconnect_delivery_first_attempt_seconds", "histogram", (),
-        "From the fact, or what made it due again, to the start of a delivery's first attempt."),
+        "Time from the fact (or from the redelivery's request) to the start of a delivery's first attempt."),
     ("pixconnect_order_submissions_total", "counter", ("kind", "result"),
-        "What the rail answered to orders that were sent; one that was sent again counts again."),
+        "The rail's answers to orders that this worker sent; an order that was sent again counts again."),
     ("pixconnect_order_questions_total", "counter", ("result",),
-        "What the rail answered when it was asked what became of an order."),
+        "The rail's answers when this worker asked what became of an order."),
     ("pixconnect_rail_reports_total", "counter", ("report",),
-        "What the rail reported: credit or return (money for us), credit_accepted or credit_cancelled (steps of it), "
-        "settled or rejected (orders of ours); repeated ones too."),
+        "Reports of the rail, repeated ones too: credit or return (money for us), credit_accepted or credit_cancelled "
+        "(steps of a credit), settled or rejected (orders of ours)."),
     ("pixconnect_rail_acknowledgements_total", "counter", ("result",),
-        "Acknowledgements of reports, after these were recorded: accepted, or refused."),
+        "Acknowledgements that this worker sent after it had recorded a report: accepted, or refused."),
     ("pixconnect_feed_positions_total", "counter", ("found_by",),
-        "Events to which this worker has given positions in the feed; any that the sweep finds is a defect to be told us."),
+        "Events to which this worker gave positions in the feed; if the sweep found any, please report it as a defect."),
     ("pixconnect_slots_held", "gauge", (),
         f"Slots in which this worker may start work; all workers together hold {SLOTS_COUNT}."),
 )

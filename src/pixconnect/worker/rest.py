@@ -1,7 +1,8 @@
 """How long a part of the worker waits for news before it looks all the same: a wake-up may be lost, and time passes.
 
-Those that find nothing look at one beat of the machine's clock, each shortly after the one before. Who wakes up alone finds
-its code and data gone from the caches, which costs more than what it asks; all at once would need a connection each.
+Pollers that find nothing share one beat of the machine's clock, each shortly after the one before. A poller that wakes
+alone finds its code and data gone from the caches, which costs more than its query; all at the same time would need a
+connection each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ EARLY_S: Final = 0.01
 
 
 class Looker(IntEnum):
-    """Who looks, in this order."""
+    """The pollers, in the order in which they wake."""
 
     DELIVERIES = 0
     ORDERS = 1

@@ -96,7 +96,7 @@ class OrderMover:
             return 0
         now_s = self._context.clock.monotonic_s()
         cursor = self._cursor
-        # From the beginning too when the sandbox clock was moved back, or other slots are held.
+        # Start from the beginning too when the sandbox clock was moved back, or when this worker holds other slots.
         if cursor is None or until < cursor.until or slots != cursor.slots or now_s - cursor.swept_s > SWEEP_EVERY_S:
             cursor = _Cursor(since=_EARLIEST, until=until, slots=slots, swept_s=now_s)
         due = await move_due(self._context, self._leases, slots, cursor.since, until, BATCH_MAX)
@@ -105,11 +105,11 @@ class OrderMover:
         return len(due)
 
     def busy_slots(self) -> AbstractSet[int]:
-        # None: what is written for an order is fenced, and another worker that takes its next step does no harm.
+        # None: a fence guards each write to an order, so another worker may take its next step without harm.
         return frozenset()
 
     def slots_lost(self) -> None:
-        """Stop nothing: what is under way is refused by its fence."""
+        """Stop nothing: the fence refuses the writes of work under way."""
 
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         if not only_deliveries:
@@ -147,7 +147,7 @@ async def keep_taking_reports(context: ReportContext) -> None:
 async def _take(context: ReportContext, reports: Sequence[Report], batch_limit: asyncio.Semaphore) -> None:
     try:
         if reports and await take_reports(context, reports) < len(reports):
-            # What was not acknowledged comes again at once, and would keep this loop busy.
+            # The rail sends a report again at once if we did not acknowledge it, and would keep this loop busy.
             await asyncio.sleep(PAUSE_S)
     except _AWAY as error:
         _log.warning("reports wait", reports_count=len(reports), reason=type(error).__name__)

@@ -1,8 +1,8 @@
 """The rail of live mode where none is set: it can never be reached.
 
-Charges can be made and read. Transfers wait and are then cancelled with their money back. Health says that the rail is away.
-Nothing is sent anywhere, so no order is ever marked as handed over (``Policy.has_rail``). Of orders that an earlier adapter has
-marked this one says truthfully that it cannot know.
+Callers can create and read charges. Transfers wait, are then cancelled, and their money is released. Health says that
+the rail cannot be reached. Nothing is sent, so no order is ever marked as handed over (``Policy.has_rail``). About
+orders that an earlier adapter marked, this one answers truthfully that it cannot know.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _REASON = "no rail is set for live mode"
 
 
 class NoRail:
-    # Nothing is refused for what only the adapter to come may be unable to do.
+    # We refuse nothing here: a later adapter may be able to do all of it.
     abilities = Abilities()
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:

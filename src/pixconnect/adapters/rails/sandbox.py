@@ -84,11 +84,11 @@ class _Question(Struct, frozen=True):
 
 
 class _LookupAnswers(Struct, frozen=True):
-    """What the directory says to questions that were asked together; a key that is in neither list has no entry."""
+    """The directory's answers to questions that were sent together; a key that is in neither list has no entry."""
 
     entries: list[DirectoryEntry]
     alone: list[str]
-    """Keys that must be asked for alone."""
+    """Keys that must be asked for one by one."""
 
 
 _Alone = Literal["alone"]
@@ -160,7 +160,7 @@ class SandboxConnection:
             self._idle.append((asyncio.get_running_loop().time(), connection))
         # The sandbox always sends a length: an answer without all of its body must not be read as a shorter one.
         if answer.status_code != 204 and answer.headers.get("content-length") != str(len(answer.body)):
-            raise _NobodyKnowsError(answer.error or "the answer has no length, or is too long")
+            raise _NobodyKnowsError(answer.error or "the answer has no content-length, or is too long")
         if answer.status_code in (401, 503):
             raise _NothingSentError(f"the sandbox answered {answer.status_code}")
         if answer.status_code >= 500:
@@ -267,7 +267,7 @@ class SandboxRail:
         status, body = await self._ask("/rail/query", ids)
         answers = _read(_query_answers, status, body, RailUnavailable)
         if len(answers) != len(ids):
-            raise RailUnavailable("the sandbox answered another number of questions")
+            raise RailUnavailable("the sandbox answered a different number of questions than we asked")
         return answers
 
     async def _submit(self, path: str, orders: Sequence[Order] | Sequence[RefundOrder]) -> list[SubmitAnswer]:

@@ -23,7 +23,7 @@ pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.
 async def test_a_deposit_is_made_and_one_that_makes_no_sense_is_not(played: Any, door: Any) -> None:
     own = played.open_holder()
     async with door.holder(own) as page:
-        for amount, words in (("much", "That cannot be asked for"), ("0,00", "That was refused")):
+        for amount, words in (("much", "That request is not valid"), ("0,00", "That was refused")):
             await _deposit(page, amount)
             await expect(page.get_by_role("alert")).to_contain_text(words)
         await _deposit(page, "250,00")
@@ -77,10 +77,10 @@ async def test_whoever_acts_second_gets_a_clear_page_and_nothing_is_done_twice(p
         for each in (page, other):
             await each.goto(f"/endpoints/{made['id']}")
         await page.get_by_text("Remove it", exact=True).click()
-        await page.get_by_role("button", name="Remove it for ever").click()
+        await page.get_by_role("button", name="Remove it permanently").click()
         await expect(page.get_by_role("status")).to_contain_text("Saved")
         await other.get_by_role("button", name="Switch it off").click()
-        await expect(other.get_by_role("alert")).to_contain_text("There is no such thing here")
+        await expect(other.get_by_role("alert")).to_contain_text("Not found")
 
 
 async def test_an_event_is_copied_as_a_command_that_answers_with_it(played: Any, door: Any) -> None:
@@ -129,7 +129,7 @@ async def test_a_long_file_is_written_while_a_page_says_how_far_it_is(
         # It comes by itself, with a script by events and without one by loading again.
         await expect(page.locator(".big-amount")).to_have_text("10,001 of 10,001 lines")
         async with page.expect_download() as downloading:
-            await page.get_by_role("link", name="Take the file").click()
+            await page.get_by_role("link", name="Download the file").click()
         lines = (await (await downloading.value).path()).read_text().splitlines()
         assert len(lines) == 10_002
         assert lines[-1].endswith('"0.01","10100.00"')

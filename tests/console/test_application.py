@@ -23,14 +23,14 @@ def _visit(language: str = "en") -> Any:
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
-        (ConnectionRefusedError("10.0.0.7 port 5432"), 503, "The service does not answer just now"),
-        (errors.OutcomeUnknown("nobody knows"), 504, "Nobody knows yet whether it was done"),
-        (errors.NotFound("id: there is no such charge"), 404, "There is no such thing here"),
+        (ConnectionRefusedError("10.0.0.7 port 5432"), 503, "The service is not answering at the moment"),
+        (errors.OutcomeUnknown("nobody knows"), 504, "We do not know yet whether it was done"),
+        (errors.NotFound("id: there is no such charge"), 404, "Not found"),
         (errors.InsufficientFunds("amount: is more than the available funds"), 422, "That was refused"),
         # Shortly, for a page costs a hundred times as much and a stranger may ask for very many.
         (errors.RateLimited("too many requests", 42), 429, "too many requests"),
         (errors.PayloadTooLarge("form: must have at most 9 bytes"), 413, "form: must have at most 9 bytes"),
-        (HTTPException(400, "too many parts"), 400, "That cannot be asked for"),
+        (HTTPException(400, "too many parts"), 400, "That request is not valid"),
         (RuntimeError("the password is hunter2"), 500, "Something went wrong on our side"),
     ],
 )

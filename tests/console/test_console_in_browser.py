@@ -234,7 +234,7 @@ async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: A
         await expect(page.get_by_role("link", name="Charges", exact=True)).to_have_attribute("aria-current", "page")
         # The first key of whoever has no mouse leads past the menu.
         await page.keyboard.press("Tab")
-        await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         await page.keyboard.press("Enter")
         await expect(page.locator("main")).to_be_focused()
         newest, oldest = (page.get_by_role("link", name=str(each["id"]), exact=True) for each in reversed(charges))
@@ -285,7 +285,7 @@ async def test_every_kind_of_page_can_be_used_by_everybody_asks_nobody_else_and_
             # A secret is shown in the answer to a form alone.
             await page.goto(f"/endpoints/{shop.failing['id']}")
             await page.get_by_role("button", name="Replace the secret").click()
-            await expect(page.get_by_role("link", name="I have kept it")).to_be_visible()
+            await expect(page.get_by_role("link", name="I have saved it")).to_be_visible()
             await check_every_look(page, WIDTHS)
         async with door.nobody() as page:
             watch(page)

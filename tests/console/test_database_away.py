@@ -67,7 +67,7 @@ async def test_a_page_says_that_the_database_is_away_and_is_there_again_with_it(
 
 
 async def _expect_clear(page: Page) -> None:
-    await expect(page.get_by_role("alert")).to_contain_text("The service does not answer just now")
+    await expect(page.get_by_role("alert")).to_contain_text("The service is not answering at the moment")
     await expect(page.get_by_role("alert")).to_contain_text("Nothing was changed")
     content = await page.content()
     assert "Traceback" not in content

@@ -48,7 +48,7 @@ async def test_a_developers_day_is_as_the_guide_tells_it(played: Any, door: Any)
             (4, "Add"): type_address,
             (7, "Send it again"): mend,
             (8, "under way"): transfer,
-            (8, "Let the network be well again"): back_to_sandbox,
+            (8, "Restore the network"): back_to_sandbox,
         }
         async with door.holder(own) as page:
             await _live(page, "a developer", doings, 10)

@@ -24,10 +24,10 @@ async def test_an_endpoint_is_added_chosen_for_rotated_switched_off_and_removed(
         await page.get_by_role("button", name="Add", exact=True).click()
         first = await page.locator("pre").inner_text()
         assert len(first) == 43
-        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="I have saved it").click()
         await page.get_by_role("button", name="Replace the secret").click()
         assert await page.locator("pre").inner_text() != first
-        await page.get_by_role("link", name="I have kept it").click()
+        await page.get_by_role("link", name="I have saved it").click()
         # It leads to a page that takes no posts, so that it fails, and the page says since when and what comes next.
         await page.get_by_role("button", name="Send a test event").click()
         await expect(page.get_by_role("status")).to_contain_text("its event is on the way")
@@ -39,7 +39,7 @@ async def test_an_endpoint_is_added_chosen_for_rotated_switched_off_and_removed(
         await expect(page.locator("#live")).to_contain_text("switched off by its owner")
         await page.locator("a.row-link").last.click()
         await page.get_by_text("Remove it", exact=True).click()
-        await page.get_by_role("button", name="Remove it for ever").click()
+        await page.get_by_role("button", name="Remove it permanently").click()
         await expect(page.get_by_role("status")).to_contain_text("Saved")
         await page.goto("/audit")
         for verb in ("endpoint add", "endpoint rotate", "endpoint set", "endpoint remove"):
@@ -114,7 +114,7 @@ async def test_a_transfer_is_given_back_by_its_receiver(played: Any, door: Any) 
     wait_until(lambda: played.call(own, "GET", path)["status"] == "CONFIRMED")
     async with door.holder(own) as page:
         await page.goto(f"/transfers/{transfer['id']}")
-        await page.get_by_role("button", name="Let the receiver give it back").click()
+        await page.get_by_role("button", name="Return it as the receiver").click()
         await expect(page.locator(".summary")).to_contain_text("returned")
         await expect(page.locator("ol.line-of-time")).to_contain_text("Refund settled")
 
@@ -196,7 +196,7 @@ async def test_figures_are_drawn_and_told_as_tables_in_both_languages(played: An
         await page.goto("/figures?days=7")
         await expect(page.get_by_role("img", name="Charges")).to_be_visible()
         await expect(page.locator(".numbers")).to_contain_text("of 2")
-        await page.get_by_text("The same as a table").first.click()
+        await page.get_by_text("As a table").first.click()
         await expect(page.locator("section", has_text="Charges").get_by_role("row").last).to_contain_text("1")
     async with door.holder(own, locale="pt-BR") as page:
         await page.goto("/figures")

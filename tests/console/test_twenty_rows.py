@@ -68,7 +68,7 @@ async def _one_timeline(cell: Cell) -> None:
     assert await line.locator(".gap").count() >= 2
     await cell.open(f"/transfers/{cell.shop.sent['id']}")
     await expect(line).to_contain_text(cell.say("Handed to the rail"))
-    await expect(line).to_contain_text(cell.say("How often it was asked is not kept once it has ended."))
+    await expect(line).to_contain_text(cell.say("The number of questions is not kept after the end."))
 
 
 async def _retries_are_in_it(cell: Cell) -> None:
@@ -101,7 +101,7 @@ async def _all_that_matches_is_sent_again(cell: Cell) -> None:
     await cell.page.get_by_role("link", name=cell.say("Send all of these again…")).click()
     await expect(cell.page.locator("main .big-amount")).to_have_text(cell.say("1 delivery"))
     await cell.button("Send them again").click()
-    await expect(cell.page.get_by_role("status")).to_contain_text(cell.say("It has begun."))
+    await expect(cell.page.get_by_role("status")).to_contain_text(cell.say("It has started."))
     # With a script it grows by itself.
     await _until(cell, cell.page.locator("#live .state").first, cell.say("done"))
     await expect(cell.page.locator("progress")).to_have_count(1)
@@ -251,7 +251,7 @@ async def _endpoints(cell: Cell) -> None:
     await cell.button("Switch it off").click()
     await expect(page.locator("#live")).to_contain_text(cell.say("switched off by its owner"))
     await page.get_by_text(cell.say("Remove it"), exact=True).click()
-    await cell.button("Remove it for ever").click()
+    await cell.button("Remove it permanently").click()
     await expect(page.get_by_role("status")).to_contain_text(cell.say("Saved."))
 
 
@@ -278,7 +278,7 @@ async def _figures(cell: Cell) -> None:
     # What no total knows says that it is a sample.
     for text in ("A sample: the newest %(count)s over the rail", "A sample: the newest %(count)s that arrived"):
         await expect(cell.page.locator("main")).to_contain_text(cell.say_what_begins(text))
-    await cell.page.get_by_text(cell.say("The same as a table")).first.click()
+    await cell.page.get_by_text(cell.say("As a table")).first.click()
     await expect(cell.page.locator("figure table").first).to_be_visible()
 
 
@@ -303,7 +303,7 @@ async def _the_sandbox(cell: Cell) -> None:
     page = cell.page
     await cell.open("/sandbox")
     await page.locator("form[action^='/sandbox/charge'] [name=amount]").fill("7,50")
-    await cell.button("Make a charge and take the phone").click()
+    await cell.button("Create a charge and pay it").click()
     await expect(page.get_by_role("img", name=cell.say("QR code of the charge"))).to_be_visible()
     phone = page.url
     await cell.button("Refuse").click()
@@ -317,10 +317,10 @@ async def _the_sandbox(cell: Cell) -> None:
     await expect(page.get_by_role("status")).to_contain_text(cell.say("The deposit was made."))
     await cell.open("/sandbox")
     await page.select_option("[name=effect]", "delay:5000")
-    await cell.button("Let it be so").click()
+    await cell.button("Apply").click()
     await expect(page.locator("#live li")).to_contain_text(cell.say("takes five seconds to settle a transfer"))
-    await cell.button("Let the network be well again").click()
-    await expect(page.locator("#live")).to_contain_text(cell.say("behaves well"))
+    await cell.button("Restore the network").click()
+    await expect(page.locator("#live")).to_contain_text(cell.say("works normally"))
     await page.get_by_role("button", name=f"+ {cell.say('a minute')}").click()
     await expect(page.get_by_role("status")).to_contain_text(cell.say("The clock was moved."))
 

@@ -124,7 +124,7 @@ def _check_leaf(leaf: x509.Certificate, host: str, now: datetime) -> None:
         raise ChainRefused("has expired")
     # A critical extension may restrict what the certificate is good for: one that we do not know is never ignored.
     if not _is_understood(leaf):
-        raise ChainRefused("has a critical extension that is not understood")
+        raise ChainRefused("has a critical extension that we do not support")
     usage = _find(leaf, x509.KeyUsage)
     if usage is not None and not usage.digital_signature:
         raise ChainRefused("is not meant for signing")

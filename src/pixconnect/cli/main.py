@@ -21,38 +21,38 @@ _PARTS = (
     ("console", "console:console", "Serve the console, in one process."),
     ("sandbox", "processes:sandbox", "Run the simulated rail, in one process."),
     ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
-    ("doctor", "doctor:doctor", "Look for what could be wrong here, and say what to do about it."),
-    ("completion", "completion:completion", "Print what lets a shell complete these words."),
+    ("doctor", "doctor:doctor", "Check this machine and the service, and say what to do."),
+    ("completion", "completion:completion", "Print the script that lets your shell complete verbs and options."),
 )
 FOR_ONE_HOLDER = (
     ("listen", "listen:listen", "Print events as they come, and post them to a program on this machine."),
     ("trigger", "trigger:trigger", "Sandbox: make any event happen, for real."),
-    ("charge", "charge:app", "Be paid: a charge is a QR code."),
-    ("transfer", "transfer:app", "Send money, and see what was sent and received."),
-    ("refund", "refund:app", "Give back what you received."),
+    ("charge", "charge:app", "Create, list and show charges: requests to be paid, each with a QR code."),
+    ("transfer", "transfer:app", "Send money, and list transfers sent and received."),
+    ("refund", "refund:app", "Refund payments that you received."),
     ("balance", "balance:balance", "Print what is in the account."),
     ("statement", "statement:statement", "Print the account's history, or write it to a file."),
-    ("events", "events:app", "What happened: list it, show it, send it again."),
+    ("events", "events:app", "List, show and resend events."),
     ("endpoint", "endpoint:app", "Where webhooks are posted."),
-    ("pay", "outside:pay", "Sandbox: let somebody outside pay a charge of yours."),
-    ("receive", "outside:receive", "Sandbox: let somebody outside send money to you."),
-    ("return", "outside:give_back", "Sandbox: let the receiver of a transfer give it back."),
-    ("deposit", "outside:deposit", "Sandbox: put play money into your account."),
+    ("pay", "outside:pay", "Sandbox: pay a charge of yours from another institution."),
+    ("receive", "outside:receive", "Sandbox: send yourself money from another institution."),
+    ("return", "outside:give_back", "Sandbox: return a transfer as its receiver."),
+    ("deposit", "outside:deposit", "Sandbox: deposit play money into your account."),
     ("clock", "clock:app", "Sandbox: the time."),
-    ("faults", "faults:app", "Sandbox: how the network misbehaves."),
+    ("faults", "faults:app", "Sandbox: make the network misbehave."),
     ("profile", "profile:app", "Credentials under a name."),
 )
 _FOR_OPERATORS = (
     ("holder", "holder:app", "Account holders."),
-    ("client", "client:app", "The OAuth clients of holders."),
-    ("key", "key:app", "The Pix keys of holders."),
-    ("report", "report:app", "Reports of the rail that wait for an operator."),
-    ("find", "find:find", "Print what has an id, or what the rail has not ended, of all holders."),
-    ("database", "database:app", "The database under the service."),
-    ("operator", "operator:app", "What operators do about what holders own."),
+    ("client", "client:app", "Manage holders' OAuth clients."),
+    ("key", "key:app", "Manage holders' Pix keys."),
+    ("report", "report:app", "List and resolve reports of the rail that wait for an operator."),
+    ("find", "find:find", "Search all holders for an id, or for orders that the rail has not ended."),
+    ("database", "database:app", "Check the service's database."),
+    ("operator", "operator:app", "Operators' access to the console, and to what holders own."),
     ("audit", "audit:app", "What operators did."),
-    ("signing-key", "signing_key:app", "The keys that sign tokens, QR codes and webhooks."),
-    ("secrets", "secrets:app", "Secrets at rest, when the secret key is replaced."),
+    ("signing-key", "signing_key:app", "Manage the keys that sign tokens, QR codes and webhooks."),
+    ("secrets", "secrets:app", "Reseal stored secrets after a change of the secret key."),
 )
 
 _INTRODUCTION = (
@@ -60,7 +60,7 @@ _INTRODUCTION = (
     "",
     "  pixconnect run            start all of it on this machine",
     "  pixconnect charge create  ask to be paid: a QR code",
-    "  pixconnect pay CHARGE     pay it, as somebody outside would",
+    "  pixconnect pay CHARGE     pay it, as a payer elsewhere",
     "  pixconnect listen --forward-to http://localhost:3000/",
     "                            post every event to your program",
     "  pixconnect doctor         find out what is wrong",
@@ -72,7 +72,7 @@ app = App(
     name="pixconnect",
     help="Pix for account holders. Settings are environment variables; PIXCONNECT_HOME names the installation.",
     version=__version__,
-    # What is wrong with its words is told as everything else is, in one line.
+    # A wrong word gets one line, like every other failure.
     print_error=False,
     exit_on_error=False,
     # How a verb ends is for `main` to say.
@@ -90,7 +90,7 @@ for _number, (_title, _folder, _verbs) in enumerate(
         app.command(f"pixconnect.cli.{_folder}.{_target}", name=_name, help=_help, group=_group)
 
 
-# What every verb takes stands below what one takes.
+# Options common to all verbs stand below the verb's own.
 app.meta.group_parameters = Group("For every verb", sort_key=9)
 
 
@@ -103,7 +103,7 @@ def launch(
     """Run one verb.
 
     Args:
-        words: The verb and what it is told.
+        words: The verb and its arguments.
         operator: Your name in the audit; by default PIXCONNECT_OPERATOR, or else the system's user and host.
         profile: The profile whose credentials a holder's verbs use; by default PIXCONNECT_PROFILE, or else the
             environment's own, or those of the home's demonstration.
@@ -132,7 +132,7 @@ def introduce() -> None:
 
 
 def _write_help_plainly(words: Sequence[str]) -> None:
-    """Keep also bold letters out of help, which its own writer leaves there, where somebody asks for no colours."""
+    """Keep bold letters out of help too, which its own writer leaves there even without colours."""
     if terminal.wants_no_style() and not {"--help", "-h", "help"}.isdisjoint(words):
         from rich.console import Console  # noqa: PLC0415  it takes longer to import than most verbs
 

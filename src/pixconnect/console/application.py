@@ -1,4 +1,4 @@
-"""The console as one ASGI application: the door before its pages, and what is said when something goes wrong.
+"""The console as one ASGI application: sign-in before its pages, and the pages for errors.
 
 ::
 
@@ -47,13 +47,13 @@ POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 UNDER_WAY_MAX: Final = 64
-"""Pages that are made at once; beyond these, whoever has some already waits for them."""
+"""Pages in work at once; beyond this number, a party that has one in work already waits for it."""
 ADDRESS_LENGTH_MAX: Final = 4 * 1024
 HOST_SHOWN_MAX: Final = 100
 LIMITED_AFTER_S: Final = 0.5
-"""A stranger who asks too often is told so after this long, on each connection."""
+"""A stranger who asks too often gets this refusal no more often than this, on each connection."""
 LOOK_S: Final = 2.0
-"""How often a live page is made again while somebody looks at it."""
+"""How often a live page is rendered again while a visitor follows it."""
 STREAM_S: Final = 600.0
 """The browser connects again after this long."""
 
@@ -97,7 +97,7 @@ class Console:
 
     Args:
         routes: All pages.
-        use: Called at each request, so that somebody can see how long nobody has been here.
+        use: Called at each request, so that the process can end after a long time without visitors.
     """
 
     def __init__(self, parts: ConsoleParts, routes: Sequence[PageRoute], use: Callable[[], None]) -> None:
@@ -157,7 +157,7 @@ class Console:
                     return _lead_to_door(request)
                 if is_act:
                     visit = msgspec.structs.replace(visit, sent=await self._read_form(visit, row))
-                # Of an act it would be done again each time that one looks, and a file is not followed.
+                # Repeating an act here would do it again at each look, and a file is not a page to follow.
                 if request.method == "GET" and not row.is_file and visit.visitor is not None and _is_followed(request):
                     return StreamingResponse(self._follow(visit, row.page), media_type=_EVENTS)
                 return await self._make(visit, row.page)
@@ -170,7 +170,7 @@ class Console:
         return answer
 
     async def _enter(self, visit: Visit) -> Visitor | None:
-        """Who asks. A stranger is counted before the database is asked whether it is one."""
+        """Who asks. We count a stranger before we ask the database whether it is one."""
         token = visit.request.cookies.get(self._parts.cookie_name)
         current_party.set(visit.address)
         self._paces.check_stranger(token, visit.address)
@@ -190,7 +190,7 @@ class Console:
         return visitor
 
     async def _read_form(self, visit: Visit, row: PageRoute) -> FormData:
-        # Before it is read: whoever sends very many is told so at once.
+        # Before we read the form: a client that sends very many gets its refusal at once.
         if row.is_sign_in:
             self._paces.spend(SIGN_INS, visit.address)
         if row.is_public:
@@ -276,7 +276,7 @@ async def _slow_down(visit: Visit, error: Exception) -> None:
 def refuse(visit: Visit, error: Exception) -> Response:
     """The page that says what went wrong; of a defect of ours the log learns everything, and the page nothing."""
     if isinstance(error, DATABASE_FAILED):
-        error = errors.ServiceUnavailable("the database gives no answer")
+        error = errors.ServiceUnavailable("the database does not answer")
     elif isinstance(error, HTTPException):
         error = errors.BadRequest("the request cannot be read")
     elif not isinstance(error, errors.PixConnectError):
@@ -313,7 +313,7 @@ def _lead_to_door(request: Request) -> Response:
 
 
 def _complete(scope: Scope, host: str, parts: ConsoleParts) -> Scope:
-    """Our server's scope with what Starlette needs of it besides."""
+    """Our server's scope with what Starlette needs in addition."""
     name, _, port = host.rpartition(":")
     return dict(scope) | dict(
         # By 2.4 a server raises, or cancels, where nobody listens any more; before it Starlette would ask in a loop.

@@ -1,4 +1,4 @@
-"""What was done by operators, on the command line and here, and by whoever acted in the console."""
+"""The acts of operators, on the command line and in the console, and of everyone who acted in the console."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Chart(Struct, frozen=True, kw_only=True):
 def list_steps(
     initial_at: datetime, final_at: datetime, step: Step, zone: Callable[[datetime], datetime]
 ) -> list[datetime]:
-    """When each step of a span begins, in the zone of whoever looks."""
+    """When each step of a span begins, in the visitor's time zone."""
     local = zone(initial_at).replace(minute=0, second=0, microsecond=0)
     at = local.replace(hour=0) if step == "day" else local
     length, found = timedelta(days=1) if step == "day" else timedelta(hours=1), list[datetime]()
@@ -67,7 +67,7 @@ def list_steps(
 def stack(
     series: Sequence[Series], order: Sequence[str], steps: Sequence[datetime], label: Callable[[datetime], str]
 ) -> Chart:
-    """Bars of what was made in each step, state upon state."""
+    """Bars of the things created in each step, stacked by state."""
     counts = {each.status: dict(each.points) for each in series}
     statuses = tuple(status for status in order if any(counts.get(status, {}).values()))
     columns = [(label(at), [(status, counts[status].get(at, 0)) for status in statuses]) for at in steps]
@@ -90,7 +90,7 @@ def _draw(columns: Sequence[tuple[str, Sequence[tuple[str, int]]]], statuses: tu
     for number, (label, counts) in enumerate(columns):
         parts, y = list[BarPart](), float(base)
         for status, count in counts:
-            # What is there is seen, however little it is beside the highest.
+            # Every value is visible, however small it is beside the highest.
             height = max(1.0, count * scale) if count > 0 else 0.0
             y -= height
             if count > 0:

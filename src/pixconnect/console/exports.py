@@ -21,15 +21,16 @@ from pixconnect.foundation.shares import Presence
 from pixconnect.foundation.turns import LongTurns
 
 LONG_MIN: Final = 10_000
-"""Lines of a file that is written before it is taken; a shorter one is there before anybody could look."""
+"""A file with at least this many lines is written before it is downloaded; a shorter one is there before the page
+is."""
 AT_ONCE_MAX: Final = 4
 """Files of all sessions that are written or kept: each may be large. A forgotten one that is still read is not counted."""
 OF_HOLDER_MAX: Final = 2
-"""Of these, those of one holder's sessions..."""
+"""Of these, at most so many for one holder's sessions..."""
 OF_HOLDERS_MAX: Final = 3
 """...and of all holders': an operator always has a place."""
 LEFT_AFTER_S: Final = 120.0
-"""A file at whose page nobody has looked for so long makes room; one that was taken or broke off at once."""
+"""A file whose page nobody has opened for this long makes room; one that was downloaded or interrupted does at once."""
 _READ_SIZE: Final = 64 * 1024
 _log = structlog.get_logger(__name__)
 
@@ -68,11 +69,11 @@ class Export:
         return self._task.done() and not self.has_failed
 
     def look(self) -> None:
-        """Keep its place: somebody looks how far it is."""
+        """Keep its place: a visitor is watching its progress."""
         self._looked_at_s = asyncio.get_running_loop().time()
 
     def may_go(self, now_s: float) -> bool:
-        """Whether another session may have its place: not while somebody waits for it, however long that takes."""
+        """Whether another session may have its place: not while a visitor waits for it, however long that takes."""
         is_spent = self._task.done() and (self._is_taken or self.has_failed)
         return is_spent or now_s - self._looked_at_s > LEFT_AFTER_S
 
@@ -123,7 +124,8 @@ class Exports:
         """Forget the session's earlier file and those that leave their places, and keep a new one.
 
         Args:
-            holder_id: Whose session it is; ``None`` for an operator's, to which the oldest file gives way where all are taken.
+            holder_id: The session's holder; ``None`` for an operator's, to which the oldest file gives way when all
+                places are taken.
 
         Raises:
             ServiceUnavailable: Too many are written or wait, and none was made; or it cannot be made.

@@ -25,17 +25,17 @@ async def find(visit: Visit) -> Response:
     text = visit.query("q")
     if not text:
         return visit.page("found.html", found=[], text="")
-    # Whoever was told an id does not know whose it is: an operator finds it in all holders.
+    # A person who got an id does not know its owner: an operator searches all holders.
     found = await search.find_anything(visit.parts.context, visit.who.viewer(), text)
     lines = [(one, _place(visit, one)) for one in found]
-    # The only thing that has the id is what was meant.
+    # If only one thing has the id, go there directly.
     if len(lines) == 1 and lines[0][1]:
         return RedirectResponse(lines[0][1], 303)
     return visit.page("found.html", found=lines, text=text)
 
 
 def _place(visit: Visit, found: Found) -> str:
-    """Where it is shown; empty for what has no page."""
+    """The address of its page; empty for things without a page."""
     if found.kind == "holder":
         return f"/charges?holder={found.id}"
     form = _PATHS.get(found.kind)

@@ -13,7 +13,7 @@ from pixconnect.domain.frame import errors
 FORM_SIZE_MAX: Final = 64 * 1024
 FIELDS_MAX: Final = 200
 DOOR_SIZE_MAX: Final = 4 * 1024
-"""Of a form that anybody may send: a name, a password, a code, and where to go then."""
+"""The limit for a form that anybody may send: a name, a password, a code, and the next address."""
 DOOR_FIELDS_MAX: Final = 32
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 
@@ -26,7 +26,7 @@ async def read_form(request: Request, *, size_max: int = FORM_SIZE_MAX, fields_m
         BadRequest: It is no form as our pages send them, or has more fields.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
-        raise errors.BadRequest("form: is none that a page of the console sends")
+        raise errors.BadRequest("form: no page of the console sends such a form")
     body = await _read_body(request, size_max)
     try:
         # It counts the fields before it makes the first one.
@@ -39,7 +39,7 @@ async def read_form(request: Request, *, size_max: int = FORM_SIZE_MAX, fields_m
 
 async def _read_body(request: Request, size_max: int) -> bytes:
     refusal = errors.PayloadTooLarge(f"form: must have at most {size_max} bytes")
-    # What is declared too large is refused unread; what is sent in chunks is counted as it comes.
+    # We refuse a declared size unread; for chunks we count as they come.
     if int(request.headers.get("content-length", "0")) > size_max:
         raise refusal
     parts, size = list[bytes](), 0

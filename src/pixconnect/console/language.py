@@ -97,9 +97,9 @@ def choose_language(chosen: str | None, accepted: str) -> Language:
     """The language that was chosen, or else the one that the browser prefers; English where it names neither."""
     if chosen in LANGUAGES:
         return LANGUAGES[chosen]
-    # A browser names a few: of a long header each part could be looked at again for each of its spaces.
+    # A browser sends a few: in a long header each part could be scanned again for each of its spaces.
     wanted = [_PREFERENCE.fullmatch(part) for part in accepted[:_PREFERENCES_LENGTH_MAX].split(",")]
-    # Sorting keeps the order of what is wanted equally.
+    # Sorting is stable, so languages of equal weight keep their order.
     for match in sorted((one for one in wanted if one), key=_quality, reverse=True):
         if (code := match[1].lower()) in LANGUAGES:
             return LANGUAGES[code]

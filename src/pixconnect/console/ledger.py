@@ -110,7 +110,7 @@ async def _open(visit: Visit, caller: Caller) -> Statement:
 
 
 async def _write_csv(visit: Visit, found: Statement) -> Parts:
-    # Spreadsheets part cells by what does not part whole reais from cents in their language.
+    # Spreadsheets separate cells by the character that does not separate reais from cents in their language.
     separator = ";" if visit.language.code == "pt" else ","
     heading = ("when", "what", "id", "end_to_end_id", "external_id", "amount", "balance")
     yield 0, outgoing_text.in_spreadsheet([heading], separator)
@@ -123,7 +123,7 @@ async def _write_json(visit: Visit, found: Statement) -> Parts:
     async for part in statement.read_parts(visit.parts.context, found):
         yield len(part), opening + b",\n".join(map(msgspec.json.encode, part))
         opening = b",\n"
-    # A file without its end is no JSON: whoever reads a broken-off one is told so.
+    # A file without its end is no valid JSON: so a reader notices one that was cut off.
     yield 0, b"\n]\n" if opening == b",\n" else b"[]\n"
 
 

@@ -26,7 +26,7 @@ async def show_overview(visit: Visit) -> Response:
     endpoints: list[browse.EndpointLine] = []
     if viewer.may("webhook.read"):
         endpoints = await browse.list_endpoint_lines(context, viewer)
-    # Whose accounts there are is the operators' to know.
+    # Only operators may know which holders exist.
     holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.parts.operator, 0, HOLDERS_MAX)
     return visit.page(
         "overview.html",

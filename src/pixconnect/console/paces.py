@@ -1,7 +1,7 @@
-"""How often the console is asked: by an address before anybody has signed in, and by somebody who changes things.
+"""Rate limits of the console: by address before sign-in, and by session for changes.
 
-What a stranger asks for is counted before a form is read, a page is made or the database is asked. Whoever has a session that
-was seen lately is let in however much others ask from the same address.
+We count a stranger's request before we read a form, render a page or ask the database. A session that we saw lately
+gets through however much others send from the same address.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIGN_INS: Final = RatePolicy(name="sign-ins", tokens_max=20, refill_per_s=1)
 ACTS: Final = RatePolicy(name="acts", tokens_max=60, refill_per_s=1)
 """Forms that change something, of one holder's visitors or of one operator."""
 KNOWN_MAX: Final = 4096
-"""Sessions that are known to be good without a look at the database, those seen last."""
+"""Sessions that we know to be valid without asking the database, those seen last."""
 
 
 class Paces:
@@ -45,7 +45,7 @@ class Paces:
         bucket.spend(1)
 
     def check_stranger(self, token: str | None, address: str) -> None:
-        """Count a request of somebody whose session is not known to be good."""
+        """Count a request without a session that we know to be valid."""
         if token is None or _hash(token) not in self._known:
             self.spend(STRANGERS, address)
 

@@ -1,4 +1,4 @@
-"""What the console's pages are given once a process."""
+"""What a console process gives its pages."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pixconnect.usecases.identity.console_session import SignIn
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):
     context: Context
-    """With the service's rights: reads, and what holders may do."""
+    """With the service's rights: reads, and holders' own acts."""
     operator: Operator
     """With the console's own rights besides: sessions and the audit."""
     sign_in: SignIn
     assets: Assets
     exports: Exports
     presence: Presence
-    """Who is there, so that a party that is alone need not wait for its turn."""
+    """The parties present: one that is alone need not wait for its turn."""
     hosts: frozenset[str]
-    """Names under which the console is asked for, with the port. Another name is a rebound one, and is refused."""
+    """The console's host names, with the port. Another name is DNS rebinding, and we refuse it."""
     draw_qr: Callable[[str], bytes]
     """A QR code as PNG."""
     is_secure: bool

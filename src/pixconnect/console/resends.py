@@ -27,7 +27,7 @@ async def list_resends(visit: Visit) -> Response:
 async def ask_resend(visit: Visit) -> Response:
     wanted = _read_filter(visit)
     counted = await resend.count_resend(visit.parts.context, visit.viewer, wanted)
-    # The form leads to this page's own query: what is counted is what is sent.
+    # The form has this page's own query: it sends exactly what we counted.
     query = visit.request.url.query
     return visit.page("resend_new.html", wanted=wanted, counted=counted, action=f"/resends?{query}")
 
@@ -35,7 +35,7 @@ async def ask_resend(visit: Visit) -> Response:
 async def start_resend(visit: Visit) -> Response:
     visit.form()
     wanted = _read_filter(visit)
-    # Counted anew, and not read from the form: it may have been sent twice, or long ago.
+    # Counted anew, not read from the form, which may be old or sent twice.
     counted = await resend.count_resend(visit.parts.context, visit.viewer, wanted)
     shown = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value not in (None, ())}
     _, act = visit.act("resend start", f"holder {wanted.holder_id}", shown)
@@ -61,7 +61,7 @@ async def stop_resend(visit: Visit) -> Response:
 
 def _read_filter(visit: Visit) -> ResendFilter:
     if visit.holder_id is None:
-        raise errors.BadRequest("holder: choose one first, for nothing is sent again of all holders at once")
+        raise errors.BadRequest("holder: choose one first; you cannot resend for all holders at once")
     wanted = read_wanted(visit, DELIVERY_STATUSES, EVENT_TYPES)
     return ResendFilter(
         holder_id=visit.holder_id,

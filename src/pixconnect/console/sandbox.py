@@ -23,7 +23,7 @@ from pixconnect.usecases.simulation import clock, sandbox
 
 TEST_AMOUNT_CENTS: Final = 100
 ADVANCES_S: Final = (60, 3_600, 86_400)
-# What a person may ask of the network, by its effect, and to which messages it is done.
+# The misbehaviours that a person may choose, by effect, with the messages that they concern.
 FAULTS: Final = (
     ("reject:AC03", "submit"),
     ("reject:AM04", "submit"),
@@ -83,7 +83,7 @@ async def pay(visit: Visit) -> Response:
     payer = OutsidePayer(name=_text(form, "name") or None)
     deed = sandbox.pay_by_code(visit.parts.context, caller, subject.br_code, None, payer)
     arrival = await visit.do_in_sandbox(act, deed)
-    # Somebody may have paid it since the phone was shown: that payment is refused, as by a bank, and no money moves.
+    # Another payer may have paid it since the phone was shown: the bank then refuses this payment, and no money moves.
     return visit.go(path, said=_PAID[arrival.status])
 
 
@@ -97,7 +97,7 @@ async def deposit(visit: Visit) -> Response:
 
 
 async def give_back(visit: Visit) -> Response:
-    """Let the receiver of a transfer give it back."""
+    """Return a transfer as its receiver."""
     _check_sandbox(visit)
     visit.form()
     found = await timeline.read_timeline(visit.parts.context, visit.viewer, "transfer", visit.path_id())
@@ -110,7 +110,7 @@ async def give_back(visit: Visit) -> Response:
 
 
 async def make_charge(visit: Visit) -> Response:
-    """Make a charge of R$ 1.00, which every endpoint that listens is told of."""
+    """Create a charge of R$ 1.00, which every subscribed endpoint gets as an event."""
     _check_sandbox(visit)
     form = visit.form()
     visit.viewer.require("charge.write")

@@ -1,7 +1,7 @@
 """Pages that are followed: how many at once, and which one gives way to another.
 
-Nobody is refused one, and nobody keeps one from others: the oldest of a session gives way to its next, and where all are taken
-the oldest of the party that has the most.
+We refuse no stream, and no visitor can keep streams from others: a session's oldest gives way to its next; when all are
+taken, the oldest stream of the party with the most gives way.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from typing import Final
 
 STREAMS_MAX: Final = 64
-"""Of one process."""
+"""For one process."""
 OF_SESSION_MAX: Final = 4
 """A page in the background follows nothing, so a person has rarely more than one."""
 
 
 class Stream:
-    """One page that somebody follows."""
+    """One page that a visitor follows."""
 
     def __init__(self, session_id: int, party: Hashable) -> None:
         self.session_id = session_id

@@ -1,4 +1,4 @@
-"""One request to the console: who asks, in which language, about which holder; and the page that is made for it."""
+"""One request to the console: who asks, in which language, about which holder; and the page that answers it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Done = TypeVar("Done")
 
 
 def _finalize(value: object) -> object:
-    # What is markup was made of texts that came through here.
+    # All markup was rendered from texts that were escaped here.
     return outgoing_text.on_page(value) if type(value) is str else value
 
 
@@ -61,7 +61,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     is_part: bool = False
     """Whether only the live part of the page is wanted."""
     sent: FormData = FormData()
-    """Of a form, whoever sent it."""
+    """A form's fields, whoever sent it."""
     owner_id: int | None = None
     """Whose thing an operator acts on, where the address names the thing and no holder."""
 
@@ -73,7 +73,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def holder_id(self) -> int | None:
-        """The holder that is looked at: a holder's visitor has but one, an operator's is in the address."""
+        """The holder on the page: a holder's visitor has only one, an operator's is in the address."""
         if self.visitor is not None and self.visitor.holder_id is not None:
             return self.visitor.holder_id
         return self.owner_id or self.chosen_id
@@ -97,21 +97,21 @@ class Visit(Struct, frozen=True, kw_only=True):
         return self.request.query_params.get(name, "").strip()
 
     def path_id(self, name: str = "id") -> int:
-        """A number of the path; what no id can be is not found."""
+        """A number in the path; if it cannot be an id, the answer is 404."""
         number = wanted.read_id(self.request.path_params[name])
         if number is None:
             raise errors.NotFound("id: there is no such thing")
         return number
 
     def link(self, path: str, **query: object) -> str:
-        """An address of the console that keeps the holder that is looked at; empty values are left out."""
+        """An address of the console that keeps the chosen holder; it leaves out empty values."""
         kept: dict[str, object] = {}
         if self.visitor is not None and self.visitor.holder_id is None and self.chosen_id is not None:
             kept[_HOLDER] = self.chosen_id
         return _address(path, kept | query)
 
     def here(self, **changed: object) -> str:
-        """This page's own address, with some of its query changed; what is changed to nothing is left out."""
+        """This page's own address with some of its query changed; values changed to nothing are left out."""
         query: list[tuple[str, str]] = [
             (name, value) for name, value in self.request.query_params.multi_items() if name not in changed
         ]
@@ -135,11 +135,11 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def acting(self) -> Context:
-        """What use cases are given that record an act where they do it: on connections that may write the audit."""
+        """The context of use cases that record their act themselves: on connections that may write the audit."""
         return msgspec.structs.replace(self.parts.context, pool=self.parts.operator.pool)
 
     def act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> tuple[Caller, Act]:
-        """Who does something to a holder's things, and what the audit will say of it once it is done.
+        """Who acts on a holder's things, and the audit's record of the act.
 
         Raises:
             Forbidden: A reader changes nothing.
@@ -158,7 +158,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return Act(operator=self.who.audit_name, verb=verb, subject=subject, after=after)
 
     async def do_in_sandbox(self, act: Act, deed: Awaitable[Done]) -> Done:
-        """Let the sandbox do something, and record it: after it, for the sandbox is another program with tables of its own."""
+        """Call the sandbox, and record the act afterwards: the sandbox is another program with tables of its own."""
         try:
             done = await deed
         except errors.OutcomeUnknown:

@@ -1,4 +1,4 @@
-"""Webhooks: events, what became of telling each, and the endpoints that are told."""
+"""Webhooks: events, their deliveries, and the endpoints that receive them."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ class ExitStatus(IntEnum):
     UNSURE = 4
     """No answer came: it may have been done. Where the line names an `external_id`, the same again under it is safe."""
     ENDED_BADLY = 5
-    """What was watched, triggered or paid ended otherwise than was hoped."""
+    """The event, trigger or payment that the verb watched ended in another way than expected."""
     FOUND = 6
     """`doctor` found something that must be mended."""
     INTERRUPTED = 130
     """Ctrl-C."""
     READER_GONE = 141
-    """Whoever read its output went away before the end."""
+    """The program that read its output ended first."""

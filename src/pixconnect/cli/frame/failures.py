@@ -21,7 +21,7 @@ from pixconnect.local.supervisor import PartKeepsFailingError
 
 
 class CommandError(Exception):
-    """A verb cannot do what it was asked; the message says why, and what to do."""
+    """A verb cannot do its work; the message says why, and what to do."""
 
     def __init__(self, message: str, *, status: ExitStatus = ExitStatus.REFUSED) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ _SAY_IT_ALL = (
     PostgresUnavailableError,
     SettingsError,
 )
-# The others, by name, with what to say around their message.
+# The other failures by name, each with the advice that surrounds its message.
 _BY_NAME = {
     "AlreadyRunningError": "{}",
     "InstallationError": "{}",
@@ -66,7 +66,7 @@ _BY_NAME = {
 }
 
 
-# What a database does not answer with for ever: it starts, stops, recovers from a crash, or has no connection left.
+# States that a database leaves again: it starts, stops, recovers from a crash, or has no connection left.
 _DATABASE_AWAY = (
     "PostgresConnectionError",
     "InterfaceError",
@@ -76,7 +76,7 @@ _DATABASE_AWAY = (
     "CannotConnectNowError",
     "TooManyConnectionsError",
 )
-# What PostgreSQL says when a connection is to begin with such a role, and when somebody asks or grants something about it.
+# PostgreSQL's messages when a connection wants to take a role that does not exist, or a statement names one.
 _ABOUT_ROLES = {"InvalidParameterValueError", "UndefinedObjectError"}
 _MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
 

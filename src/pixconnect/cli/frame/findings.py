@@ -1,4 +1,4 @@
-"""What ``pixconnect doctor`` finds: each finding says what is so, and, where something is to be done, what."""
+"""What ``pixconnect doctor`` finds: each finding says what is well or wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ok(check: str, text: str) -> Finding:
 
 
 def note(check: str, text: str, todo: str) -> Finding:
-    """Something that may be meant to be so."""
+    """A state that may be intended."""
     return Finding(check=check, status="note", text=text, todo=todo)
 
 
@@ -28,6 +28,6 @@ def wrong(check: str, text: str, todo: str) -> Finding:
 
 
 def split(check: str, sentence: str) -> Finding:
-    """What a failure's sentence says, which ends in what to do about it."""
+    """A failure's sentence, which ends with the advice."""
     text, _, todo = sentence.rpartition(": ")
     return wrong(check, text, todo) if text else wrong(check, sentence, "look at the service's log")

@@ -1,6 +1,7 @@
-"""What is not safe in live mode: a part that would serve real money so refuses to start, in a sentence that names the setting.
+"""What is not safe in live mode: such a part refuses to start, in a sentence that names the setting.
 
-What may be meant to be so is a risk, of which is told when a part starts, and by ``doctor``. In the sandbox anything goes.
+A state that may be intended is a risk: the part logs it at its start, and ``doctor`` shows it. In the sandbox anything
+goes.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ def list_refusals(settings: Settings) -> Iterator[str]:
             "PIXCONNECT_TLS_PORT: in live mode, PIXCONNECT_TLS_CERTIFICATE_FILE, PIXCONNECT_TLS_KEY_FILE and "
             "PIXCONNECT_TLS_AUTHORITY_FILE must be set too"
         )
-    # What was made for trying out, its secret key above all, must not guard real money.
+    # A home made for trying out, above all its secret key, must not guard real money.
     if (settings.home_path / DEMONSTRATION_FILE).exists():
         yield f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
     yield from _list_unsafe_databases(settings)
-    # Ids that were made under another's name cannot be made anew: they stand in what others have.
+    # We cannot rename ids that were made under another institution's name: other institutions have stored them.
     usual = Settings()
     if settings.ispb == usual.ispb:
         yield f"PIXCONNECT_ISPB: {usual.ispb} is the sandbox's; in live mode, set your institution's"
@@ -63,7 +64,7 @@ def list_refusals(settings: Settings) -> Iterator[str]:
 
 
 def list_risks(settings: Settings) -> Iterator[str]:
-    """What is taken for a mistake in live mode, and may be none; in the same form."""
+    """States that are probably mistakes in live mode, but may be intended; in the same form."""
     if settings.mode != "live":
         return
     if settings.lacks_proxies:
@@ -96,7 +97,7 @@ def _list_unsafe_databases(settings: Settings) -> Iterator[str]:
     if settings.database_tls != _VERIFIED:
         return
     for name in DATABASE_URLS:
-        # The address may hold a password: only the host is told.
+        # The address may hold a password: we show only the host.
         if far := _find_far_host(getattr(settings, name)):
             yield (
                 f"PIXCONNECT_{name.upper()}: reaches {far} without proof of who answers; in live mode, add "

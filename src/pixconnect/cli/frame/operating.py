@@ -1,4 +1,4 @@
-"""What operators' verbs share: a use case is run on the database, and its result is returned."""
+"""What operators' verbs share: they run a use case on the database and return its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HolderId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**
 """An id that could exist."""
 TheHolder = Annotated[HolderId, Parameter(help="The holder.")]
 Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
-"""An option that may be given several times."""
+"""An option that the operator may repeat."""
 
 
 def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
@@ -50,6 +50,6 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
 def wait_until_in_force() -> None:
     """Wait until every process refuses what was just shut out, so that whoever reads our exit status may rely on it.
 
-    Call it last: what was printed, such as a new secret, is not lost where somebody cannot wait.
+    Call it last: the verb has then printed its result, such as a new secret, even if the operator interrupts the wait.
     """
     time.sleep(IN_FORCE_AFTER_S)

@@ -1,4 +1,4 @@
-"""What a verb was asked for, on standard output and nowhere else.
+"""Prints a verb's result on standard output, and nothing else there.
 
 People at a terminal get tables and colours; a pipe gets plain text, and ``--json`` one object on one line for scripts.
 """
@@ -21,7 +21,7 @@ from pixconnect.foundation import outgoing_text
 Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print one JSON object.")]
 """``--json``, without a ``--no-json`` beside it."""
 Shown = dict[str, Any]
-"""What is printed of one thing: texts, numbers, instants, and objects and lists of them; ``None`` is left out."""
+"""What a verb prints of one thing: texts, numbers, instants, and objects and lists of them; it leaves out ``None``."""
 
 _GAP: Final = "  "
 
@@ -58,7 +58,8 @@ def show_list(
     """Print several things: in JSON one object with a list under this name.
 
     Args:
-        columns: What people are shown of each, in this order, a line each also where no terminal is; without, all of it.
+        columns: The fields that people see of each, in this order, one line each even without a terminal; without it,
+            all fields.
         money: As for ``show``.
     """
     if as_json or not items:
@@ -77,7 +78,7 @@ def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool) -> None:
         return
     if not any(lists.values()):
         terminal.say("there is none")
-    # For people the kinds are not told apart: each item names itself.
+    # People do not need the kinds apart: each item names itself.
     _show_blocks([item for items in lists.values() for item in items], ())
 
 

@@ -14,7 +14,7 @@ _FOLDER_OPEN = 0o066
 
 
 def complain_of_open(settings: Settings) -> None:
-    """Complain of each that somebody else on this machine can read or write: the home, its keys, the files of secrets."""
+    """Warn of each file that other users can read or write: the home, its keys, the files of secrets."""
     home = settings.home_path
     _complain(home, _FOLDER_OPEN, f"{closed_mode(has_server=not settings.database_url):o}")
     for path in (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *config.secret_files().values()):
@@ -25,7 +25,7 @@ def _complain(path: Path, too_open: int, wanted: str) -> None:
     try:
         mode = path.stat().st_mode & 0o777
     except OSError:
-        # What does not exist, or cannot be looked at, is complained of by whoever needs it.
+        # If a file does not exist or cannot be read, the part that needs it complains.
         return
     if mode & too_open:
         terminal.complain(f"{path} holds secrets and is open to others (mode {mode:04o}): chmod {wanted} {path}")

@@ -1,4 +1,4 @@
-"""What verbs of one holder have in common: records as they are printed, names of all kinds, and waiting for an end."""
+"""What one holder's verbs have in common: printing records, names of all kinds, and waiting for an end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _ASKED_AGAIN_AFTER_S: Final = 0.3
 Amount = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1))]
 AnyId = Annotated[str, Parameter(allow_leading_hyphen=True)]
 ExternalId = Annotated[
-    str | None, Parameter(help="Your own name for it: asked again under it, the same is answered. Made if left out.")
+    str | None,
+    Parameter(
+        help="Your own name for it: repeating the verb with the same name answers the first result. Generated if left out."
+    ),
 ]
 ByExternalId = Annotated[
     bool,
@@ -41,13 +44,15 @@ ByExternalId = Annotated[
         name="--external-id",
         negative=(),
         show_default=False,
-        help="It is named by your external_id, which may be a number as ids are.",
+        help="Take the name as your external_id, even if it looks like an id.",
     ),
 ]
 Limit = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="The most to print.")]
-LimitOfEach = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="The most to print of each status.")]
+LimitOfEach = Annotated[
+    int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="Print at most this many of each status.")
+]
 TimeoutS = Annotated[
-    float | None, Parameter(validator=Number(gt=0), help="Give up after so many seconds; without, never.")
+    float | None, Parameter(validator=Number(gt=0), help="Give up after this many seconds; without it, never.")
 ]
 
 
@@ -74,7 +79,7 @@ def find(
     *,
     is_external_id: bool = False,
 ) -> Named:
-    """What has this name, whichever of its names it is; where two things have it, a line says which was taken.
+    """Find the thing with this name, whichever kind of name it is; if two things have it, print a line that says which.
 
     Args:
         by_name: By its name on the network.
@@ -91,7 +96,7 @@ def find(
             )
         found = found or other
     else:
-        # First what it looks like: what is asked for in vain stands in the service's log as a refusal.
+        # Try first the kind of name that it looks like: each vain question appears in the service's log as a refusal.
         first, second = (by_name, by_external_id) if _NETWORK_NAME.fullmatch(any_id) else (by_external_id, by_name)
         found = _look(first, any_id) or _look(second, any_id)
     if found is None:

@@ -1,8 +1,9 @@
 """The settings of a verb: those of the environment, then those of a ``pixconnect run`` on the same home.
 
-So ``PIXCONNECT_HOME=... pixconnect client create`` works beside a running service without any other setting. No secret that the
-service was given is written into the home, which is copied into backups and stays when the service is killed. A file there only
-names where each secret can be read: for one from the environment, that is memory of the running process.
+So ``PIXCONNECT_HOME=... pixconnect client create`` works beside a running service without any other setting. The
+service's secrets are not written into the home, which is copied into backups and stays when the service is killed. A
+file there only
+says where each secret can be read: a secret from the environment is in the memory of the running process.
 """
 
 import os
@@ -28,7 +29,7 @@ RUNNING_FILE = "running.json"
 _NAME_LENGTH_MAX = 255
 
 operator: ContextVar[str | None] = ContextVar("operator", default=None)
-"""The name that was given with ``--operator``."""
+"""The name given with ``--operator``."""
 
 
 class Running(Struct, frozen=True, kw_only=True):
@@ -38,7 +39,7 @@ class Running(Struct, frozen=True, kw_only=True):
     base_url: str
     auth_url: str
     database_url: str
-    """The embedded server's; empty where the database's address was given."""
+    """The embedded server's address; empty if the settings name a database."""
     owner_database_url: str
     rail_url: str
     secret_files: Mapping[str, str] = {}
@@ -46,7 +47,7 @@ class Running(Struct, frozen=True, kw_only=True):
 
 
 def read_settings() -> Settings:
-    """Read the settings; those that are empty in the environment are taken from the running service, if there is one.
+    """Read the settings; those that are empty in the environment come from the running service, if there is one.
 
     Raises:
         CommandError: The service belongs to another user of this machine.
@@ -57,7 +58,7 @@ def read_settings() -> Settings:
         if not 1 <= len(named) <= _NAME_LENGTH_MAX or not named.isprintable():
             raise SettingsError(f"--operator: must have 1 to {_NAME_LENGTH_MAX} printable characters")
         settings = msgspec.structs.replace(settings, operator=named)
-    # With a database of its own, the environment is meant for another service than the one that may run here.
+    # With a database of its own, the environment means another service than the one that may run here.
     if settings.database_url:
         return settings
     try:
@@ -87,7 +88,7 @@ def read_database_settings() -> Settings:
     live_mode.refuse_unsafe_database(settings)
     if settings.operators_url:
         return settings
-    # Where `pixconnect run` has had a database of its own, it is that one which is meant.
+    # If `pixconnect run` was started with a database of its own, the verbs use that one.
     if (settings.home_path / PLACEMENT_FILE).exists():
         raise nothing_runs(settings)
     raise CommandError(
@@ -136,8 +137,8 @@ def find_port(settings: Settings) -> int:
 def make_secret_files(given: Settings) -> dict[str, str]:
     """Paths where the secrets that this process was given can be read for as long as it lives, by setting.
 
-    A secret that came in a file stays there. One from the environment goes into an anonymous file in memory, which can be
-    opened by whoever may look into this process. Where the system has no such files the verbs need the variable too.
+    A secret that came in a file stays there. One from the environment goes into an anonymous file in memory, which only
+    processes that may inspect this one can open. On systems without such files the verbs need the variable too.
     """
     files = {name: str(path) for name, path in config.secret_files().items()}
     for name in config.SECRETS:
@@ -151,7 +152,7 @@ def make_secret_files(given: Settings) -> dict[str, str]:
 
 
 def _read_secret(path: str) -> str:
-    # A file in memory is gone with its process; the verb then says which setting is missing.
+    # A file in memory ends with its process; the verb then says which setting is missing.
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

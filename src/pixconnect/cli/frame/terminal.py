@@ -16,7 +16,7 @@ _UNDER_WAY: Final = frozenset({"PENDING", "PROCESSING", "inactive", "pending"})
 
 
 class ReaderGone(Exception):  # noqa: N818  it is what happened
-    """Whoever read standard output went away."""
+    """The program that reads standard output has ended."""
 
 
 def say(text: str) -> None:
@@ -25,7 +25,7 @@ def say(text: str) -> None:
 
 
 def on_one_line(text: str) -> str:
-    """Somebody else's text within a line of ours."""
+    """Text from another system within a line of ours."""
     return outgoing_text.on_terminal(text)
 
 
@@ -39,7 +39,7 @@ def notice(text: str) -> None:
 
 
 def stream(text: str) -> None:
-    """Say a line of something that goes on for as long as somebody reads it.
+    """Print a line of a verb that runs as long as its output has a reader.
 
     Raises:
         ReaderGone: Nobody does any more.
@@ -88,7 +88,7 @@ def _write(stream: TextIO, text: str) -> None:
         # A reader that went away, such as `head`, is no reason to stop; Python would complain again on exit.
         _silence(stream)
     except OSError:
-        # Whoever catches this complains of it; so would Python, of what the stream still holds, on exit.
+        # The caller that catches this complains of it; so would Python on exit, about the rest of the stream's buffer.
         _silence(stream)
         raise
 

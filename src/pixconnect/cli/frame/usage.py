@@ -1,4 +1,4 @@
-"""One line for what is wrong with a verb's words, in the words that were typed: options, and what each must be."""
+"""Says in one line what is wrong with a command line, in the words that the person typed: options, and their types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cyclopts.exceptions import (
     ValidationError,
 )
 
-# Of something in a list, such as a rule, the field without its place.
+# For an item of a list, such as a rule, the field without its index.
 _FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+): ")
 _REAIS: Final = re.compile(r"([0-9]+)[.,]([0-9]{2})")
 _FEW_WORDS: Final = 6
@@ -25,7 +25,7 @@ _KINDS: Final[dict[object, str]] = {int: "a whole number", bool: "true or false"
 
 
 def explain(error: CycloptsError) -> str:
-    """What is wrong with the words that a verb was given."""
+    """What is wrong with a verb's arguments."""
     error.verbose = False
     argument, verb = error.argument, " ".join(("pixconnect", *(error.command_chain or ())))
     match error:
@@ -49,14 +49,14 @@ def explain(error: CycloptsError) -> str:
             return f"{token.keyword or spell(argument)}: {rule[:1].lower()}{rule[1:]}; it is {token.value!r}"
         case UnknownCommandError() | UnusedCliTokensError():
             unknown, verbs = error.unused_tokens or [""], list_verbs(error.app)
-            # Where verbs could stand it was meant to be one: some groups do something without one, too.
+            # A word where a verb could stand was meant as a verb, even in groups that also work without one.
             return explain_unknown(unknown[0], verbs, verb) if verbs else _explain_surplus(unknown, verb)
         case _:
             return str(error)
 
 
 def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") -> str:
-    """That a word is none of the verbs that could stand there, and which was probably meant."""
+    """Say that a word is no verb of this group, and which verb was probably meant."""
     near = difflib.get_close_matches(word, verbs, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"{word}: there is no such verb; {meant}`{group} --help` lists all"
@@ -73,7 +73,7 @@ def _explain_surplus(words: Sequence[str], verb: str) -> str:
 
 
 def spell(argument: Argument) -> str:
-    """What help calls it: what has a place of its own is typed without its option's name."""
+    """The argument's name in help: a positional argument is typed without its option's name."""
     return argument.name.lstrip("-").upper() if argument.field_info.is_positional else argument.name
 
 
@@ -92,11 +92,11 @@ def name_option(message: str, app: App, words: Sequence[str]) -> str:
 
 
 def _guess(argument: Argument, unused: Sequence[str]) -> str:
-    """What somebody probably meant who left this option out."""
+    """What a person who left this option out probably meant."""
     options = [token.partition("=")[0] for token in unused if token.startswith("--")]
     if near := difflib.get_close_matches(argument.name, options, n=1):
         return f"you wrote {near[0]}"
-    # Who leaves out only the option's name has given its value, and nothing else.
+    # A person who leaves out only the option's name has given its value, and nothing else.
     return f"write {argument.name} {unused[0]}" if len(unused) == 1 and not options else ""
 
 

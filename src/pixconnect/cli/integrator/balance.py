@@ -8,6 +8,6 @@ from pixconnect.cli.integrator.session import open_session
 
 
 def balance(*, json: Json = False) -> None:
-    """Print what is in the account, and what of it can be spent."""
+    """Print the account's balance, and how much of it is available."""
     with open_session() as session:
         records.show(session.client.balance(), as_json=json)

@@ -15,7 +15,7 @@ from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.money.charge import ShownStatus
 from pixconnect_client import Charge, ChargePayer, Client
 
-app = App(name="charge", help="Be paid: a charge is a QR code.")
+app = App(name="charge", help="Create, list and show charges: requests to be paid, each with a QR code.")
 
 TheCharge = Annotated[AnyId, Parameter(help="Its id, external_id or txid.")]
 _COLUMNS = ("id", "status", "amount", "external_id", "key")
@@ -37,8 +37,8 @@ def create(
     Args:
         amount: In cents: 1000 is R$ 10.00.
         key: The Pix key of yours that receives the money; by default one of the profile's or the demonstration's.
-        payer_name: Who is asked to pay.
-        payer_tax_id: The CPF or CNPJ of who is asked to pay.
+        payer_name: The payer's name.
+        payer_tax_id: The payer's CPF or CNPJ.
         qr: Draw the QR code.
     """
     if (payer_name is None) != (payer_tax_id is None):
@@ -72,7 +72,7 @@ def list_charges(*, status: ShownStatus | None = None, limit: LimitOfEach = 20, 
     """Print charges, status by status, the newest of each first.
 
     Args:
-        status: Only those that are so.
+        status: Only charges with this status.
     """
     # A charge does not say when it was made, and ids of two processes are not in order of time: statuses are not mixed.
     with open_session() as session:
@@ -86,7 +86,7 @@ def list_charges(*, status: ShownStatus | None = None, limit: LimitOfEach = 20, 
 
 @app.command(name="payment")
 def paid_by(charge: TheCharge, *, external_id: ByExternalId = False, json: Json = False) -> None:
-    """Print by what a charge was paid, and by whom."""
+    """Print which payment paid a charge, and who paid it."""
     with open_session() as session:
         found = find(session.client, charge, is_external_id=external_id)
         records.show(session.client.charges.payment(found.id), as_json=json)

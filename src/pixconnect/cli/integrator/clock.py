@@ -13,7 +13,7 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator.session import open_sandbox
 
-app = App(name="clock", help="The sandbox's time: by it charges expire and retries are due.")
+app = App(name="clock", help="The sandbox's clock, which decides when charges expire and retries are due.")
 
 _SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
 _SECONDS: Final = (86_400, 3_600, 60, 1)
@@ -53,7 +53,7 @@ def set_clock(instant: str, *, json: Json = False) -> None:
 
 @app.command
 def reset(*, json: Json = False) -> None:
-    """Back to real time. What was done while it was ahead keeps its time."""
+    """Return to real time. Records made while the clock was ahead keep their time."""
     with open_sandbox() as session:
         before = session.client.sandbox.clock().now
         clock = session.client.sandbox.reset_clock()

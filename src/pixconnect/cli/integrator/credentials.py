@@ -16,7 +16,7 @@ from pixconnect.config import Settings
 from pixconnect.local import sandbox_file
 
 profile: ContextVar[str | None] = ContextVar("profile", default=None)
-"""The name that was given with ``--profile``."""
+"""The name given with ``--profile``."""
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
@@ -29,13 +29,13 @@ class Credentials(Struct, frozen=True, kw_only=True):
     source: str
     """Where they were found, for sentences."""
     key: str | None = None
-    """A Pix key of the holder, for verbs that are not given one."""
+    """The holder's Pix key that verbs use when none is given."""
     start: str | None = None
     """The command that starts the service, where it is this machine's."""
 
 
 def find_credentials() -> Credentials:
-    """Find the credentials that are meant.
+    """Find the credentials to use.
 
     Raises:
         CommandError: There are none, or only a part of them.

@@ -89,7 +89,7 @@ def remove(endpoint_id: EndpointId, *, json: Json = False) -> None:
 
 @app.command(name="test")
 def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float = 30, json: Json = False) -> None:
-    """Make an event happen in the sandbox that an endpoint is told of, and print what it answers.
+    """Cause an event in the sandbox that the endpoint subscribes to, and print the receiver's answer.
 
     Args:
         key: The Pix key of yours that is paid; by default one of the profile's or the demonstration's.
@@ -115,10 +115,10 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         while not (tried := _find_tried(client, endpoint_id, before)) and time.monotonic() < deadline_s:
             time.sleep(_ASKED_AGAIN_AFTER_S)
     if tried is None:
-        raise CommandError(f"nothing was posted to it within {timeout_s:g} s", status=ExitStatus.ENDED_BADLY)
+        raise CommandError(f"the service posted nothing to it within {timeout_s:g} s", status=ExitStatus.ENDED_BADLY)
     output.show(_summarise(tried), as_json=json)
     if tried.status != "delivered":
-        raise CommandError(f"{endpoint.url} did not take it", status=ExitStatus.ENDED_BADLY)
+        raise CommandError(f"{endpoint.url} did not accept it", status=ExitStatus.ENDED_BADLY)
 
 
 def _first(endpoint: Endpoint) -> EventName:

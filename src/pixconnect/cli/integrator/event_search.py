@@ -13,7 +13,7 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect_client import Client
 
 FoundEvent = dict[str, Any]
-"""With the very fields of a webhook's body, in their order: what is signed must be read from the same octets."""
+"""The fields of a webhook's body in their order: a receiver verifies the signature over exactly these octets."""
 
 _PAGE_SIZE: Final = 100
 _SEARCHED_MAX: Final = 10_000

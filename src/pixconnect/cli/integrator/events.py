@@ -20,7 +20,7 @@ from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.frame.event import EventName
 from pixconnect_client import Client
 
-app = App(name="events", help="What happened: list it, show it, send it again.")
+app = App(name="events", help="List, show and resend events.")
 
 EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
 EventId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53), help="The event's id.")]
@@ -37,7 +37,7 @@ def list_(
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """Print events, the newest first, whether or not anybody was told of them.
+    """Print events, newest first, with or without a webhook.
 
     Args:
         name: Only those of this name; repeat the option for each.

@@ -15,7 +15,7 @@ from pixconnect.cli.integrator.session import open_sandbox
 from pixconnect.domain.simulation.sandbox_control import Operation
 from pixconnect_client import FaultMatch, FaultOperation, FaultRule
 
-app = App(name="faults", help="How the sandbox's network misbehaves: rules that are one set for all holders.")
+app = App(name="faults", help="Rules by which the sandbox's network misbehaves: one set for all holders.")
 
 _COLUMNS = ("effect", "match.operation", "match.key", "match.amount", "probability", "times")
 

@@ -52,7 +52,7 @@ class Forwarder:
     async def post(self, event: FoundEvent, number: int) -> ForwardingAttempt:
         """Post an event once; `number` counts its attempts from 1."""
         body = msgspec.json.encode({name: event[name] for name in _FIELDS})
-        # Whoever verifies compares the time with the machine's own; the key that signs a JWS is the service's alone.
+        # The receiver compares the time with the machine's own clock; only the service has the key that signs a JWS.
         now = datetime.now(UTC)  # noqa: TID251
         headers = request_headers(
             [self._secret], message_id(event["id"]), body, jws="", attempt_number=number, real_now=now
@@ -75,7 +75,7 @@ class Forwarder:
 
 
 def complete(address: str) -> str:
-    """The URL that is meant.
+    """The URL to post to.
 
     Raises:
         CommandError: None can be.

@@ -45,8 +45,8 @@ def listen(
 ) -> None:
     """Print events as they come, until Ctrl-C, and post them to a program on this machine, signed as webhooks are.
 
-    Started again it goes on behind the last event that was taken. A post that is not answered with 2xx is tried again, in
-    order, until it is. `pixconnect events resend` reaches it.
+    After a restart it continues behind the last event that it took. If the program does not answer 2xx, it tries the
+    same post again, in order. `pixconnect events resend` reaches it.
 
     Args:
         forward_to: Where to post them: a URL, or a port of this machine.
@@ -88,7 +88,7 @@ class _Listener:
     async def run(self, start: str) -> None:
         credentials = self._credentials
         async with AsyncExitStack() as opened:
-            # A look at the feed that fails is looked again below, however long it takes.
+            # If reading the feed fails, the loop below reads again, however long it takes.
             client = await opened.enter_async_context(
                 AsyncClient(
                     credentials.api_url,
@@ -103,7 +103,7 @@ class _Listener:
                 opened.push_async_callback(self._forwarder.close)
             await self._open_door(opened)
             if self._state.cursor:
-                self._announce("going on where it stopped")
+                self._announce("continuing where it stopped")
             await self._follow(client, start)
 
     async def _follow(self, client: AsyncClient, start: str) -> None:
@@ -128,11 +128,11 @@ class _Listener:
                 terminal.notice("the service is back")
                 failed_count = 0
             if not self._state.cursor:
-                # Not before: what happens once it is said is told.
+                # Not earlier: we promise every event after this line.
                 self._announce("from now on" if start == "now" else "from the oldest event on")
             for event in page["events"]:
                 await self._take(event)
-            # What was passed over leads on as well.
+            # Skipped events move the place forward too.
             self._state.keep(page["cursor"])
 
     def _ask(self, start: str) -> dict[str, object]:
@@ -149,7 +149,7 @@ class _Listener:
         for number in count(1):
             attempt = await self._forwarder.post(event, number)
             if attempt.is_taken:
-                # Kept before it is told: nobody may be reading.
+                # We store the place before we print: nobody may be reading.
                 self._state.keep(event["cursor"])
                 self._tell(event, attempt, number)
                 return
@@ -194,7 +194,7 @@ class _Listener:
         )
 
     async def _take_again(self, event: FoundEvent) -> str:
-        # Out of its order, as it was asked for, and once: whoever asks sees what came of it.
+        # Out of order, as requested, and once: the caller sees the result.
         attempt = None if self._forwarder is None else await self._forwarder.post(event, 1)
         self._tell(event, attempt)
         return attempt.said if attempt else "printed"

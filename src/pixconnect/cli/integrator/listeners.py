@@ -1,4 +1,4 @@
-"""What a ``pixconnect listen`` keeps on this machine: its secret, its place in the feed, and where it takes what is sent again.
+"""The files of a ``pixconnect listen`` on this machine: its secret, its place in the feed, and its address for resends.
 
 ::
 
@@ -67,13 +67,13 @@ class ListenerState:
             self._cursors = self._begin_cursors()
         except BlockingIOError:
             raise CommandError(
-                "another `pixconnect listen` does the same already: end it, or give this one a place of its own by --name"
+                "another `pixconnect listen` already does this: end it, or give this one a place of its own with --name"
             ) from None
         except OSError as error:
             raise CommandError(f"{self.folder} cannot be written ({error.strerror})") from None
 
     def keep(self, cursor: str) -> None:
-        """Keep the place behind what was taken: nothing before it is taken again, whoever dies now."""
+        """Store the place behind an event that was taken: nothing before it is taken again, even if we die now."""
         if cursor == self.cursor:
             return
         self._cursors.write(f"{cursor}\n".encode())
@@ -103,7 +103,7 @@ class ListenerState:
             lines = (self.folder / "cursors").read_bytes().split(b"\n")
         except FileNotFoundError:
             return None
-        # What follows the last line end was cut off while it was written.
+        # A write that was cut off leaves octets behind the last line end; we drop them.
         whole = [line for line in lines[:-1] if line]
         return whole[-1].decode() if whole else None
 
@@ -145,7 +145,7 @@ def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[Listener
 
 
 def make_token() -> str:
-    """What only who may read our files can know."""
+    """A token that only a user who may read our files can know."""
     return secrets.token_urlsafe(16)
 
 

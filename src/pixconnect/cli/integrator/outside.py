@@ -18,7 +18,7 @@ from pixconnect_client import OutsidePayer, Payment
 
 _WHY_UNPAYABLE: Final = dict(APPROVED="the charge has been paid already", EXPIRED="the charge has expired")
 
-PayerName = Annotated[str | None, Parameter(help="Who pays; made up if left out.")]
+PayerName = Annotated[str | None, Parameter(help="The payer's name; made up if left out.")]
 PayerTaxId = Annotated[str | None, Parameter(help="The payer's CPF or CNPJ; made up if left out.")]
 
 
@@ -31,7 +31,7 @@ def pay(
     payer_tax_id: PayerTaxId = None,
     json: Json = False,
 ) -> None:
-    """Let somebody outside pay one of your charges.
+    """Pay one of your charges, as a payer at another institution.
 
     Args:
         code: The text of its QR code, or the charge's id, external_id or txid.
@@ -42,7 +42,7 @@ def pay(
         known = None if is_code else charge.find(session.client, code, is_external_id=external_id)
         payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id)
         paid = session.client.sandbox.pay(known.emvqrcps if known else code, amount=amount, payer=payer)
-    # What it was before: paid now, it is so whatever this payment became.
+    # What paid it before: a charge that is paid now stays paid, whatever became of this payment.
     _show(paid, as_json=json, reason=_WHY_UNPAYABLE.get(known.status) if known else None)
 
 
@@ -54,7 +54,7 @@ def receive(
     payer_tax_id: PayerTaxId = None,
     json: Json = False,
 ) -> None:
-    """Let somebody outside send money to a key of yours.
+    """Send money to a key of yours, from another institution.
 
     Args:
         amount: In cents: 1000 is R$ 10.00.
@@ -74,7 +74,7 @@ def give_back(
     reason: RefundReason | None = None,
     json: Json = False,
 ) -> None:
-    """Let the receiver of a transfer of yours give it back, wholly or in part.
+    """Return a transfer of yours, wholly or in part, as its receiver would.
 
     Args:
         amount: In cents; all that is left of it if left out.

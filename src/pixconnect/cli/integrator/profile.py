@@ -37,7 +37,7 @@ def add(
         api_url: Where the API is, such as https://pix.example.
         client_id: The client.
         auth_url: Where the identity service is; by default with the API.
-        key: A Pix key of the holder, for verbs that are given none.
+        key: The holder's Pix key that verbs use when none is given.
     """
     # Another process could read it in our words.
     secret = getpass.getpass("client_secret: ") if sys.stdin.isatty() else sys.stdin.readline().strip()

@@ -47,7 +47,7 @@ def write(name: str, profile: Profile) -> Path:
 
 
 def remove(name: str) -> None:
-    # A name that is not there is told as when it is read.
+    # A missing name gives the same message as reading it would.
     read(name)
     _path(name).unlink(missing_ok=True)
 

@@ -41,7 +41,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
     client: Client
     key: str
-    """Of the holder: it is paid to this one."""
+    """The holder's Pix key, which receives the payment."""
     amount: int
     external_id: str | None
     payer: OutsidePayer
@@ -65,7 +65,7 @@ def charge_approved(chosen: Chosen) -> Mark:
 
 def charge_expired(chosen: Chosen) -> Mark:
     charge = _charge(chosen)
-    # How long a charge lives is a setting of the service that callers are not told.
+    # The lifetime of a charge is a setting of the service, which callers cannot read.
     for day in range(1, _DAYS_MAX + 1):
         now = chosen.client.sandbox.advance_clock(_DAY_S).now
         if chosen.client.charges.get(charge.id).status == "EXPIRED":

@@ -15,7 +15,7 @@ from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.money.refund import RefundReason, RefundStatus
 from pixconnect_client import Client, Refund
 
-app = App(name="refund", help="Give back what you received.")
+app = App(name="refund", help="Refund payments that you received.")
 
 TheRefund = Annotated[AnyId, Parameter(help="Its id, external_id or return_identification.")]
 _COLUMNS = ("id", "status", "flow", "amount", "return_identification", "external_id")
@@ -62,7 +62,7 @@ def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json:
     """Print refunds of both directions, the newest first.
 
     Args:
-        status: Only those that are so.
+        status: Only refunds with this status.
     """
     with open_session() as session:
         lists = [

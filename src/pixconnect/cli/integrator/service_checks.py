@@ -1,4 +1,4 @@
-"""What ``doctor`` asks of the service: whether it answers, is well, takes the credentials, and reaches the endpoints."""
+"""``doctor``'s questions to the service: does it answer, is it healthy, do the credentials and endpoints work?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def look() -> Iterator[Finding]:
     try:
         credentials = find_credentials()
     except SettingsError:
-        # What is wrong with it has been said.
+        # Another finding has said what is wrong with it.
         return
     except CommandError as error:
         yield findings.note("credentials", str(error), "only one holder's verbs need them")
@@ -58,7 +58,7 @@ def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Findin
 
 
 def _look_as_far_as_allowed(client: Client, credentials: Credentials) -> Iterator[Finding]:
-    """What of the holder's the client may see: one with few scopes may be meant to be so."""
+    """What the client may see of the holder: a client with few scopes may be intended."""
     for look_at in (_look_at_holder, _look_at_sandbox, _look_at_endpoints):
         try:
             yield from look_at(client)
@@ -74,7 +74,7 @@ def _look_at_holder(client: Client) -> Iterator[Finding]:
 def _look_at_sandbox(client: Client) -> Iterator[Finding]:
     if not is_sandbox(client):
         return
-    ahead_s = (client.sandbox.clock().now - datetime.now(UTC)).total_seconds()  # noqa: TID251  the machine's is meant
+    ahead_s = (client.sandbox.clock().now - datetime.now(UTC)).total_seconds()  # noqa: TID251 it compares the machine's own clock
     if abs(ahead_s) > _CLOCK_OFF_S:
         yield findings.note("clock", f"the sandbox's clock is {ahead_s:,.0f} s ahead", "`pixconnect clock reset`")
     else:
@@ -102,7 +102,7 @@ def _look_at_endpoints(client: Client) -> Iterator[Finding]:
             last = tried[0].attempts[-1]
             yield findings.wrong(
                 "endpoint",
-                f"{what} does not take events: {last.status_code or last.error}",
+                f"{what} does not accept events: {last.status_code or last.error}",
                 f"mend the receiver, then `pixconnect endpoint test {endpoint.id}`",
             )
         else:

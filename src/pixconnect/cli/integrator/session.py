@@ -1,4 +1,4 @@
-"""A client with the credentials that are meant; what goes wrong with it becomes one sentence and an exit status."""
+"""A client with the right credentials; each failure becomes one sentence and an exit status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pixconnect_client import (
     Unavailable,
 )
 
-# A person waits in front of it, so few tries; what may be sent again safely the client sends again.
+# A person waits for the answer, so we try few times; the client itself repeats only requests that are safe to repeat.
 _RETRIES = 2
 
 
@@ -44,7 +44,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def open_session() -> Generator[Session]:
-    """A client of whoever is meant.
+    """A client for the chosen profile or service.
 
     Raises:
         CommandError: There are no credentials; or inside, the service refuses or does not answer.
@@ -56,7 +56,7 @@ def open_session() -> Generator[Session]:
 
 @contextmanager
 def open_sandbox() -> Generator[Session]:
-    """The same for what exists in a sandbox only: anywhere else it is refused before anything is done."""
+    """The same for verbs that exist in a sandbox only: elsewhere we refuse before anything is done."""
     credentials = find_credentials()
     refuse_live(credentials)
     with explaining(credentials), connect(credentials) as client:
@@ -124,7 +124,7 @@ def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
         )
     if error.may_have_happened:
         again = (
-            f"ask again with --external-id {error.external_id}" if error.external_id else "look before you try again"
+            f"ask again with --external-id {error.external_id}" if error.external_id else "check before you try again"
         )
         return CommandError(f"it may have been done all the same ({error}): {again}", status=ExitStatus.UNSURE)
     match error:

@@ -43,14 +43,14 @@ def statement(
         out: A file; `-` is standard output.
         format: The file's format; by default what its name ends in (.csv, .ofx, .xml for camt.053, .json).
     """
-    now = datetime.now(UTC)  # noqa: TID251  the last days are those of who asks
+    now = datetime.now(UTC)  # noqa: TID251 the last days by the caller's own clock
     first, last = records.parse_span(since, until)
     last = last or now
     first = first or last - timedelta(days=_DAYS)
     if first > last:
         raise CommandError(f"--since: must not be after now, where a statement without --until ends; it is {since!r}")
     if out is None and format is not None:
-        raise CommandError("--format: is for files; name one by -o")
+        raise CommandError("--format: is for files; name one with -o")
     wanted = None if out is None else format or _guess_format(out)
     with open_session() as session:
         if out is None or wanted is None:
@@ -68,7 +68,7 @@ def _tell_of_later(session: Session, now: datetime) -> None:
     later = session.client.statement(now, now + _AHEAD_MAX).lines if session.credentials.mode != "live" else []
     if later:
         terminal.notice(
-            f"not shown, as they are dated ahead, where the sandbox's clock was: {len(later)}; "
+            f"not shown, because the sandbox's clock was ahead when they were dated: {len(later)}; "
             f"`pixconnect statement --until {later[-1].create_timestamp:%Y-%m-%d}` has them"
         )
 

@@ -17,7 +17,7 @@ from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.transfer import TransferStatus
 from pixconnect_client import AccountType, Client, Transfer, TransferParty
 
-app = App(name="transfer", help="Send money, and see what was sent and received.")
+app = App(name="transfer", help="Send money, and list transfers sent and received.")
 
 TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end_id.")]
 QR_CODE_BEGINNING = "000201"
@@ -87,7 +87,7 @@ def list_transfers(
     """Print transfers of both directions, the newest first.
 
     Args:
-        status: Only those that are so.
+        status: Only transfers with this status.
         direction: Only those that you received, or that you sent.
     """
     with open_session() as session:

@@ -1,4 +1,4 @@
-"""``pixconnect trigger``: any event, by what leads to it."""
+"""``pixconnect trigger``: causes any event by the acts that lead to it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def trigger(
             payer=OutsidePayer(name=payer_name, tax_id=payer_tax_id),
             code=code,
         )
-        # The sandbox's time, which may be ahead; and somewhat before it, as it is read outside of what is made.
+        # The sandbox's time, which may be ahead; a little earlier, because we read it before we act.
         since = client.sandbox.clock().now - timedelta(seconds=1)
         field, value = recipes.RECIPES[event](chosen)
 

@@ -1,1 +1,1 @@
-"""The verbs of operators, who act for the installation: on the database, each act recorded."""
+"""Operators' verbs, which act for the installation on the database; the audit records each act."""

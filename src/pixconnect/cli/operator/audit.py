@@ -20,7 +20,7 @@ def list_entries(
     limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
     json: Json = False,
 ) -> None:
-    """Print what operators did, newest first: who, when, which verb, on what, and what it was before and after.
+    """Print operators' acts, newest first: who, when, which verb, on what, and the state before and after.
 
     Args:
         limit: The most rows to print.

@@ -25,7 +25,7 @@ from pixconnect.usecases.reading import origin as origin_usecases
 
 ClientId = Annotated[str, Parameter(help="The client.")]
 
-app = App(name="client", help="The OAuth clients of holders.")
+app = App(name="client", help="Manage holders' OAuth clients.")
 
 
 @app.command
@@ -37,7 +37,7 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
     Args:
         holder_id: Whose account it works on.
         name: A name by which you know the client.
-        scope: What the client may do; repeat the option for each scope. In the sandbox the default is all scopes.
+        scope: The client's permissions; repeat the option for each scope. In the sandbox the default is all scopes.
     """
     issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scope))
     output.show(_shown(issued.client, issued.client_secret), as_json=json)
@@ -53,11 +53,11 @@ def change(
 ) -> None:
     """Give a client other scopes. If it loses one, its tokens issued until now are refused.
 
-    When it returns, that is so on every process.
+    When it returns, the change holds on every process.
 
     Args:
-        scope: What the client may do from now on; repeat the option for each scope.
-        add_scope: What it may do besides what it may do now; repeat the option for each scope.
+        scope: The client's permissions from now on; repeat the option for each scope.
+        add_scope: A permission to add to those it has; repeat the option for each scope.
     """
     client = operating.run(lambda context: access_usecases.set_scopes(context, client_id, scope, added=add_scope))
     output.show(_shown(client), as_json=json)
@@ -68,7 +68,7 @@ def change(
 def rotate(*, client_id: ClientId, json: Json = False) -> None:
     """Replace a client's secret; prints the new one. The old one and tokens issued until now are refused.
 
-    When it returns, that is so on every process.
+    When it returns, the change holds on every process.
     """
     issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
     output.show(_shown(issued.client, issued.client_secret), as_json=json)
@@ -79,7 +79,7 @@ def rotate(*, client_id: ClientId, json: Json = False) -> None:
 def disable(*, client_id: ClientId, json: Json = False) -> None:
     """Shut out a client, tokens already issued included; those never come back.
 
-    When it returns, that is so on every process.
+    When it returns, the change holds on every process.
     """
     client = operating.run(lambda context: access_usecases.disable_client(context, client_id))
     output.show(_shown(client), as_json=json)
@@ -108,7 +108,7 @@ def delete(*, client_id: ClientId, json: Json = False) -> None:
 def revoke_tokens(client_id: ClientId, *, json: Json = False) -> None:
     """Refuse every token that a client was issued until now; with its secret it may log in again.
 
-    When it returns, that is so on every process.
+    When it returns, the change holds on every process.
     """
     client = operating.run(lambda context: access_usecases.revoke_tokens(context, client_id))
     output.show(_shown(client), as_json=json)
@@ -126,8 +126,8 @@ def certificate(
 ) -> None:
     """Bind a client to a certificate: only with that, on PIXCONNECT_TLS_PORT, does it get and use tokens from now on.
 
-    In the sandbox it makes a key and a certificate for a test program, signed by the sandbox's own authority. Tokens issued
-    until now are refused. When it returns, that is so on every process.
+    In the sandbox it makes a key and a certificate for a test program, signed by the sandbox's own authority. The
+    service refuses tokens issued before. When it returns, the change holds on every process.
 
     Args:
         file: A certificate to take instead of making one, in PEM; in live mode it must be named.
@@ -204,10 +204,10 @@ def activity(
     Args:
         since: From this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
         until: Until this day or instant, included; until now if you leave it out.
-        kind: Of this kind only; a charge_change is of a charge that was there already.
+        kind: Only this kind; a charge_change concerns a charge that existed already.
         token_id: By this token only: its claim `jti`.
         peer: From this address only.
-        holder_id: Whose client it was, if it has been deleted.
+        holder_id: The holder whose client it was, if the client has been deleted.
     """
     initial_at = parse_instant("--since", since)
     final_at = datetime.max.replace(tzinfo=UTC) if until is None else parse_instant("--until", until, is_end=True)

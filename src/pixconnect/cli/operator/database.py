@@ -7,7 +7,7 @@ from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.output import Json
 from pixconnect.usecases.running import installation as installation_usecases
 
-app = App(name="database", help="The database under the service.")
+app = App(name="database", help="Check the service's database.")
 
 
 @app.command

@@ -17,7 +17,7 @@ from pixconnect.usecases.webhooks import host as webhook_host_usecases
 from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
 from pixconnect.usecases.webhooks.redelivery import Redelivery
 
-app = App(name="endpoint", help="The webhook endpoints of holders.")
+app = App(name="endpoint", help="Manage holders' webhook endpoints.")
 
 EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--endpoint-id", "--id"), validator=Number(gte=1, lt=2**53))]
 
@@ -29,8 +29,8 @@ def list_endpoints(
     """Print webhook endpoints by their ids, at most 1000.
 
     Args:
-        holder_id: Of this holder only.
-        status: Only those that are so: `disabled` are those that failed for too long.
+        holder_id: Only this holder's endpoints.
+        status: Only endpoints with this status: `disabled` are those that failed for too long.
     """
     found = operating.run(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
     output.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
@@ -38,7 +38,7 @@ def list_endpoints(
 
 @app.command
 def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
-    """Send to an endpoint again that was disabled because it failed for too long; what waits for it is due at once.
+    """Resume an endpoint that failed for too long and was disabled; its pending deliveries are due at once.
 
     One that its owner has made inactive is the owner's to resume.
 
@@ -51,7 +51,7 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
 
 @app.command
 def allow(host: str, *, json: Json = False) -> None:
-    """Let several holders have webhooks at a host, though it is told of one holder's Pix keys; for good.
+    """Let several holders have webhooks at a host that already gets one holder's key webhooks; this is permanent.
 
     In live mode that is refused otherwise: a receiver that does not compare keys would take others' payments for its own.
 
@@ -80,7 +80,8 @@ def redeliver(
     Args:
         since: Deliveries made from this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
         until: Until this day or instant, included; until now if you leave it out.
-        status: Those that were given up (`failed`), that wait for their next try (`pending`), or that arrived (`delivered`).
+        status: Deliveries that were given up (`failed`), that wait for their next attempt (`pending`), or that arrived
+            (`delivered`).
         holder_id: To this holder's endpoints only.
         endpoint_id: To this endpoint only.
     """

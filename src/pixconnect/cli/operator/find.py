@@ -26,9 +26,9 @@ def find(
 ) -> None:
     """Print what has an id, of all holders: at most a hundred of each kind.
 
-    It may be an id of ours (each kind has its own, so that a number may be several), an external_id, a txid, an end-to-end id,
-    a return id, a client_id, a Pix key or an account number. Of what was asked for in the last 400 days it says by whom:
-    the client and its token, the address, the request, or the operator.
+    It may be an id of ours (each kind numbers its own, so several things may have it), an external_id, a txid, an
+    end-to-end id, a return id, a client_id, a Pix key or an account number. For requests of the last 400 days it says
+    who made them: the client and its token, the address, the request, or the operator.
 
     With `--unresolved` print what the rail has not ended: transfers and refunds that were sent to it, and payments that it
     accepted, the longest silent first. The service goes on asking about what was sent, for as long as it takes. There is no
@@ -44,7 +44,7 @@ def find(
         show_unresolved(any_id, silent_for_s, holder_id, as_json=json)
         return
     if any_id is None:
-        raise CommandError("--any-id: missing; name an id, or ask for what is `--unresolved`")
+        raise CommandError("--any-id: missing; name an id, or ask for orders with `--unresolved`")
     found = operating.run(lambda context: search_usecases.find_with_origins(context, any_id))
     output.show_list("found", [_shown(one, origin) for one, origin in found], as_json=json)
 

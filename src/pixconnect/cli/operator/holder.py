@@ -49,7 +49,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         transfer_limit: One outgoing transfer at most, in cents.
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
-        no_limits: There are no limits but those that are named.
+        no_limits: Remove all limits except those that are named.
     """
     # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET
@@ -118,7 +118,7 @@ def change(
     night_limit: Limit | None = None,
     json: Json = False,
 ) -> None:
-    """Change flags and limits; what is not named stays as it is.
+    """Change flags and limits; those that are not named stay as they are.
 
     Args:
         holder_id: The holder.
@@ -142,7 +142,7 @@ def change(
 
 @app.command
 def disable(*, holder_id: TheHolder, json: Json = False) -> None:
-    """Shut out a holder and all its clients, tokens already issued included. When it returns, that is so on every process."""
+    """Shut out a holder and all its clients, issued tokens included. When it returns, this holds on every process."""
     _change(holder_id, HolderChanges(is_disabled=True), as_json=json)
     operating.wait_until_in_force()
 

@@ -9,7 +9,7 @@ from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.usecases.identity import holder as holder_usecases
 
-app = App(name="key", help="The Pix keys of holders.")
+app = App(name="key", help="Manage holders' Pix keys.")
 
 
 @app.command
@@ -29,8 +29,8 @@ def add(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json:
 def remove(*, holder_id: HolderId, key: str, json: Json = False) -> None:
     """Remove a Pix key of a holder; prints the key. When it returns, the key leads to nobody, on every process.
 
-    Charges for it can no longer be paid: a payment that is reported is refused. Another holder may be given the key a minute
-    later; this one at once.
+    Charges for it can no longer be paid: the service refuses a payment that the rail reports. Another holder may get
+    the key a minute later; this one at once.
 
     Args:
         holder_id: The holder that the key leads to.

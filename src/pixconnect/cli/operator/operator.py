@@ -1,4 +1,4 @@
-"""``pixconnect operator``: who operates the console, and what operators do about what holders own.
+"""``pixconnect operator``: the console's operators, and operators' access to what holders own.
 
 Without that word a verb is one holder's.
 """
@@ -16,8 +16,8 @@ from pixconnect.store.identity.console import ConsoleOperator
 from pixconnect.usecases.identity import console_session, operator_access
 from pixconnect.usecases.identity.operator_access import IssuedOperator
 
-app = App(name="operator", help="Who operates the console, and what operators do about what holders own.")
-app.command("pixconnect.cli.operator.endpoint:app", name="endpoint", help="The webhook endpoints of holders.")
+app = App(name="operator", help="Operators' access to the console, and to what holders own.")
+app.command("pixconnect.cli.operator.endpoint:app", name="endpoint", help="Manage holders' webhook endpoints.")
 app.command("pixconnect.cli.operator.charge:app", name="charge", help="The charges of holders.")
 
 Name = Annotated[str, Parameter(help="The operator.")]
@@ -59,7 +59,7 @@ def link(*, json: Json = False) -> None:
     token = operating.run(console_session.make_link)
     file = sandbox_file.read(read_settings().home_path)
     shown: output.Shown = {"token": token}
-    # Where no sandbox has run on this home, nobody here knows where its console is.
+    # If no sandbox has run on this home, this verb does not know the console's address.
     if file is not None:
         shown = {"link": f"{file.console_url}/enter?token={token}", **shown}
     output.show(shown, as_json=json)

@@ -1,4 +1,4 @@
-"""How it is shown who asked for what."""
+"""Shows who asked for something."""
 
 from pixconnect.cli.frame import output
 from pixconnect.store.identity.origin import Origin

@@ -11,7 +11,7 @@ from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.money.kept_report import KeptReport
 from pixconnect.usecases.money import kept_report as kept_usecases
 
-app = App(name="report", help="Reports of the rail that wait for an operator.")
+app = App(name="report", help="List and resolve reports of the rail that wait for an operator.")
 
 ReportId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--report-id", "--id"), validator=Number(gte=1, lt=2**53))]
 
@@ -48,7 +48,7 @@ def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
 
     Args:
         report_id: Its id, as `list` prints it.
-        reason: What was found, and what was done about it.
+        reason: What you found, and what you did about it.
     """
     kept = operating.run(lambda context: kept_usecases.close_kept(context, report_id, reason))
     output.show(_shown(kept), as_json=json)

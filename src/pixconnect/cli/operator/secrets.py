@@ -1,4 +1,4 @@
-"""``pixconnect secrets``: replace the secret key, when somebody may have seen it."""
+"""``pixconnect secrets``: replace the secret key after it may have leaked."""
 
 from cyclopts import App
 
@@ -9,7 +9,7 @@ from pixconnect.usecases.identity import secret_key as secret_key_usecases
 
 _NAMED_MAX = 10
 
-app = App(name="secrets", help="Secrets at rest, when the secret key is replaced.")
+app = App(name="secrets", help="Reseal stored secrets after a change of the secret key.")
 
 
 @app.command

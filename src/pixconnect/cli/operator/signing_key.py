@@ -9,7 +9,7 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.domain.identity.signing import SigningKey
 from pixconnect.usecases.identity import signing_key as signing_key_usecases
 
-app = App(name="signing-key", help="The keys that sign tokens, QR codes and webhooks.")
+app = App(name="signing-key", help="Manage the keys that sign tokens, QR codes and webhooks.")
 
 
 @app.command
@@ -29,9 +29,9 @@ def revoke(kid: Kid, *, json: Json = False) -> None:
     Tokens that it signed are refused, and it is published no more. If it was the one that signs, a new key does at once.
 
     Args:
-        kid: The key's name, as in `signing-key list` and in the header of what it signed.
+        kid: The key's name, as in `signing-key list` and in the header of its signatures.
     """
-    # No question is asked first: who revokes a key is in a hurry, and a new one signs at once.
+    # We ask no question first: an operator who revokes a key is in a hurry, and a new key signs at once.
     current = operating.run(lambda context: signing_key_usecases.revoke(context, kid))
     output.show({"revoked": kid, **_shown(current)}, as_json=json)
     operating.wait_until_in_force()

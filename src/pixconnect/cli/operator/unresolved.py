@@ -16,7 +16,7 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
     Args:
         name: This end-to-end id or return id only.
         silent_for_s: Only those sent or accepted at least this many seconds ago.
-        holder_id: Of this holder only.
+        holder_id: Only this holder's orders.
     """
     asked = timedelta(seconds=silent_for_s), holder_id, name
 

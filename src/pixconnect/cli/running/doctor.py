@@ -20,13 +20,13 @@ _SIGNS = dict(ok="+", note="~", wrong="!")
 
 
 def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False)] = False, json: Json = False) -> None:
-    """Look for what could be wrong on this machine and in the service; changes nothing.
+    """Check this machine and the service; change nothing.
 
-    `+` is well, `~` may be meant to be so, `!` must be mended: then the exit status is 6.
+    `+` is well, `~` may be intended, `!` must be mended: then the exit status is 6.
 
     Args:
-        upgrade: Say what this version will refuse of the settings and the database, and what `migrate` would do: run the new
-            program so before it, beside the old one.
+        upgrade: Say which settings and rows this version will refuse, and what `migrate` would do. Run the new
+            version's program with this option before you migrate, beside the old one.
     """
     found: list[Finding] = []
     for finding in _look(upgrade=upgrade):

@@ -129,7 +129,7 @@ async def _connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection
 
 async def find_offending(connection: asyncpg.Connection) -> list[Broken]:
     """The rows that break a rule which a missing migration makes; nothing is changed."""
-    # An empty database has no rows, and one that has had the last of these steps has been looked at.
+    # An empty database has no rows to check; a database with the last of these steps has been checked.
     if not await connection.fetchval("select to_regclass('transfer') is not null") or await connection.fetchval(
         "select max(version) >= $1 from schema_version", _ruled_by() + 2
     ):

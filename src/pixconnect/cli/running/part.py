@@ -65,7 +65,7 @@ def lean_imports() -> Generator[None]:
 
 
 def command(part: str) -> list[str]:
-    """The command of a part; who starts it appends the descriptors."""
+    """The command that starts a part; the caller appends the descriptors."""
     return [sys.executable, "-P", "-m", "pixconnect.cli.running.part", part]
 
 

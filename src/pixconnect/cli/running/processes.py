@@ -1,7 +1,7 @@
 """``serve``, ``work`` and ``sandbox``: one process each, started by hand or by an init system; ``run`` starts them as parts.
 
-What each does is in ``assembly``, which gets the settings, the sockets to answer on (``serve``), an event that is set when it
-must stop, and a function to call once it is ready.
+``assembly`` defines what each does: it gets the settings, the sockets to answer on (``serve``), an event that is set
+when it must stop, and a function to call once it is ready.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ def sandbox_under(lifeline: Lifeline) -> None:
 
 
 def run_process(settings: Settings, lifeline: Lifeline, main: Main) -> None:
-    """Run what one process does, from its parent's signal until it is told to stop."""
+    """Run one process's work, from its parent's signal until it must stop."""
     # Everything is imported by now; the work itself waits until the parts before this one are ready.
     lifeline.wait_for_start()
     gc.set_threshold(_COLLECTED_AFTER)
@@ -94,7 +94,7 @@ async def _run_until_signalled(settings: Settings, main: Main, lifeline: Lifelin
         loop.add_signal_handler(stop_signal, stop.set)
 
     def report_ready() -> None:
-        # Under `run` the supervisor says it; whoever starts a part alone looks into its log.
+        # Under `run` the supervisor prints it; an operator who starts a part alone reads its log.
         if not lifeline.report_ready():
             for risk in live_mode.list_risks(settings):
                 _log.warning(risk)

@@ -26,7 +26,7 @@ from pixconnect.local.stack import Stack
 from pixconnect.local.supervisor import Supervisor
 
 
-class _Stopped(Exception):  # noqa: N818  not an error: somebody pressed Ctrl-C while everything was starting
+class _Stopped(Exception):  # noqa: N818 not an error: the user pressed Ctrl-C while the parts were starting
     pass
 
 
@@ -115,7 +115,7 @@ def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxF
         mode=settings.mode,
         base_url=settings.public_base_url,
         auth_url=settings.public_auth_url,
-        # An address that was given may hold a password: verbs read it where the other secrets are.
+        # An address from the settings may hold a password: verbs read it where the other secrets are.
         database_url="" if given.database_url else settings.database_url,
         owner_database_url="" if given.database_url else settings.owner_database_url,
         rail_url=settings.rail_url,
@@ -155,7 +155,7 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
     terminal.say(_alias(settings.home_path))
     if settings.mode == "live":
         terminal.say(
-            "\nNobody has an account yet unless you made one: `pixconnect holder create`, then `client create`."
+            "\nNo account exists yet unless you created one: `pixconnect holder create`, then `client create`."
         )
     if file is not None:
         terminal.say("\nA first charge of R$ 10.00, to paste into another terminal:\n")

@@ -1,4 +1,4 @@
-"""What ``doctor --upgrade`` says before ``migrate``: what this version will refuse of the database, and what it would do to it.
+"""What ``doctor --upgrade`` says before ``migrate``: rows that this version refuses, migrations that it will run.
 
 It runs the new program against the old tables, beside the old program, and cannot write: its session is read only.
 """
@@ -97,5 +97,5 @@ def _describe(step: Migration) -> str:
 
 def _advise(step: Migration) -> str:
     if step.is_outside_transaction or step.is_in_batches:
-        return "takes as long as reading the tables concerned; nobody waits for it, and it may be cut off and run again"
+        return "takes as long as reading the tables concerned; no request waits for it, and you may interrupt and repeat it"
     return "takes moments, in one transaction, once no other transaction holds its tables"

@@ -27,7 +27,7 @@ from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard import charge as usecases
 from pixconnect.usecases.standard import location as location_usecases
-from pixconnect.usecases.standard.charge import StandardCharge
+from pixconnect.usecases.standard.charge_write import StandardCharge
 from pixconnect.writing import batch_queue
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire

@@ -16,6 +16,11 @@ Item = TypeVar("Item")
 _log = structlog.get_logger(__name__)
 
 
+def _wake_nobody(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
+    """For who has no connection to wake others by: they also look by themselves."""
+    del orders_count, only_deliveries
+
+
 class Batch(list[Item]):
     """Requests of one kind; each try to write them has a batch of its own."""
 
@@ -24,8 +29,8 @@ class Batch(list[Item]):
         requests: Iterable[Item],
         connection: Connection,
         clock: Clock,
-        wake_workers: WakeWorkers,
-        wake_sequencer: Callable[[], None],
+        wake_workers: WakeWorkers = _wake_nobody,
+        wake_sequencer: Callable[[], None] = _wake_nobody,
         find_latecomers: Callable[[Callable[[Item], bool]], Iterable[Item]] = lambda _: (),
     ) -> None:
         super().__init__(requests)

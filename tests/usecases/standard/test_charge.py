@@ -19,7 +19,7 @@ from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.standard import charge as usecases
 from pixconnect.usecases.standard import charge_removal
 from pixconnect.usecases.standard import location as location_usecases
-from pixconnect.usecases.standard.charge import StandardCharge
+from pixconnect.usecases.standard.charge_write import StandardCharge
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses

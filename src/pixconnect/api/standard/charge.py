@@ -30,7 +30,7 @@ from pixconnect.domain.money.charge_contents import ChargeContents, Payer
 from pixconnect.domain.standard.charge_search import ChargeSearch
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import charge_search as search_usecases
-from pixconnect.usecases.standard.charge import ENTITY, StandardCharge
+from pixconnect.usecases.standard.charge_write import ENTITY, StandardCharge
 from pixconnect.usecases.standard.pix import Pix
 
 _STATUSES: Final[Mapping[CobStatus, Sequence[ChargeStatus]]] = dict[CobStatus, Sequence[ChargeStatus]](

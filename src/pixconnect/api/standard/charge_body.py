@@ -12,7 +12,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
 from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, ContentsChange, Line, Payer
-from pixconnect.usecases.standard.charge import ENTITY, REMOVAL
+from pixconnect.usecases.standard.charge_write import ENTITY, REMOVAL
 
 QUESTION_LENGTH_MAX: Final = 140
 LINES_MAX: Final = 50

@@ -71,6 +71,14 @@ def is_return_id(text: str) -> bool:
     return _RETURN_ID.fullmatch(text) is not None
 
 
+def names_a_transfer(name: str) -> bool:
+    """Whether the scheme's name of an order is a transfer's; otherwise it is a refund's.
+
+    Only for names that are known to be ids: of another text ``is_end_to_end_id`` says more.
+    """
+    return name.startswith("E")
+
+
 def is_of_another(text: str, ispb: str) -> bool:
     """Whether another institution made this name; a text that is no name is not another's."""
     return (is_end_to_end_id(text) or is_return_id(text)) and text[1:9] != ispb

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.identity.access import SCOPES, Caller, Scope
 
 Role = Literal["reader", "operator"]
 VisitorKind = Literal["operator", "sandbox", "holder"]
@@ -25,6 +25,21 @@ RECOVERY_CODES_COUNT: Final = 10
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
 
 
+READ_SCOPES: Final = dict[str, Scope](
+    (
+        ("charge", "charge.read"),
+        ("transfer", "transfer.read"),
+        ("refund", "refund.read"),
+        ("ledger entry", "ledger.read"),
+        ("event", "webhook.read"),
+        ("delivery", "webhook.read"),
+        ("endpoint", "webhook.read"),
+        ("spent", "transfer.read"),
+    )
+)
+"""Which scope shows what; things of another kind are for operators alone."""
+
+
 class Viewer(Struct, frozen=True, kw_only=True):
     """What somebody may see."""
 
@@ -32,10 +47,14 @@ class Viewer(Struct, frozen=True, kw_only=True):
     """``None`` is all holders."""
     scopes: frozenset[str]
 
-    def may(self, scope: str) -> bool:
+    def may(self, scope: Scope) -> bool:
         return scope in self.scopes
 
-    def require(self, scope: str) -> None:
+    def may_see(self, kind: str) -> bool:
+        scope = READ_SCOPES.get(kind)
+        return self.holder_id is None if scope is None else self.may(scope)
+
+    def require(self, scope: Scope) -> None:
         if not self.may(scope):
             raise errors.Forbidden(f"this client lacks the scope {scope}")
 

@@ -37,7 +37,8 @@ PAYER_NAME_LENGTH_MAX: Final = 200
 
 ShownStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
 """What the contract knows."""
-ChargeStatus = ShownStatus | Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"]
+Removal = Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"]
+ChargeStatus = ShownStatus | Removal
 
 STATUSES: Final = tuple[ChargeStatus, ...](status for kind in get_args(ChargeStatus) for status in get_args(kind))
 
@@ -177,7 +178,7 @@ def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Ch
     )
 
 
-def remove_charge(charge: Charge, status: Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"], now: datetime) -> Charge:
+def remove_charge(charge: Charge, status: Removal, now: datetime) -> Charge:
     errors.ensure(may_be_changed(charge), charge.status)
     return msgspec.structs.replace(
         charge,

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from pixconnect.domain.frame import identifiers
 from pixconnect.domain.money import kept_report, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
@@ -45,6 +46,11 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
     network_id: str | None = None
     """What the network calls it, once told, where that is not ``name``."""
 
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it is a transfer's; the others are refunds'."""
+        return identifiers.names_a_transfer(self.name)
+
 
 def name_of(ordered: Transfer | Refund) -> str:
     return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
@@ -72,7 +78,7 @@ class FirstIds(Struct, frozen=True, kw_only=True):
 def outlived_start(order: OpenOrder, first_ids: FirstIds) -> bool:
     """Whether it was open before the server was started: its mark, or its end, may be what a copy of the data has forgotten."""
     # By its id and not by its time, which the sandbox's clock moves.
-    return order.resource_id < (first_ids.transfer_id if order.name.startswith("E") else first_ids.refund_id)
+    return order.resource_id < (first_ids.transfer_id if order.is_transfer else first_ids.refund_id)
 
 
 def is_too_late(order: OpenOrder, now: datetime) -> bool:

@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.charge import SHOWN_AS_EXPIRED, Charge, ChargeStatus, ShownStatus
 from pixconnect.domain.money.charge_contents import Payer
-from pixconnect.domain.standard.location import parse_path
+from pixconnect.domain.standard.location import OF_CHARGES, parse_path
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.part import Part, of_columns
@@ -170,7 +170,7 @@ async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
     """The charges that are served at locations, whoever's they are; a path is an address without the prefix."""
     places = {path: place for path in paths if (place := parse_path(path)) is not None}
     # No charge with a due date is made yet, so nothing is bound to a location for those.
-    tokens = {token: path for path, (kind, token) in places.items() if kind == "cob"}
+    tokens = {token: path for path, (kind, token) in places.items() if kind == OF_CHARGES}
     rows = await pool.fetch(_FIND_SERVED, list(tokens)) if tokens else ()
     return {tokens[row["token"]]: CHARGE.read(row) for row in rows}
 

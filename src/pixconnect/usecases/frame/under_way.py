@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pixconnect.domain.frame import identifiers
 from pixconnect.domain.money.order import name_of
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
@@ -44,9 +45,8 @@ class UnderWay:
 
 async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
     """Our own outgoing transfers and refunds of these names, as the database has them; other names are skipped."""
-    # The scheme's ids begin with E for transfers and with D for returns.
-    transfers = [name for name in names if name.startswith("E")]
-    refunds = [name for name in names if name.startswith("D")]
+    transfers = [name for name in names if identifiers.names_a_transfer(name)]
+    refunds = [name for name in names if not identifiers.names_a_transfer(name)]
     found: dict[str, Transfer | Refund] = {}
     if transfers:
         found |= await transfer_store.find_named(pool, transfers, "OUT")

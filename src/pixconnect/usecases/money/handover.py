@@ -173,7 +173,7 @@ async def _send_again(
 
 async def _read_payers(context: HandoverContext, orders: Sequence[OpenOrder]) -> dict[int, Party]:
     """Our own side of the transfers among these, by holder."""
-    holder_ids = {order.holder_id for order in orders if order.name.startswith("E")}
+    holder_ids = {order.holder_id for order in orders if order.is_transfer}
     return {holder_id: (await context.directory.read_account(holder_id)).party for holder_id in holder_ids}
 
 
@@ -188,7 +188,7 @@ async def _send(
     # Before the sending: the report of its end may arrive before the answer does.
     context.under_way.remember(under_way.values())
     sent = [order for order in orders if order.name in under_way]
-    in_turn = sorted(sent, key=lambda order: order.name.startswith("D"))  # as they were due; refunds after transfers
+    in_turn = sorted(sent, key=lambda order: not order.is_transfer)  # as they were due; refunds after transfers
     transfers = [each for order in in_turn if isinstance(each := under_way[order.name], Transfer)]
     refunds = [each for order in in_turn if isinstance(each := under_way[order.name], Refund)]
     answers: list[SubmitAnswer] = []

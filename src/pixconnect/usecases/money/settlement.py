@@ -160,9 +160,9 @@ async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Endin
         if name not in recorded:
             misfits.append(UNKNOWN_ORDER)
             continue
-        status, said = recorded[name].status, type(ending).__name__
-        agrees = said == "GivenUp" or (said == "Settled") == (status in {"CONFIRMED", "RETURNED"})
-        explanation = f"the rail says {said}, and {status} is recorded here"
+        status = recorded[name].status
+        agrees = isinstance(ending, GivenUp) or isinstance(ending, Settled) == (status in {"CONFIRMED", "RETURNED"})
+        explanation = f"the rail says {type(ending).__name__}, and {status} is recorded here"
         misfits.append(None if agrees else Misfit(reason="contradiction", explanation=explanation))
     return misfits
 

@@ -19,7 +19,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EVENT_NAMES, Event
 from pixconnect.domain.frame.listing import Cursor, Span
 from pixconnect.domain.frame.wanted import TEXT_LENGTH_MAX, Wanted, read_list_cursor, write_list_cursor
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import Scope
+from pixconnect.domain.identity.console import READ_SCOPES, Viewer
 from pixconnect.domain.money.charge import STATUSES, Charge
 from pixconnect.domain.money.refund import Refund, RefundStatus
 from pixconnect.domain.money.transfer import Transfer, TransferStatus
@@ -90,7 +91,7 @@ _Name = Literal["charge", "transfer", "refund"]
 
 class _Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
     name: _Name
-    scope: str
+    scope: Scope
     statuses: tuple[str, ...]
     source: Source
     lookback: Lookback
@@ -104,7 +105,7 @@ def _kind(
     source: Source,
     lookback: Lookback,
 ) -> _Kind[Listed]:
-    return _Kind(name=name, scope=f"{name}.read", statuses=statuses, source=source, lookback=lookback, table=table)
+    return _Kind(name=name, scope=READ_SCOPES[name], statuses=statuses, source=source, lookback=lookback, table=table)
 
 
 _CHARGES: Final = _kind(

@@ -21,10 +21,6 @@ ADDING_S: Final = 0.3
 """How long the totals of holders are added up."""
 HOLDERS_AT_ONCE: Final = 200
 ENDPOINTS_MAX: Final = 1_000
-_SCOPES: Final = dict[str, str](
-    charge="charge.read", transfer="transfer.read", refund="refund.read", spent="transfer.read", event="webhook.read"
-)
-_SCOPES["delivery"] = "webhook.read"
 
 
 class FiguresContext(HasPool, HasClock, Protocol): ...
@@ -55,7 +51,7 @@ async def read_figures(
         reasons = await figures_store.read_reasons(pool, viewer.holder_id, initial_at, final_at)
     delivering = await figures_store.read_delivering(pool, endpoint_ids, initial_at, final_at) if endpoint_ids else []
     return Figures(
-        series=_gather([row for row in sums if viewer.may(_SCOPES[row["kind"]])]),
+        series=_gather([row for row in sums if viewer.may_see(row["kind"])]),
         reasons=tuple(reasons),
         settling=spread(settling),
         delivering=spread(delivering),

@@ -19,18 +19,6 @@ TEXT_LENGTH_MAX: Final = 255
 EACH_MAX: Final = 100
 """Of each kind: holders choose their external ids for themselves, so many may have the same."""
 _ID_MAX: Final = 2**53 - 1
-_SCOPES: Final = dict[str, str](
-    (
-        ("charge", "charge.read"),
-        ("transfer", "transfer.read"),
-        ("refund", "refund.read"),
-        ("ledger entry", "ledger.read"),
-        ("event", "webhook.read"),
-        ("delivery", "webhook.read"),
-        ("endpoint", "webhook.read"),
-    )
-)
-"""Of what a holder may find; the other kinds are operators' alone."""
 
 
 async def find_by_any_id(context: OperatorContext, text: str) -> list[Found]:
@@ -62,12 +50,7 @@ async def find_anything(context: HasPool, viewer: Viewer, text: str) -> list[Fou
     # As webhooks name an event.
     number = text.removeprefix("evt_")
     found = await _find(context.pool, number if number.isdecimal() else text, viewer.holder_id)
-    return [one for one in found if _may_see(viewer, one)]
-
-
-def _may_see(viewer: Viewer, found: Found) -> bool:
-    scope = _SCOPES.get(found.kind)
-    return scope in viewer.scopes if scope is not None else viewer.holder_id is None
+    return [one for one in found if viewer.may_see(one.kind)]
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event, Resource
 from pixconnect.domain.frame.secret_box import SealBroken
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.console import READ_SCOPES, Viewer
 from pixconnect.domain.money.order import name_of
 from pixconnect.domain.reading import timeline
 from pixconnect.domain.reading.timeline import Facts, Timeline, Waiting
@@ -27,7 +27,7 @@ from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox, H
 from pixconnect.usecases.webhooks.delivery import open_secrets
 from pixconnect.writing.service_time import service_now
 
-_READS: Final = ("charge.read", "transfer.read", "refund.read", "ledger.read", "webhook.read")
+_READS: Final = tuple(dict.fromkeys(READ_SCOPES.values()))
 
 
 class TimelineContext(HasPool, HasClock, Protocol): ...
@@ -54,7 +54,7 @@ async def read_timeline(context: TimelineContext, viewer: Viewer, kind: Resource
         Forbidden: The viewer may not see things of this kind.
         NotFound: There is none, or it is another holder's.
     """
-    viewer.require(f"{kind}.read")
+    viewer.require(READ_SCOPES[kind])
     holder_id, facts = await _find(context.pool, viewer, kind, resource_id)
     hidden = tuple(scope for scope in _READS if not viewer.may(scope))
     if viewer.may("refund.read"):

@@ -10,7 +10,7 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.standard.charge import remove
+from pixconnect.usecases.standard.charge_write import remove
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import begin_work
 
@@ -31,7 +31,7 @@ async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> 
         if not may_be_changed(charge):
             held = " and a payment of it was accepted" if charge.held_by is not None else ""
             raise errors.BadRequest(f"txid: the charge is {charge.status}{held}: it cannot be removed")
-        work = await begin_work(Batch[Any]((), connection, context.clock, _wake_nobody, _wake_nobody))
+        work = await begin_work(Batch[Any]((), connection, context.clock))
         removed = remove(work, charge, "REMOVED_BY_PSP")
         await work.write()
         before, after = {"status": charge.status}, {"status": removed.status}
@@ -39,7 +39,3 @@ async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> 
             context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after
         )
     return removed
-
-
-def _wake_nobody(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
-    del orders_count, only_deliveries

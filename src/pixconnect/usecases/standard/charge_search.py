@@ -12,7 +12,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.standard import charge_search as search_store
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.standard import pix as standard_pix
-from pixconnect.usecases.standard.charge import StandardCharge
+from pixconnect.usecases.standard.charge_write import StandardCharge
 from pixconnect.usecases.standard.location import LocatingContext, locate_charges
 from pixconnect.usecases.standard.pix import Pix
 

@@ -1,0 +1,322 @@
+"""Writes charges as the standard's door asks for them: a put and a patch are one write operation.
+
+Each locks the charge of its txid, decides against it as it is then, and writes charge, earlier contents, locations and events
+together. What the state of things forbids is told all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money.charge import Charge, Removal
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
+from pixconnect.domain.standard import location as location_rules
+from pixconnect.domain.standard.location import Location
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.standard import charge_revision as revision_store
+from pixconnect.store.standard import location as location_store
+from pixconnect.usecases.standard.location import open_own_location
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
+
+ENTITY: Final = location_rules.OF_CHARGES
+REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+"""The status by which a patch removes a charge."""
+
+
+class StandardCharge(Struct, frozen=True, kw_only=True):
+    """A charge with what it says and where it is served."""
+
+    charge: Charge
+    contents: ChargeContents
+    revision: int
+    location: Location | None
+    """``None`` once it was taken away."""
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether this is what it says now: an earlier revision was active, and had no payment."""
+        return self.revision == (self.charge.revision or 0)
+
+
+class ChargeWrite(Struct, kw_only=True):
+    """A put or a patch of one charge, with every id made before the first try."""
+
+    holder_id: int
+    caller: Caller
+    txid: str
+    contents: ChargeContents | None = None
+    """A put: all that it is to say."""
+    change: ContentsChange = ContentsChange()
+    """A patch: what it is to say instead."""
+    removes: bool = False
+    location_id: int | None = None
+    """The location that it is to have."""
+    violations: Sequence[Violation] = ()
+    """Of its key, unless nothing is to be changed."""
+    charge_id: int
+    own_location_id: int
+    """For a charge of the contract that has no location yet."""
+    new_location_id: int
+    new_token: str
+    write_code: Callable[[str], str]
+    """Writes the BR Code that leads to the path of a location."""
+    was_tried: bool = False
+    """Another process may have used one of its names meanwhile."""
+    made: Charge | None = None
+    """The charge with the revision that an earlier try gave it; its COMMIT may have been lost."""
+
+
+class _Locked(Struct):
+    """What a batch may change, locked; what one request makes of it is known to those after it."""
+
+    charges: dict[tuple[str, int], Charge]
+    """By txid and holder."""
+    taken: set[tuple[int, str]]
+    """Holders and external ids of other charges."""
+    locations: dict[tuple[int, int], Location]
+    """By id and holder."""
+    done: set[int]
+    """Which writes an earlier try has carried out after all, by ``id``."""
+
+    def location_of(self, charge: Charge) -> Location | None:
+        if charge.is_unbound:
+            return None
+        # As many as the batch has requests, few of which concern a charge that is there already.
+        owner = charge.id, charge.holder_id
+        return next((found for found in self.locations.values() if (found.charge_id, found.holder_id) == owner), None)
+
+
+async def _write_charges(batch: Batch[ChargeWrite]) -> list[StandardCharge | errors.PixConnectError]:
+    # No money moves, so no balance is locked: charges of one holder never wait for its transfers.
+    work = await begin_work(batch)
+    locked = await _lock(work, batch)
+    outcomes: list[StandardCharge | errors.PixConnectError] = []
+    for write in batch:
+        try:
+            outcomes.append(_decide(work, write, locked))
+        except (Violated, errors.RuleBroken, errors.NotFound) as refusal:
+            outcomes.append(refusal)
+    await work.write()
+    return outcomes
+
+
+WRITE_CHARGES: Final = WriteOperation("write_standard_charges", _write_charges, external_id_of=lambda write: write.txid)
+
+
+async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
+    charges = await work.lock_charges_by_txid(sorted({(write.txid, write.holder_id) for write in batch}))
+    taken: set[tuple[int, str]] = set()
+    tried = [(write.txid, write.holder_id) for write in batch if write.was_tried]
+    # The first try leaves it to the unique index: external ids like txids are rare.
+    if tried:
+        found = await charge_store.find_external(work.connection, tried)
+        taken = {name for name, charge in found.items() if charge.txid != charge.external_id}
+    for write in batch:
+        write.was_tried = True
+    owners = {(charge.id, charge.holder_id) for charge in charges.values()}
+    own = await location_store.find_of_charges(work.connection, owners) if owners else {}
+    # No other process gives or takes the location of a charge that is locked.
+    wanted = {(location.id, location.holder_id) for location in own.values()}
+    wanted |= {(write.location_id, write.holder_id) for write in batch if write.location_id is not None}
+    locations = await location_store.lock(work.connection, wanted) if wanted else {}
+    # A lost transaction of ours may have committed while its locations were waited for, and after its charges were looked for.
+    bound_to = {(location.charge_id, location.holder_id) for location in locations.values()}
+    missed = {(write.txid, write.holder_id) for write in batch if (write.charge_id, write.holder_id) in bound_to}
+    if missed - charges.keys():
+        charges |= await work.lock_charges_by_txid(sorted(missed - charges.keys()))
+    return _Locked(charges=charges, taken=taken, locations=locations, done=await _find_done(work, batch, charges))
+
+
+async def _find_done(
+    work: UnitOfWork, batch: Sequence[ChargeWrite], charges: dict[tuple[str, int], Charge]
+) -> set[int]:
+    """The charges that say, or said, what an earlier try made of them: its COMMIT was carried out, and only its answer lost."""
+    done: set[int] = set()
+    for write in batch:
+        made, charge = write.made, charges.get((write.txid, write.holder_id))
+        if made is not None and charge is not None and await _was_written(work, made, charge, is_removal=write.removes):
+            done.add(id(write))
+    return done
+
+
+async def _was_written(work: UnitOfWork, made: Charge, charge: Charge, *, is_removal: bool) -> bool:
+    if made.id != charge.id or (charge.revision or 0) < (made.revision or 0):
+        return False
+    # Nobody else was given this id.
+    if made.revision is None:
+        return True
+    if is_removal:
+        # A removal is the last revision. Another one of the same charge has another instant.
+        return charge.status == made.status and charge.modified_at == made.modified_at
+    contents = charge.contents
+    if charge.revision != made.revision:
+        contents = await revision_store.find(work.connection, made.holder_id, made.id, made.revision)
+    return contents == made.contents
+
+
+def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCharge:
+    charge = locked.charges.get((write.txid, write.holder_id))
+    if charge is None:
+        if write.contents is None:
+            raise errors.NotFound("txid: there is no such charge")
+        return _create(work, write, write.contents, locked)
+    own = _own_location(work, write, charge, locked)
+    if id(write) in locked.done:
+        return _show(charge, own)
+    if write.removes:
+        return _remove(work, write, charge, own, locked)
+    before = charge_rules.read_contents(charge)
+    contents = write.contents or change_contents(before, write.change)
+    if say_the_same(contents, before) and not _wants_other_place(write, charge, own):
+        return _show(charge, own)
+    return _revise(work, write, charge, contents, own, locked)
+
+
+def _wants_other_place(write: ChargeWrite, charge: Charge, own: Location | None) -> bool:
+    if write.location_id is not None:
+        return own is None or own.id != write.location_id
+    # A put that names no location keeps the one that is there, and makes one where it was taken away.
+    return own is None and write.contents is not None and charge_rules.may_be_changed(charge)
+
+
+def _create(work: UnitOfWork, write: ChargeWrite, contents: ChargeContents, locked: _Locked) -> StandardCharge:
+    violations = [*write.violations, *_judge_location(write, None, locked)]
+    if (write.holder_id, write.txid) in locked.taken:
+        reason = "este txid já é o external_id de outra cobrança"
+        violations.append(Violation(property="txid", reason=reason, value=write.txid))
+    if violations:
+        raise Violated(ENTITY, violations)
+    location = _take_location(work, write, write.charge_id, locked)
+    charge = charge_rules.open_standard_charge(
+        write.charge_id, write.holder_id, write.txid, contents, write.write_code(location.path), work.now
+    )
+    write.made = charge
+    work.changes.add_charge(charge)
+    work.changes.origins.add("charge", charge.id, charge.created_at, write.caller)
+    work.announce_charge(charge, "qrcode.pending")
+    locked.charges[charge.txid, charge.holder_id] = charge
+    return _show(charge, location)
+
+
+def _revise(
+    work: UnitOfWork,
+    write: ChargeWrite,
+    charge: Charge,
+    contents: ChargeContents,
+    location: Location | None,
+    locked: _Locked,
+) -> StandardCharge:
+    violations = [*write.violations, *_judge_state(charge), *_judge_location(write, charge, locked)]
+    if contents.amount_cents == 0 and not contents.may_change_amount:
+        reason = "só pode ser 0.00 com modalidadeAlteracao 1"
+        violations.append(Violation(property=f"{ENTITY}.valor.original", reason=reason, value="0.00"))
+    if violations:
+        raise Violated(ENTITY, violations)
+    after = charge
+    # A location is no part of what a charge says: another one alone is no revision (Pix API 2.9.0, ``Revisao``).
+    if not say_the_same(contents, charge_rules.read_contents(charge)):
+        after = write.made = charge_rules.revise_charge(charge, contents, max(work.now, charge.modified_at))
+    if _wants_other_place(write, charge, location):
+        if location is not None:
+            _move_location(work, location, location_rules.free_location(location), locked)
+        location = _take_location(work, write, charge.id, locked)
+        after = charge_rules.lead_to_charge(after, write.write_code(location.path))
+    work.changes.revise_charge(charge, after)
+    work.changes.origins.add("charge_change", after.id, work.now, write.caller)
+    if after.status != charge.status:
+        work.announce_charge(after, "qrcode.pending")
+    locked.charges[after.txid, after.holder_id] = after
+    return _show(after, location)
+
+
+def _remove(
+    work: UnitOfWork, write: ChargeWrite, charge: Charge, own: Location | None, locked: _Locked
+) -> StandardCharge:
+    violations = _judge_state(charge, REMOVAL)
+    if violations:
+        raise Violated(ENTITY, violations)
+    removed = write.made = remove(work, charge, "REMOVED_BY_RECEIVER")
+    work.changes.origins.add("charge_change", removed.id, work.now, write.caller)
+    locked.charges[removed.txid, removed.holder_id] = removed
+    return _show(removed, own)
+
+
+def remove(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:
+    """Remove a charge that is locked; callers of the contract's door are told that it has expired, once."""
+    removed = charge_rules.remove_charge(charge, status, max(work.now, charge.modified_at))
+    work.changes.revise_charge(charge, removed)
+    if charge.status == "PENDING":
+        work.announce_charge(removed, "qrcode.expired")
+    return removed
+
+
+def _judge_state(charge: Charge, sent: str | None = None) -> list[Violation]:
+    if charge.status not in charge_rules.ACTIVE:
+        reason = "a cobrança não está ATIVA e não pode mais ser alterada"
+        return [Violation(property=f"{ENTITY}.status", reason=reason, value=sent)]
+    if charge.held_by is not None:
+        reason = "um pagamento desta cobrança foi aceito e ainda não liquidou: ela não pode ser alterada agora"
+        return [Violation(property=f"{ENTITY}.status", reason=reason, value=sent)]
+    return []
+
+
+def _judge_location(write: ChargeWrite, charge: Charge | None, locked: _Locked) -> list[Violation]:
+    if write.location_id is None:
+        return []
+    location = locked.locations.get((write.location_id, write.holder_id))
+    if location is None:
+        reason = "a location não existe"
+    elif location.kind != ENTITY:
+        reason = "a location é do tipo cobv, e deveria ser do tipo cob"
+    elif location.charge_id is not None and (charge is None or location.charge_id != charge.id):
+        reason = "a location já está sendo utilizada por outra cobrança"
+    else:
+        return []
+    return [Violation(property=f"{ENTITY}.loc.id", reason=reason, value=str(write.location_id))]
+
+
+def _own_location(work: UnitOfWork, write: ChargeWrite, charge: Charge, locked: _Locked) -> Location | None:
+    """Where it is served; a charge of the contract that this door has not shown yet gets its location now."""
+    found = locked.location_of(charge)
+    if found is None and not charge.is_unbound:
+        found = open_own_location(work, charge, write.own_location_id)
+        locked.locations[found.id, found.holder_id] = found
+    return found
+
+
+def _take_location(work: UnitOfWork, write: ChargeWrite, charge_id: int, locked: _Locked) -> Location:
+    """The location that was asked for, judged, or a new one."""
+    if write.location_id is not None:
+        free = locked.locations[write.location_id, write.holder_id]
+        bound = location_rules.bind_location(free, charge_id)
+        _move_location(work, free, bound, locked)
+        return bound
+    location = location_rules.open_location(
+        write.new_location_id, write.holder_id, write.new_token, ENTITY, charge_id, work.now
+    )
+    work.changes.add_location(location)
+    locked.locations[location.id, location.holder_id] = location
+    return location
+
+
+def _move_location(work: UnitOfWork, before: Location, after: Location, locked: _Locked) -> None:
+    work.changes.move_location(before, after)
+    locked.locations[after.id, after.holder_id] = after
+
+
+def _show(charge: Charge, location: Location | None) -> StandardCharge:
+    return StandardCharge(
+        charge=charge,
+        contents=charge_rules.read_contents(charge),
+        revision=charge.revision or 0,
+        location=location,
+    )

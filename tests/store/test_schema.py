@@ -1,4 +1,4 @@
-"""``schema.sql`` says what the migrations make, and all of it."""
+"""``schema.sql`` says what the migrations make, and all of it; each table and column says what it means."""
 
 import asyncio
 import re
@@ -70,3 +70,13 @@ def dump(version: PostgresVersion, url: str, schema: str) -> set[str]:
     )
     text = _OF_A_PARTITION.sub("_idx", _NOT_OF_THE_SCHEMA.sub("", done.stdout))
     return {" ".join(statement.split()) for statement in text.split(";\n")}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+async def test_each_table_and_column_says_what_it_means(database: postgres.Addresses, schema: str) -> None:
+    tables = (await read_migrated(database.owner_url, schema)).tables
+    said = {table.name: table.comment for table in tables} | {
+        f"{table.name}.{column.name}": column.comment for table in tables for column in table.columns
+    }
+    assert [name for name, comment in said.items() if not comment] == [], "say it by `comment on` in a migration"
+    assert [name for name, comment in said.items() if comment and not re.fullmatch(r"[A-Z].*\.", comment)] == []

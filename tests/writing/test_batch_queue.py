@@ -363,10 +363,10 @@ import asyncio, sys
 from support.postgres import Addresses
 from support.service import open_service
 from support.records import own_key, outside_party
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.domain.transfer import AccountTransferRequest
-from pixconnect.usecases import charge, transfer
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.usecases.money import charge, transfer
 
 async def main(url, holder_id):
     caller = Caller(client_id="test", holder_id=holder_id, scopes=frozenset())

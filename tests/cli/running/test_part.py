@@ -5,9 +5,9 @@ import sys
 
 _IMPORT = """
 import sys
-from pixconnect.cli.part import lean_imports
+from pixconnect.cli.running.part import lean_imports
 with lean_imports():
-    from pixconnect.cli import processes
+    from pixconnect.cli.running import processes
 print(*{name.partition(".")[0] for name, module in sys.modules.items() if module is not None})
 """
 

@@ -106,8 +106,9 @@ def test_money_is_guarded_without_assertions_too() -> None:
     """What ``python -O`` leaves out guards nothing."""
     program = """
 from datetime import UTC, datetime
-from pixconnect.domain import errors, ledger
-from pixconnect.domain.limit import Limits
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money import ledger
+from pixconnect.domain.money.limit import Limits
 at = datetime(2026, 7, 1, tzinfo=UTC)
 balance = ledger.Balance(holder_id=1, available_cents=5, reserved_cents=0, last_number=0, last_entry_at=at, modified_at=at,
     may_deposit=True, may_withdraw=True, may_lend=False, limits=Limits())

@@ -17,8 +17,8 @@ from support.postgres import Addresses
 
 def find_tables() -> Iterator[tuple[str, Table[Any]]]:
     """Every table that a module of the store declares, by the names of both."""
-    for module in pkgutil.iter_modules(store.__path__):
-        declared = vars(importlib.import_module(f"{store.__name__}.{module.name}"))
+    for module in pkgutil.walk_packages(store.__path__, f"{store.__name__}."):
+        declared = vars(importlib.import_module(module.name))
         yield from ((f"{module.name}.{name}", value) for name, value in declared.items() if isinstance(value, Table))
 
 

@@ -18,9 +18,9 @@ from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.identity.console import Visitor
+from pixconnect.flow.shares import Presence
 from pixconnect.foundation.pool import Pool, open_pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
-from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.writing import stalled_holders
+from pixconnect.flow import stalled_holders
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from pixconnect.writing.operation import WriteOperation

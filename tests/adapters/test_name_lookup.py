@@ -10,8 +10,8 @@ import uvloop
 from pixconnect.adapters import dns_lookup, name_lookup
 from pixconnect.adapters.dns_lookup import DnsLookup, read_hosts
 from pixconnect.adapters.name_lookup import LOOKUPS_OF_HOLDER_MAX, NameLookups
-from pixconnect.adapters.outgoing_limit import OutgoingLimit
-from pixconnect.foundation.shares import current_party
+from pixconnect.flow.outgoing_limit import OutgoingLimit
+from pixconnect.flow.shares import current_party
 from support.dns_server import DnsServer, open_dns_server
 from support.waiting import until
 

@@ -28,7 +28,7 @@ from pixconnect.domain.money import br_code
 from pixconnect.domain.simulation.sandbox_control import MAKE_QR_CODE, REPLACE_FAULTS, FaultMatch, FaultRule, NewQrCode
 from pixconnect.domain.standard.outside_location import Locations, LocationUnreachable
 from pixconnect.domain.webhooks.address_rules import Target
-from pixconnect.foundation.shares import current_party
+from pixconnect.flow.shares import current_party
 from pixconnect.http.client import ReceivedAnswer
 from support import sandbox as sandbox_support
 from support.institution import PAYLOAD, Institution, certify, http, serving

@@ -11,7 +11,7 @@ from PIL import Image
 from pixconnect.adapters import qr_image
 from pixconnect.adapters.qr_image import REST_TIMES, QrPictures, render_qr_png
 from pixconnect.domain.money import br_code
-from pixconnect.foundation.shares import Presence, current_party
+from pixconnect.flow.shares import Presence, current_party
 from support.qr_symbol import read_symbol
 
 LOCATION = "pix.example.com/8b3da2f39a4140d1a91abd93113bd441"

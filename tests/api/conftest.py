@@ -12,9 +12,9 @@ from pixconnect.api.contract import charge, endpoint, feed, ledger, refund, sand
 from pixconnect.api.frame.services import Descriptions, Services
 from pixconnect.api.standard import payload as location
 from pixconnect.api.standard import payment
-from pixconnect.foundation.admission import Admission
+from pixconnect.flow.admission import Admission
+from pixconnect.flow.shares import Presence
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 from support.api import Api, StubVerifier, UseCases
 

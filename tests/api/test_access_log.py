@@ -14,12 +14,12 @@ import pytest
 from pixconnect.api import application
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.refusal_pace import AT_ONCE_COUNT
 from pixconnect.api.frame.request_lines import RequestLines
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.listing import Paginacao
 from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados
 from pixconnect.domain.identity.access import parse_networks
+from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
 from pixconnect.foundation import terminal_log
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted
 from pixconnect.foundation.terminal_log import LinesOnTerminal

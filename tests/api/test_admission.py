@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.refusal_pace import AT_ONCE_COUNT
 from pixconnect.api.frame.services import Services
-from pixconnect.foundation.admission import Admission
+from pixconnect.flow.admission import Admission
+from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
 

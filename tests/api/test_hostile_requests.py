@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pixconnect.api.frame.decoding import FORM_FIELDS_MAX, FORM_MAX, PARAMETERS_MAX, READ_SLOWLY_MAX
-from pixconnect.api.frame.refusal_pace import COSTLY_EACH_MIN_S, EACH_S, RefusalPace
+from pixconnect.flow.refusal_pace import COSTLY_EACH_MIN_S, EACH_S, RefusalPace
 from pixconnect.foundation import jose
 
 CHARGE = "/v1/connect/charge"

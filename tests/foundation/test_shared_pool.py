@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
+from pixconnect.flow.shares import current_party
 from pixconnect.foundation.pool import open_pool
-from pixconnect.foundation.shares import current_party
 from pixconnect.store.frame.identifiers import IdBlocks
 from support.postgres import Addresses
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.writing import busy_holder
+from pixconnect.flow import busy_holder
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from support.service import Service, open_holder

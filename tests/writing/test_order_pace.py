@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.foundation.admission import UNDER_WAY_MAX, UNDER_WAY_MIN, Admission
+from pixconnect.flow.admission import UNDER_WAY_MAX, UNDER_WAY_MIN, Admission
 from pixconnect.writing.order_pace import BATCH_MAX, LOOK_EVERY_S, STUCK_LOOKS_MAX, OrderPace
 from support.service import Service, open_holder
 from support.words import Word, open_words, outcomes_of

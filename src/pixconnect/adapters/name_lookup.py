@@ -14,8 +14,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Final
 
-from pixconnect.adapters.outgoing_limit import OutgoingLimit
-from pixconnect.foundation.shares import current_party
+from pixconnect.flow.outgoing_limit import OutgoingLimit
+from pixconnect.flow.shares import current_party
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 """Finds the addresses of a name and port; raises ``OSError`` if there are none."""

@@ -20,7 +20,6 @@ import structlog
 
 from pixconnect.adapters.certificate_chain import Trusted
 from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
-from pixconnect.adapters.outgoing_limit import OutgoingLimit
 from pixconnect.adapters.outside_location_payload import parse_payload
 from pixconnect.adapters.outside_location_signature import (
     Jwk,
@@ -34,6 +33,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.address_rules import Target, TargetRefused, parse_target
+from pixconnect.flow.outgoing_limit import OutgoingLimit
 from pixconnect.http.client import ConnectionFailed, ReceivedAnswer
 
 BODY_LENGTH_MAX: Final = 64 * 1024

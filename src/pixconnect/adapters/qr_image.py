@@ -21,7 +21,7 @@ from typing import Final, cast
 import zxingcpp
 
 from pixconnect.adapters.qr_mask import MASKS_COUNT, Masks
-from pixconnect.foundation.shares import FairSemaphore, Presence, current_party
+from pixconnect.flow.shares import FairSemaphore, Presence, current_party
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PIXELS_PER_MODULE: Final = 8

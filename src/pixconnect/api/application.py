@@ -26,20 +26,20 @@ from pixconnect.api.frame.authentication import authenticate, read_address, read
 from pixconnect.api.frame.envelope import Headers, Listing
 from pixconnect.api.frame.operation import NOBODY, AnyOperation, Bare, Document, Later, Nothing, Reader, Reply, Request
 from pixconnect.api.frame.paging import link_next
-from pixconnect.api.frame.refusal_pace import RefusalPace
 from pixconnect.api.frame.request_lines import RequestLines
 from pixconnect.api.frame.routing import Router
 from pixconnect.api.frame.services import Services
 from pixconnect.api.operations import choose_refusal_form, list_routes
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import authorize, check_certificate
+from pixconnect.flow.admission import TOO_MANY
+from pixconnect.flow.refusal_pace import RefusalPace
+from pixconnect.flow.shares import current_party
+from pixconnect.flow.turns import LongTurns, Turns
 from pixconnect.foundation import outgoing_text
-from pixconnect.foundation.admission import TOO_MANY
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, say_why
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
-from pixconnect.foundation.shares import current_party
-from pixconnect.foundation.turns import LongTurns, Turns
 from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Receive, Scope, Send, WholeAnswer
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

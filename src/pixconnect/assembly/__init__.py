@@ -32,12 +32,12 @@ from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.assembly.outside import open_outgoing, open_rail, rail_secrets
 from pixconnect.config import Settings
 from pixconnect.domain.identity import access
+from pixconnect.flow.shares import Presence
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
-from pixconnect.foundation.shares import Presence
 from pixconnect.http import descriptors, listening, tls
 from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server

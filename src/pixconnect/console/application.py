@@ -34,11 +34,11 @@ from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.domain.identity.console import Visitor
+from pixconnect.flow.admission import Admission
+from pixconnect.flow.shares import current_party
+from pixconnect.flow.turns import Turns
 from pixconnect.foundation import outgoing_text
-from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.shares import current_party
-from pixconnect.foundation.turns import Turns
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send
 from pixconnect.usecases.identity import console_session
 

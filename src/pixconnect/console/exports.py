@@ -17,8 +17,8 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.foundation.shares import Presence
-from pixconnect.foundation.turns import LongTurns
+from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import LongTurns
 
 LONG_MIN: Final = 10_000
 """A file with at least this many lines is written before it is downloaded; a shorter one is there before the page

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.domain.identity.access import Network
-from pixconnect.foundation.shares import Presence
+from pixconnect.flow.shares import Presence
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.shares import for_everybody
 
 CHANNEL: Final = "pixconnect_work"
 ONLY_ORDERS: Final = "orders"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import asyncpg
 
+from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.shared_pool import SharedPool
-from pixconnect.foundation.shares import FairSemaphore
 
 # asyncpg's classes are subscripted for the type checker only.
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"

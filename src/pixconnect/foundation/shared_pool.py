@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
+from pixconnect.flow.shares import FairSemaphore, current_party
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
-from pixconnect.foundation.shares import FairSemaphore, current_party
 
 if TYPE_CHECKING:  # asyncpg's classes take a parameter in its stubs only
     _AnyPool = asyncpg.Pool[asyncpg.Record]

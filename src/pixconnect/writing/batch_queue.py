@@ -42,15 +42,15 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
+from pixconnect.flow.busy_holder import BusyHolder
+from pixconnect.flow.shares import FairQueue
+from pixconnect.flow.stalled_holders import StalledHolders
 from pixconnect.foundation.database_failure import DATABASE_AWAY, say_why
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.shares import FairQueue
 from pixconnect.writing.batch import Batch
-from pixconnect.writing.busy_holder import BusyHolder
 from pixconnect.writing.operation import Answer, Outcomes, PendingReply, Request, WriteOperation
 from pixconnect.writing.order_pace import OrderPace
-from pixconnect.writing.stalled_holders import StalledHolders
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 10.0
 """For how long a batch whose COMMIT was lost is tried again to learn what it did."""

@@ -2,7 +2,7 @@
 
 Where all of it runs on the same cores, or with one database, what accepting takes is missing for what was accepted before. As
 long as a process refuses nothing that is wanted: a burst is accepted as fast as it comes, and workers follow. One that refuses
-(``foundation/admission.py``) lets in what it can answer in a quarter of a second, writes orders in small batches, and looks
+(``flow/admission.py``) lets in what it can answer in a quarter of a second, writes orders in small batches, and looks
 twice a second at how old the oldest open orders are. While that is more than a second it writes as many orders a second as are
 settled. With the last refusal this ends.
 
@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Final
 
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.foundation.admission import Admission
+from pixconnect.flow.admission import Admission
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import order as order_store

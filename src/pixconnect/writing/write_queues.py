@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.foundation.admission import Admission
+from pixconnect.flow import stalled_holders
+from pixconnect.flow.admission import Admission
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
-from pixconnect.writing import stalled_holders
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from pixconnect.writing.operation import Answer, PendingReply, Request, WriteOperation

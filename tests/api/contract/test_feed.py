@@ -11,9 +11,9 @@ from pixconnect.api.application import make_application
 from pixconnect.api.contract import feed as feed_api
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.webhooks.feed import FeedCursor
+from pixconnect.flow.shares import Presence
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.pool import connect
-from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.webhooks import feed_waits as waits_usecases
 from pixconnect.usecases.webhooks.feed import give_positions

@@ -14,8 +14,8 @@ from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.flow.shares import Presence
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.foundation.shares import Presence
 from pixconnect.store.money import statement as statement_store
 from pixconnect.usecases.money import statement as statement_usecases
 from support.postgres import Addresses

@@ -44,7 +44,7 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxSilent,
     SandboxUnavailable,
 )
-from pixconnect.foundation.batches import Batches
+from pixconnect.flow.batches import Batches
 from pixconnect.foundation.shared_timeout import SharedTimeout
 from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection
 

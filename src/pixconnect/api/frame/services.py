@@ -9,8 +9,8 @@ from msgspec import Struct
 from pixconnect.api.frame.authentication import Verifier
 from pixconnect.api.frame.rates import RequestRates
 from pixconnect.domain.identity.access import Network
-from pixconnect.foundation.admission import Admission
-from pixconnect.foundation.shares import Presence
+from pixconnect.flow.admission import Admission
+from pixconnect.flow.shares import Presence
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token_issuer import TokenIssuer

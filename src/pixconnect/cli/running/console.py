@@ -26,9 +26,9 @@ from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain.identity import access
+from pixconnect.flow.shares import Presence
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.privileges import CONSOLE_ROLE
-from pixconnect.foundation.shares import Presence
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.supervised import Lifeline

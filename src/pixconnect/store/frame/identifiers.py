@@ -10,8 +10,8 @@ import asyncio
 from typing import Final, LiteralString
 
 from pixconnect.domain.frame import errors
+from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.foundation.shares import for_everybody
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
 
 # As ``increment`` of the sequences in the migrations.

@@ -16,7 +16,7 @@ from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import Holder, Party
 from pixconnect.domain.money.pix_key import PixKey
-from pixconnect.foundation.batches import Batches
+from pixconnect.flow.batches import Batches
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.identity import holder as holder_store
 from pixconnect.store.money import charge as charge_store

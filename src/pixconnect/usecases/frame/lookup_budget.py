@@ -15,8 +15,8 @@ from typing import Final, Protocol
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.rate import RatePolicy, TokenBucket
+from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.shares import FairSemaphore
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.policy import Policy
 

@@ -24,9 +24,9 @@ from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity import console
 from pixconnect.domain.identity.access import FAILURES_WINDOW_S, Client
 from pixconnect.domain.identity.console import ALL_SCOPES, LINK_LASTS, READING_SCOPES, SEEN_EVERY, Visitor
+from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation import password
 from pixconnect.foundation.pool import Connection
-from pixconnect.foundation.shares import FairSemaphore
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity.console import ConsoleOperator, ConsoleSession, FoundSession

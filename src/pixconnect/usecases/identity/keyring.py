@@ -22,10 +22,10 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.identity import signing as signing_rules
 from pixconnect.domain.identity.signing import SigningKey
+from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation import jose
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.shares import for_everybody
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.usecases.frame.policy import Policy

@@ -27,10 +27,10 @@ from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity.access import AUDIENCE, FAILURES_WINDOW_S, AccessToken, Client
+from pixconnect.flow.batches import Batches
+from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation import jose
-from pixconnect.foundation.batches import Batches
 from pixconnect.foundation.pool import Connection
-from pixconnect.foundation.shares import FairSemaphore
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity.access import StoredClient
 from pixconnect.usecases.frame.operator import TokenContext

@@ -18,10 +18,10 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.rail import Rail, RailUnavailable
+from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.shares import for_everybody
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.money.unresolved import RailWaiting

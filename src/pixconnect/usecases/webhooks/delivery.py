@@ -22,8 +22,8 @@ from pixconnect.domain.webhooks import signature as webhook_signature
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.domain.webhooks.receivers import WebhookExchange
+from pixconnect.flow.shares import current_party
 from pixconnect.foundation.pool import Connection
-from pixconnect.foundation.shares import current_party
 from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store

@@ -16,8 +16,8 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.event import Event, Resource
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.feed import FeedCursor, FeedEvent, FeedPage, FeedQuery
+from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.shares import for_everybody
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-from pixconnect.foundation.shares import FairQueue
+from pixconnect.flow.shares import FairQueue
 
 SENT_MIN: Final = 7
 """What it has in the last batch and waiting at least: batches of its own cost commits of their own."""

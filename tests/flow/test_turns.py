@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pixconnect.foundation import shares, turns
-from pixconnect.foundation.shares import Presence
-from pixconnect.foundation.turns import AT_ONCE_FREELY, AT_ONCE_MAX, LongTurns, Turns
+from pixconnect.flow import shares, turns
+from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import AT_ONCE_FREELY, AT_ONCE_MAX, LongTurns, Turns
 
 
 def stopped() -> float:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.domain.frame import errors
-from pixconnect.foundation import shares
-from pixconnect.foundation.shares import FairQueue, FairSemaphore
+from pixconnect.flow import shares
+from pixconnect.flow.shares import FairQueue, FairSemaphore
 
 Steps = st.lists(st.one_of(st.tuples(st.just("put"), st.integers(1, 4)), st.tuples(st.just("take"), st.integers(1, 5))))
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pixconnect.foundation.batches import Batches
+from pixconnect.flow.batches import Batches
 
 
 class Oracle:

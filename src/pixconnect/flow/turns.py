@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from pixconnect.foundation.shares import FairQueue, FairSemaphore, Presence
+from pixconnect.flow.shares import FairQueue, FairSemaphore, Presence
 
 # Requests of a party that run whatever others do: with four a hot account keeps more than half of its speed.
 AT_ONCE_FREELY: Final = 4

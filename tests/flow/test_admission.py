@@ -3,7 +3,7 @@
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.foundation.admission import Admission
+from pixconnect.flow.admission import Admission
 
 
 def test_one_party_has_all_of_it_and_room_again_when_one_has_ended() -> None:

@@ -1,7 +1,7 @@
 """Limits how much runs at once towards hosts that holders chose: for each holder, and in all.
 
 The owner of a host decides how long it takes to answer. Each holder has a limit, so that the other holders do not wait;
-when very many holders use theirs at once, they share the total limit in turn (``foundation.shares``).
+when very many holders use theirs at once, they share the total limit in turn (``flow.shares``).
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
-from pixconnect.foundation.shares import FairSemaphore, current_party
+from pixconnect.flow.shares import FairSemaphore, current_party
 
 _WAITING_MAX: Final = 4096
 

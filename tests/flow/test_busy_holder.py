@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pixconnect.foundation.shares import FairQueue
-from pixconnect.writing.busy_holder import SENT_MIN, BusyHolder
+from pixconnect.flow.busy_holder import SENT_MIN, BusyHolder
+from pixconnect.flow.shares import FairQueue
 
 
 def raise_on_drop(_: int) -> None:

@@ -18,7 +18,7 @@ from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.identity.console import Visitor
-from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import Turns
 from pixconnect.foundation.pool import Pool, open_pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.usecases.frame.operator import Operator
@@ -154,7 +154,7 @@ async def sign_in_client(console: InProcess, holder_id: int, *scopes: Any) -> Ne
 
 
 def _make(service: Service, pool: Pool) -> InProcess:
-    context, presence = service.context, Presence()
+    context, turns = service.context, Turns()
     operator = Operator(
         pool=pool,
         clock=context.clock,
@@ -168,8 +168,8 @@ def _make(service: Service, pool: Pool) -> InProcess:
         operator=operator,
         sign_in=SignIn(operator),
         assets=Assets(),
-        exports=Exports(presence),
-        presence=presence,
+        exports=Exports(turns),
+        turns=turns,
         hosts=frozenset({HOST}),
         draw_qr=lambda _: b"",
         is_secure=False,

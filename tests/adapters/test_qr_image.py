@@ -11,7 +11,8 @@ from PIL import Image
 from pixconnect.adapters import qr_image
 from pixconnect.adapters.qr_image import REST_TIMES, QrPictures, render_qr_png
 from pixconnect.domain.money import br_code
-from pixconnect.flow.shares import Presence, current_party
+from pixconnect.flow.shares import current_party
+from pixconnect.flow.turns import Turns
 from support.qr_symbol import read_symbol
 
 LOCATION = "pix.example.com/8b3da2f39a4140d1a91abd93113bd441"
@@ -76,7 +77,7 @@ async def test_one_picture_is_drawn_in_a_turn_of_the_loop_for_each_party_in_turn
         return await pictures.draw(party)
 
     monkeypatch.setattr(qr_image, "render_qr_png", render)
-    pictures = QrPictures(Presence())
+    pictures = QrPictures(Turns())
     counting = asyncio.create_task(count_turns())
     asked = [asyncio.create_task(ask(party), context=Context()) for party in ["greedy"] * 20 + ["calm"] * 2]
     assert await asyncio.gather(*asked) == [b"greedy"] * 20 + [b"calm"] * 2
@@ -89,14 +90,15 @@ async def test_beside_others_the_loop_draws_nothing_for_a_while_after_a_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rests_s: list[float] = []
-    loop, presence, monotonic_s = asyncio.get_running_loop(), Presence(), iter(range(100))
-    pictures = QrPictures(presence)
+    loop, turns, monotonic_s = asyncio.get_running_loop(), Turns(), iter(range(100))
+    pictures = QrPictures(turns)
     monkeypatch.setattr(qr_image, "render_qr_png", str.encode)
     monkeypatch.setattr(qr_image, "time", SimpleNamespace(monotonic=lambda: next(monotonic_s)))
     monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
     for others in ((), ("calm",)):
         for party in (*others, "greedy"):
-            presence.note(party, loop.time())
+            assert turns.acquire_now(party)
+            turns.release(party)
         asked = asyncio.create_task(ask_for(pictures, "greedy"), context=Context())
         await asyncio.sleep(0)
         pictures._semaphore.release("greedy")

@@ -13,7 +13,7 @@ from pixconnect.api.frame.services import Descriptions, Services
 from pixconnect.api.standard import payload as location
 from pixconnect.api.standard import payment
 from pixconnect.flow.admission import Admission
-from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 from support.api import Api, StubVerifier, UseCases
@@ -78,7 +78,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         draw_qr_png=draw,
         feed_waits=FeedWaits(no_health),
         admission=Admission(),
-        presence=Presence(),
+        turns=Turns(),
         descriptions=described,
         base_url=BASE_URL,
         rates=None,

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from pixconnect.flow import shares, turns
-from pixconnect.flow.shares import Presence
-from pixconnect.flow.turns import AT_ONCE_FREELY, AT_ONCE_MAX, LongTurns, Turns
+from pixconnect.flow.turns import AT_ONCE_FREELY, AT_ONCE_MAX, Turns
 
 
 def stopped() -> float:
@@ -38,7 +37,7 @@ class Asking:
     """Requests of parties that run until they are told to end."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self.turns = Turns(Presence(), monotonic_s)
+        self.turns = Turns(monotonic_s)
         self.running: list[str] = []
         self._began = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -164,12 +163,12 @@ async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rest
     rests_s: list[float] = []
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
-    long_turns, now_s = LongTurns(Presence()), loop.time()
-    async with long_turns.hold("calm"):
+    long_turns, now_s = Turns(), loop.time()
+    async with long_turns.hold_long("calm"):
         pass
-    async with long_turns.hold("hot"):
+    async with long_turns.hold_long("hot"):
         monkeypatch.setattr(loop, "time", lambda: now_s + 0.5)
-    second = asyncio.create_task(long_turns.hold("hot").__aenter__())
+    second = asyncio.create_task(long_turns.hold_long("hot").__aenter__())
     await asyncio.sleep(0)
     assert not second.done()
     assert rests_s[1] > 0.4 * turns.REST_TIMES
@@ -177,12 +176,11 @@ async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rest
 
 
 async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_that_ask_for_short_ones() -> None:
-    presence = Presence()
-    turns, long_turns = Turns(presence), LongTurns(presence)
+    turns = Turns()
     assert turns.acquire_now("calm")
     turns.release("calm")
-    async with long_turns.hold("hot"):
-        second = asyncio.create_task(long_turns.hold("hot").__aenter__())
+    async with turns.hold_long("hot"):
+        second = asyncio.create_task(turns.hold_long("hot").__aenter__())
         await asyncio.sleep(0)
         assert not second.done()
         second.cancel()
@@ -192,13 +190,13 @@ async def test_the_rest_after_a_request_of_minutes_is_short(monkeypatch: pytest.
     rests_s: list[float] = []
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
-    long_turns, now_s = LongTurns(Presence()), loop.time()
-    async with long_turns.hold("hot"):
+    long_turns, now_s = Turns(), loop.time()
+    async with long_turns.hold_long("hot"):
         monkeypatch.setattr(loop, "time", lambda: now_s + 300)
     assert rests_s == [turns.LONG_REST_MAX_S]
 
 
 async def test_a_party_that_is_alone_has_as_many_long_requests_as_it_likes_and_no_rest() -> None:
-    long_turns = LongTurns(Presence())
+    long_turns = Turns()
     for _ in range(20):
-        await long_turns.hold("hot").__aenter__()
+        await long_turns.hold_long("hot").__aenter__()

@@ -21,7 +21,8 @@ from typing import Final, cast
 import zxingcpp
 
 from pixconnect.adapters.qr_mask import MASKS_COUNT, Masks
-from pixconnect.flow.shares import FairSemaphore, Presence, current_party
+from pixconnect.flow.shares import FairSemaphore, current_party
+from pixconnect.flow.turns import Turns
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PIXELS_PER_MODULE: Final = 8
@@ -39,11 +40,11 @@ class QrPictures:
     """Draws QR codes one after the other, for each party in turn.
 
     Args:
-        presence: The holders who wait now, whatever they ask for.
+        turns: Knows who else asks this process for anything.
     """
 
-    def __init__(self, presence: Presence) -> None:
-        self._presence = presence
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
         # Nobody is refused: no more can wait than there are requests.
         self._semaphore = FairSemaphore(1, waiting_max=sys.maxsize, what="pictures")
 
@@ -56,8 +57,7 @@ class QrPictures:
         try:
             return render_qr_png(text)
         finally:
-            is_alone = self._presence.is_alone(party, loop.time())
-            rest_s = 0.0 if is_alone else REST_TIMES * (time.monotonic() - began_at_s)
+            rest_s = 0.0 if self._turns.is_alone(party) else REST_TIMES * (time.monotonic() - began_at_s)
             # Between two pictures the event loop does its other work, even if only one holder waits.
             loop.call_later(rest_s, self._semaphore.release, party)
 

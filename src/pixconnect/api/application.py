@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -35,7 +34,6 @@ from pixconnect.domain.identity.access import authorize, check_certificate
 from pixconnect.flow.admission import TOO_MANY
 from pixconnect.flow.refusal_pace import RefusalPace
 from pixconnect.flow.shares import current_party
-from pixconnect.flow.turns import LongTurns, Turns
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, say_why
 from pixconnect.foundation.logging import AccessLog, current_request
@@ -107,8 +105,7 @@ class Application:
         self._rates = services.rates
         self._refusal_pace = RefusalPace()
         self._admission = services.admission
-        self._turns = Turns(services.presence)
-        self._long_turns = LongTurns(services.presence)
+        self._turns = services.turns
         self.answers: Counter[tuple[str, int]] = Counter()
         """How many there were, by operation and status; for the metrics."""
         self.durations_s = {row.id: Histogram(DURATION_BOUNDS_S) for row in operations}
@@ -298,11 +295,11 @@ class Application:
         party = current_party.get()
         # Long requests take turns among themselves first, so that short ones pass them.
         if operation.id == _REPLAY or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT:
-            async with self._long_turns.hold(party):
+            async with self._turns.hold_long(party):
                 answer = await self._answer(endpoint, request, party)
         else:
             answer = await self._answer(endpoint, request, party)
-        return await answer.answer(partial(self._turn, party)) if type(answer) is Later else answer
+        return await answer.answer(partial(self._turns.hold, party)) if type(answer) is Later else answer
 
     async def _answer(self, endpoint: _Endpoint, request: Request[Any, Any, Any], party: Hashable) -> object:
         if not self._turns.acquire_now(party):
@@ -312,15 +309,6 @@ class Application:
             if type(answer) is Listing:
                 return await envelope.write_items(cast("Listing[object]", answer))
             return answer
-        finally:
-            self._turns.release(party)
-
-    @asynccontextmanager
-    async def _turn(self, party: Hashable) -> AsyncGenerator[None]:
-        if not self._turns.acquire_now(party):
-            await self._turns.acquire(party)
-        try:
-            yield
         finally:
             self._turns.release(party)
 

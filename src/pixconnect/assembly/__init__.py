@@ -32,7 +32,7 @@ from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.assembly.outside import open_outgoing, open_rail, rail_secrets
 from pixconnect.config import Settings
 from pixconnect.domain.identity import access
-from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import Turns
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
@@ -174,7 +174,7 @@ async def serve(
     async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings, base) as access_pool:
         verifier, policy = TokenVerifier(base.context, base.keyring, access_pool), base.context.policy
         base.context.server.on_start(verifier.forget_all)
-        presence, feed_waits = Presence(), FeedWaits(_connect(settings, "pixconnect feed"))
+        turns, feed_waits = Turns(), FeedWaits(_connect(settings, "pixconnect feed"))
         services = Services(
             context=base.context,
             verifier=verifier,
@@ -184,10 +184,10 @@ async def serve(
             read_readiness=watch_readiness(base.context, base.keyring, access_pool).read_health,
             shows_system=settings.shows_system,
             binds_tokens=bool(settings.tls_port),
-            draw_qr_png=QrPictures(presence).draw,
+            draw_qr_png=QrPictures(turns).draw,
             feed_waits=feed_waits,
             admission=base.context.writes.admission,
-            presence=presence,
+            turns=turns,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
             base_url=settings.public_base_url,
             rates=make_request_rates(base.context.clock, settings.client_requests_max, settings.holder_requests_max),

@@ -36,7 +36,6 @@ from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.domain.identity.console import Visitor
 from pixconnect.flow.admission import Admission
 from pixconnect.flow.shares import current_party
-from pixconnect.flow.turns import Turns
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send
@@ -105,7 +104,7 @@ class Console:
         self._use = use
         self._paces = Paces(parts.context.clock)
         self._streams = Streams()
-        self._turns = Turns(parts.presence)
+        self._turns = parts.turns
         self._admission = Admission(UNDER_WAY_MAX)
         self.refused_acts: Counter[tuple[str, str]] = Counter()
         """How many there were, by the path of the form and the code of the refusal; for the metrics."""
@@ -203,12 +202,8 @@ class Console:
         party = current_party.get()
         self._admission.enter(party)
         try:
-            if not self._turns.acquire_now(party):
-                await self._turns.acquire(party)
-            try:
+            async with self._turns.hold(party):
                 return await page(visit)
-            finally:
-                self._turns.release(party)
         finally:
             self._admission.leave(party)
 

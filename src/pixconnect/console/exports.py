@@ -17,8 +17,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.flow.shares import Presence
-from pixconnect.flow.turns import LongTurns
+from pixconnect.flow.turns import Turns
 
 LONG_MIN: Final = 10_000
 """A file with at least this many lines is written before it is downloaded; a shorter one is there before the page
@@ -114,9 +113,9 @@ class _Place(Struct, frozen=True):
 class Exports:
     """The files of one process: one of each session at a time."""
 
-    def __init__(self, presence: Presence | None = None) -> None:
-        """``presence`` says whether a party is alone."""
-        self._turns = LongTurns(presence or Presence())
+    def __init__(self, turns: Turns | None = None) -> None:
+        """``turns`` are those of the process; by default, only files take turns with each other."""
+        self._turns = turns or Turns()
         # By session, the oldest first.
         self._kept: dict[int, _Place] = {}
 
@@ -153,7 +152,7 @@ class Exports:
     async def in_turn(self, party: Hashable, parts: Parts) -> Parts:
         """The parts of a file, each when it is its party's turn: a page of entries takes as long as many other pages."""
         while True:
-            async with self._turns.hold(party):
+            async with self._turns.hold_long(party):
                 try:
                     part = await anext(parts)
                 except StopAsyncIteration:

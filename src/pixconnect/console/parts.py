@@ -9,7 +9,7 @@ from msgspec import Struct
 from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.domain.identity.access import Network
-from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import Turns
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn
@@ -23,8 +23,8 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     sign_in: SignIn
     assets: Assets
     exports: Exports
-    presence: Presence
-    """The parties present: one that is alone need not wait for its turn."""
+    turns: Turns
+    """Who may use the event loop next."""
     hosts: frozenset[str]
     """The console's host names, with the port. Another name is DNS rebinding, and we refuse it."""
     draw_qr: Callable[[str], bytes]

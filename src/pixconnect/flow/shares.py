@@ -29,8 +29,8 @@ current_party: ContextVar[Hashable] = ContextVar("current_party", default=_SERVI
 """The holder's id for whom something is done, or the caller's address as long as the holder is unknown."""
 
 
-class Presence:
-    """Who has asked lately: whether a party is alone."""
+class RecentParties:
+    """Says whether a party is alone: the only one that has asked within the last second."""
 
     def __init__(self) -> None:
         self._last_party: Hashable = None
@@ -49,8 +49,8 @@ class Presence:
         other_at_s = self._other_at_s if party == self._last_party else self._last_at_s
         return now_s - other_at_s >= PRESENT_S
 
-    def is_one_alone(self, now_s: float) -> bool:
-        """Whether whoever has asked for a while is one party."""
+    def is_only_one(self, now_s: float) -> bool:
+        """Whether all that was asked for lately was asked by one party."""
         return now_s - self._other_at_s >= PRESENT_S
 
 
@@ -216,7 +216,7 @@ class FairSemaphore:
     Args:
         what: What it limits, in the plural, for the message to whoever is refused.
         share_max: How many one party may hold while others are there; by default half of them.
-        presence: Who is there; by default whoever asks for one of these permits.
+        parties: Who else counts; by default only those that ask for one of these permits.
     """
 
     def __init__(
@@ -226,14 +226,14 @@ class FairSemaphore:
         waiting_max: int,
         what: str,
         share_max: int | None = None,
-        presence: Presence | None = None,
+        parties: RecentParties | None = None,
     ) -> None:
         self._free_count = count
         self._share = share_max or max(1, count // 2)
         self._what = what
         self._held: dict[Hashable, int] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(waiting_max, self._refuse)
-        self._presence = presence or Presence()
+        self._parties = parties or RecentParties()
         self._look_again: asyncio.TimerHandle | None = None
 
     @property
@@ -255,7 +255,7 @@ class FairSemaphore:
 
     def acquire_now(self, party: Hashable) -> bool:
         """Take a permit if the party need not wait for it; if this is false, call ``acquire``."""
-        self._presence.note(party, asyncio.get_running_loop().time())
+        self._parties.note(party, asyncio.get_running_loop().time())
         # Parties that wait while a permit is free have their half already, so nobody is overtaken.
         if self._free_count and self._may_have(party):
             self._grant(party)
@@ -314,7 +314,7 @@ class FairSemaphore:
     def _may_have(self, party: Hashable) -> bool:
         if self._held.get(party, 0) < self._share:
             return True
-        is_alone = self._presence.is_alone(party, asyncio.get_running_loop().time())
+        is_alone = self._parties.is_alone(party, asyncio.get_running_loop().time())
         return is_alone and not self._waiting.is_shared(party)
 
     def _refuse(self, waiter: _Waiter) -> None:

@@ -1,7 +1,7 @@
-"""Shares the event loop: a party with many requests gets the time that the others leave, as long as there are others.
+"""Shares the event loop: while others are there, a party with many requests gets the time that they leave.
 
 All requests of a process wait for the same event loop at each of their steps. So while several parties are there, a party that
-has requests under way already waits for a turn::
+already has requests under way waits for a turn::
 
     request ─► its party is alone, or has little under way ────────────► run
             └► queue of its party ► when one of those few has ended ───► run
@@ -10,6 +10,9 @@ has requests under way already waits for a turn::
 
 A timer that comes late shows how long others wait, for this loop and for other processes on the same cores. A party that is
 alone has no limit, and while nobody waits nothing is measured.
+
+Long requests, of which a few fill cores and connections, wait for another turn before that one: beside others a party has one
+of them at a time, and then rests for three times as long as it took.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from pixconnect.flow.shares import FairQueue, FairSemaphore, Presence
+from pixconnect.flow.shares import FairQueue, FairSemaphore, RecentParties
 
 # Requests of a party that run whatever others do: with four a hot account keeps more than half of its speed.
 AT_ONCE_FREELY: Final = 4
@@ -43,10 +46,15 @@ _Waiter = tuple[Hashable, "asyncio.Future[None]"]
 
 
 class Turns:
+    """The turns of one process: everything that its parties ask for takes turns here."""
+
     # ``monotonic_s`` is read at each look, because the loop's own time stands still while a callback runs.
-    def __init__(self, presence: Presence, monotonic_s: Callable[[], float] = time.monotonic) -> None:
-        self._presence = presence
+    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._parties = RecentParties()
         self._monotonic_s = monotonic_s
+        self._long = FairSemaphore(
+            sys.maxsize, waiting_max=sys.maxsize, what="long requests", share_max=1, parties=self._parties
+        )
         self._under_way: dict[Hashable, int] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(sys.maxsize, _keep)
         self._look_at_s = 0.0
@@ -54,13 +62,41 @@ class Turns:
         self._let_in_count = 1
         self._look: asyncio.TimerHandle | None = None
 
+    def is_alone(self, party: Hashable) -> bool:
+        """Whether nobody else has asked for anything lately."""
+        return self._parties.is_alone(party, asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def hold(self, party: Hashable) -> AsyncGenerator[None]:
+        """Wait for a turn and hold it while the block runs."""
+        if not self.acquire_now(party):
+            await self.acquire(party)
+        try:
+            yield
+        finally:
+            self.release(party)
+
+    @asynccontextmanager
+    async def hold_long(self, party: Hashable) -> AsyncGenerator[None]:
+        """Hold the turn of a long request, beside that of ``hold``; while others are there, its party rests afterwards."""
+        loop = asyncio.get_running_loop()
+        if not self._long.acquire_now(party):
+            await self._long.acquire(party)
+        began_at_s = loop.time()
+        try:
+            yield
+        finally:
+            # Writing the answer and the database's work come on top of the turn.
+            rest_s = min(REST_TIMES * (loop.time() - began_at_s), LONG_REST_MAX_S)
+            loop.call_later(rest_s, self._long.release, party)
+
     def acquire_now(self, party: Hashable) -> bool:
         """Begin a request if it need not wait; if this is false, call ``acquire``."""
         now_s = asyncio.get_running_loop().time()
-        self._presence.note(party, now_s)
+        self._parties.note(party, now_s)
         under_way_count = self._under_way.get(party, 0)
         # In most processes nobody waits most of the time, and this is all that happens.
-        if (under_way_count < AT_ONCE_FREELY and not self._waiting.has(party)) or self._presence.is_one_alone(now_s):
+        if (under_way_count < AT_ONCE_FREELY and not self._waiting.has(party)) or self._parties.is_only_one(now_s):
             self._under_way[party] = under_way_count + 1
             return True
         return False
@@ -96,7 +132,7 @@ class Turns:
 
     def _let_in(self) -> None:
         now_s = self._monotonic_s()
-        is_alone = self._presence.is_one_alone(asyncio.get_running_loop().time())
+        is_alone = self._parties.is_only_one(asyncio.get_running_loop().time())
         self._begin(sys.maxsize, (lambda _: True) if is_alone else self._has_less_than_another)
         # One more at each look that is on time, and back to one as soon as a look is late.
         if now_s - self._look_at_s <= LATE_S:
@@ -125,32 +161,6 @@ class Turns:
         # Parties that ask for equally much are not held back.
         own_count = self._under_way.get(party, 0)
         return own_count < AT_ONCE_MAX and any(count > own_count for count in self._under_way.values())
-
-
-class LongTurns:
-    """Shares the event loop among requests of which a few fill cores and connections, such as pages of 1,000.
-
-    While others are there, whatever they ask for, a party has one at a time and then rests, because writing the answer and the
-    database's work come on top of its turn.
-    """
-
-    def __init__(self, presence: Presence) -> None:
-        self._semaphore = FairSemaphore(
-            sys.maxsize, waiting_max=sys.maxsize, what="long requests", share_max=1, presence=presence
-        )
-
-    @asynccontextmanager
-    async def hold(self, party: Hashable) -> AsyncGenerator[None]:
-        """Wait for a turn and hold it while the block runs."""
-        loop = asyncio.get_running_loop()
-        if not self._semaphore.acquire_now(party):
-            await self._semaphore.acquire(party)
-        began_at_s = loop.time()
-        try:
-            yield
-        finally:
-            rest_s = min(REST_TIMES * (loop.time() - began_at_s), LONG_REST_MAX_S)
-            loop.call_later(rest_s, self._semaphore.release, party)
 
 
 def _keep(_: _Waiter) -> None:

@@ -11,7 +11,7 @@ from pixconnect.api.application import make_application
 from pixconnect.api.contract import feed as feed_api
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.webhooks.feed import FeedCursor
-from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases.money.incoming import receive_credit
@@ -34,7 +34,7 @@ class Feed(Api):
     def __init__(self, service: Service, waits: FeedWaits) -> None:
         empty = dict.fromkeys(Services.__struct_fields__)
         present = {
-            "context": service.context, "verifier": StubVerifier(), "presence": Presence(), "feed_waits": waits
+            "context": service.context, "verifier": StubVerifier(), "turns": Turns(), "feed_waits": waits
         }  # fmt: skip
         services = Services(**cast(Any, empty | present))
         super().__init__(make_application(services, AccessLog(service.clock, wanted="off")))

@@ -14,7 +14,7 @@ from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.store.money import statement as statement_store
 from pixconnect.usecases.money import statement as statement_usecases
@@ -51,7 +51,7 @@ class Answers:
 
     def __init__(self, service: Service, caller: Caller) -> None:
         empty = dict.fromkeys(Services.__struct_fields__)
-        present = {"context": service.context, "verifier": OneCaller(caller), "presence": Presence()}
+        present = {"context": service.context, "verifier": OneCaller(caller), "turns": Turns()}
         self.service = service
         self.app = make_application(Services(**cast(Any, empty | present)), AccessLog(service.clock, wanted="off"))
 

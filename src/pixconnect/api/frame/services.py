@@ -10,7 +10,7 @@ from pixconnect.api.frame.authentication import Verifier
 from pixconnect.api.frame.rates import RequestRates
 from pixconnect.domain.identity.access import Network
 from pixconnect.flow.admission import Admission
-from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import Turns
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
@@ -50,8 +50,8 @@ class Services(Struct, frozen=True, kw_only=True):
     """Requests that wait for events."""
     admission: Admission
     """What is under way in this process."""
-    presence: Presence
-    """Who has asked for something lately."""
+    turns: Turns
+    """Who may use the event loop next."""
     descriptions: Descriptions
     base_url: str
     """The API's address as callers see it."""

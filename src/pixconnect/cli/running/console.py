@@ -26,7 +26,7 @@ from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain.identity import access
-from pixconnect.flow.shares import Presence
+from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.http import listening
@@ -87,14 +87,14 @@ async def _answer(
         ) as operator,
     ):
         address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")
-        is_secure, presence = address.scheme == "https", Presence()
+        is_secure, turns = address.scheme == "https", Turns()
         parts = ConsoleParts(
             context=base.context,
             operator=operator,
             sign_in=SignIn(operator),
             assets=Assets(),
-            exports=Exports(presence),
-            presence=presence,
+            exports=Exports(turns),
+            turns=turns,
             hosts=_own_names(address.netloc.lower(), port),
             draw_qr=render_qr_png,
             is_secure=is_secure,

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.flow import stalled_holders
+from pixconnect.flow.overload import Overload
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from pixconnect.writing.operation import WriteOperation
-from pixconnect.writing.order_pace import OrderPace
 from support.service import Service
 
 
@@ -69,7 +69,7 @@ class Words:
 
 @asynccontextmanager
 async def open_words(
-    service: Service, *, pace: OrderPace | None = None, **limits: int
+    service: Service, *, overload: Overload | None = None, **limits: int
 ) -> AsyncIterator[tuple[Words, BatchQueue[Word, str]]]:
     words = Words()
     queue: BatchQueue[Word, str] = BatchQueue(
@@ -79,7 +79,7 @@ async def open_words(
         wake_workers=lambda orders_count=0, *, only_deliveries=False: None,
         wake_sequencer=lambda: None,
         stalled_tries=asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX),
-        pace=pace,
+        overload=overload,
         **({"size_max": 256, "queue_length_max": 4096} | limits),
     )
     try:

@@ -12,7 +12,7 @@ from pixconnect.api.contract import charge, endpoint, feed, ledger, refund, sand
 from pixconnect.api.frame.services import Descriptions, Services
 from pixconnect.api.standard import payload as location
 from pixconnect.api.standard import payment
-from pixconnect.flow.admission import Admission
+from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits

@@ -7,7 +7,7 @@ import pytest
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
-from pixconnect.flow.admission import Admission
+from pixconnect.flow.overload import Admission
 from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api

@@ -186,7 +186,7 @@ async def serve(
             binds_tokens=bool(settings.tls_port),
             draw_qr_png=QrPictures(turns).draw,
             feed_waits=feed_waits,
-            admission=base.context.writes.admission,
+            admission=base.context.writes.overload,
             turns=turns,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
             base_url=settings.public_base_url,

@@ -43,6 +43,7 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.flow.busy_holder import BusyHolder
+from pixconnect.flow.overload import Overload
 from pixconnect.flow.shares import FairQueue
 from pixconnect.flow.stalled_holders import StalledHolders
 from pixconnect.foundation.database_failure import DATABASE_AWAY, say_why
@@ -50,7 +51,6 @@ from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import Answer, Outcomes, PendingReply, Request, WriteOperation
-from pixconnect.writing.order_pace import OrderPace
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 10.0
 """For how long a batch whose COMMIT was lost is tried again to learn what it did."""
@@ -114,7 +114,7 @@ class BatchQueue(Generic[Request, Answer]):
 
     Args:
         queue_length_max: Requests waiting at most, of all holders together.
-        pace: Of what makes orders.
+        overload: Slows the writing of orders down; ``None`` for what makes none.
         stalled_tries: Limits the tries for stalled holders of all queues over the same pool.
     """
 
@@ -129,10 +129,10 @@ class BatchQueue(Generic[Request, Answer]):
         wake_workers: WakeWorkers,
         wake_sequencer: Callable[[], None],
         stalled_tries: asyncio.Semaphore,
-        pace: OrderPace | None = None,
+        overload: Overload | None = None,
     ) -> None:
         self._operation = operation
-        self._pace = pace
+        self._overload = overload
         self._wake_workers = wake_workers
         self._wake_sequencer = wake_sequencer
         self._pool = pool
@@ -192,8 +192,8 @@ class BatchQueue(Generic[Request, Answer]):
     async def _run(self) -> None:
         waiters: list[_Waiter[Request, Answer]] = []
         while True:
-            if self._pace is not None:
-                await self._pace.wait(is_busy=False)
+            if self._overload is not None:
+                await self._overload.wait(is_busy=False)
             self._busy.choose(waiter.request.holder_id for waiter in waiters)
             waiters = self._take_next(is_busy=False)
             if waiters:
@@ -206,8 +206,8 @@ class BatchQueue(Generic[Request, Answer]):
 
     async def _write_busy(self) -> bool:
         """Write what waits of the busy holder, and say whether there was anything."""
-        if self._pace is not None:
-            await self._pace.wait(is_busy=True)
+        if self._overload is not None:
+            await self._overload.wait(is_busy=True)
         waiters = self._take_next(is_busy=True)
         if waiters:
             # Where it meets a lock it is tried once more before it is refused, as in a batch with others.
@@ -236,7 +236,7 @@ class BatchQueue(Generic[Request, Answer]):
         return waiters
 
     def _size_now(self) -> int:
-        return self._size_max if self._pace is None else self._pace.bound_batch(self._size_max)
+        return self._size_max if self._overload is None else self._overload.bound_batch(self._size_max)
 
     def _lane(self, *, is_busy: bool) -> Callable[[Hashable], bool] | None:
         """Whose requests go into a batch of the busy holder, or of everybody else; ``None`` while nobody is busy."""
@@ -342,8 +342,8 @@ class BatchQueue(Generic[Request, Answer]):
             attempt.is_committing = True
             await transaction.commit()
             self.commits_by_size[len(batch)] += 1
-            if self._pace is not None:
-                self._pace.note(len(batch), is_busy=waiters[0].request.holder_id == self._busy.holder_id)
+            if self._overload is not None:
+                self._overload.note(len(batch), is_busy=waiters[0].request.holder_id == self._busy.holder_id)
             batch.tell_committed()
             return outcomes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -12,13 +13,14 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.flow import stalled_holders
-from pixconnect.flow.admission import Admission
+from pixconnect.flow.overload import Overload
+from pixconnect.foundation.database_failure import DATABASE_FAILED, say_why
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
+from pixconnect.store.money import order as order_store
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from pixconnect.writing.operation import Answer, PendingReply, Request, WriteOperation
-from pixconnect.writing.order_pace import OrderPace
 
 
 class QueueFigures(Struct, frozen=True, kw_only=True):
@@ -38,10 +40,8 @@ class WriteQueues:
         queue_length_max: int,
         wake_workers: WakeWorkers,
         wake_sequencer: Callable[[], None],
-        admission: Admission | None = None,
     ) -> None:
-        self.admission = admission or Admission()
-        self._pace = OrderPace(self.admission, pool, clock)
+        self.overload = Overload(clock, self._find_oldest_order)
         self._pool = pool
         self._clock = clock
         self._size_max = size_max
@@ -83,8 +83,14 @@ class WriteQueues:
 
     async def close(self) -> None:
         """Write what is queued, and refuse what comes later."""
-        await self._pace.close()
+        await self.overload.close()
         await asyncio.gather(*(queue.close() for queue in self._by_operation.values()))
+
+    async def _find_oldest_order(self) -> datetime | None:
+        try:
+            return await order_store.find_oldest(self._pool)
+        except DATABASE_FAILED as error:
+            raise errors.ServiceUnavailable(say_why(error)) from error
 
     def _queue_of(self, operation: WriteOperation[Request, Answer]) -> BatchQueue[Request, Answer]:
         queue: BatchQueue[Request, Answer] | None = self._by_operation.get(operation)
@@ -98,7 +104,7 @@ class WriteQueues:
                 wake_workers=self._wake_workers,
                 wake_sequencer=self._wake_sequencer,
                 stalled_tries=self._stalled_tries,
-                pace=self._pace if operation.makes_orders else None,
+                overload=self.overload if operation.makes_orders else None,
             )
         return queue
 

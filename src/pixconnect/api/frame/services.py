@@ -9,7 +9,7 @@ from msgspec import Struct
 from pixconnect.api.frame.authentication import Verifier
 from pixconnect.api.frame.rates import RequestRates
 from pixconnect.domain.identity.access import Network
-from pixconnect.flow.admission import Admission
+from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity.keyring import Keyring

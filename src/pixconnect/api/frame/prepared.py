@@ -1,0 +1,100 @@
+"""A row of the operations table, made ready to serve requests: whatever does not change from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from pixconnect.api.frame import decoding, idempotency_key
+from pixconnect.api.frame.operation import AnyOperation, Nothing, Reader
+from pixconnect.domain.frame import errors
+from pixconnect.http.asgi import Receive
+
+_PAGE_SIZE_SHORT = 100
+_REPLAY = "replay_events"
+_NOTHING = Nothing()
+
+
+class PreparedOperation(Struct, frozen=True, kw_only=True):
+    operation: AnyOperation
+    is_public: bool
+    scope: str | None
+    has_body: bool
+    is_change: bool
+    """Whether it may change something: it is then noted who asked for it."""
+    takes_idempotency_key: bool
+    read_path: Callable[[Sequence[bytes]], Any] | None
+    """``None`` where the path has no parameter."""
+    read_query: Callable[[bytes], Any]
+    read_body: Callable[[bytes, Mapping[bytes, bytes]], Any]
+
+    def decode(
+        self, raw_parameters: Sequence[bytes], raw_query: bytes, raw_body: bytes, headers: Mapping[bytes, bytes]
+    ) -> tuple[Any, Any, Any]:
+        """The parameter of the path, the query and the body; raises a ``Refusal`` for what is malformed."""
+        parameter = None if self.read_path is None else self.read_path(raw_parameters)
+        query = self.read_query(raw_query)
+        body: Any = self.read_body(raw_body, headers) if self.has_body else _NOTHING
+        if self.takes_idempotency_key and (key := headers.get(idempotency_key.HEADER)) is not None:
+            body = idempotency_key.apply(key, body)
+        return parameter, query, body
+
+    def is_long(self, query: object) -> bool:
+        """Whether a request takes as long as a hundred others."""
+        return self.operation.id == _REPLAY or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT
+
+
+def prepare(operation: AnyOperation) -> PreparedOperation:
+    reader = operation.reader or _make_reader(operation)
+    return PreparedOperation(
+        operation=operation,
+        is_public=operation.scope is None,
+        scope=None if operation.scope == "any" else operation.scope,
+        has_body=operation.body is not Nothing,
+        is_change=operation.scope is not None and operation.method != "GET",
+        takes_idempotency_key=idempotency_key.is_taken_by(operation),
+        read_path=reader.path if "{" in operation.path else None,
+        read_query=reader.query,
+        read_body=reader.body,
+    )
+
+
+def _make_reader(operation: AnyOperation) -> Reader:
+    """Reads as the row declares."""
+    read, name = operation.parameter.read, operation.parameter.name
+    return Reader(
+        path=lambda raw: read(decoding.decode_parameter(name, raw[0])),
+        query=decoding.QueryDecoder(operation.query).decode,
+        body=decoding.BodyDecoder(operation.body, operation.body_form).decode,
+    )
+
+
+def read_headers(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """The headers by name; of one that came twice, the values joined with commas (RFC 9110, 5.3)."""
+    headers = dict(raw)
+    if len(headers) != len(raw):
+        headers = {}
+        for name, value in raw:
+            headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
+
+
+async def receive_body(headers: Mapping[bytes, bytes], receive: Receive, octets_max: int) -> bytes:
+    """The whole body; raises ``PayloadTooLarge``."""
+    # What is declared too large is refused unread; what is sent in chunks is counted as it comes.
+    if int(headers.get(b"content-length", b"0")) > octets_max:
+        raise _too_large(octets_max)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body") and len(body) <= octets_max:
+        message = await receive()
+        body += message.get("body", b"")
+    if len(body) > octets_max:
+        raise _too_large(octets_max)
+    return body
+
+
+def _too_large(octets_max: int) -> errors.PayloadTooLarge:
+    return errors.PayloadTooLarge(f"body: must have at most {octets_max} bytes")

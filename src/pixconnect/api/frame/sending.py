@@ -1,0 +1,84 @@
+"""From what a handler answered, or from a refusal, to the status, the headers and the octets that are sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Final, cast
+
+import msgspec
+
+from pixconnect.api.frame import browser, envelope
+from pixconnect.api.frame.envelope import Headers, Listing
+from pixconnect.api.frame.operation import Bare, Document, Reply
+from pixconnect.api.frame.paging import link_next
+from pixconnect.foundation import outgoing_text
+from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Scope, Send
+
+Written = tuple[int, bytes | AsyncIterator[bytes], Headers]
+"""Status, body and headers."""
+
+_NOT_KEPT: Final = (b"cache-control", b"no-store")
+"""Answers hold money and tokens: no cache on the way may keep them."""
+_JSON_HEADERS: Final[Headers] = [
+    (b"content-type", envelope.JSON.encode()),
+    _NOT_KEPT,
+    (b"content-security-policy", browser.POLICY),
+]
+_NO_CONTENT: Final = 204
+
+
+def write_answer(answer: object, scope: Scope, request_id: str, now: datetime, *, base_url: str) -> Written:
+    """What is sent for what a handler answered; ``base_url`` is for the link to a list's next page."""
+    if type(answer) is Document:
+        return 200, answer.content, _document_headers(answer)
+    if type(answer) is Bare:
+        return 200, msgspec.json.encode(cast("Bare[object]", answer).record), _JSON_HEADERS
+    if type(answer) is Reply:
+        return _write_reply(answer)
+    content = envelope.write_success(answer, request_id, now)
+    if type(answer) is Listing and answer.next_after:
+        link = link_next(base_url, scope["raw_path"], scope["query_string"], answer.next_after)
+        return 200, content, [*_JSON_HEADERS, link]
+    return 200, content, _JSON_HEADERS
+
+
+def refusal_headers(refused: envelope.Refused) -> Headers:
+    if refused.media_type == envelope.JSON:
+        return [*_JSON_HEADERS, *refused.headers]
+    return [(b"content-type", refused.media_type.encode()), *_JSON_HEADERS[1:], *refused.headers]
+
+
+async def send_response(
+    send: Send, scope: Scope, status: int, headers: Headers, content: bytes | AsyncIterator[bytes]
+) -> None:
+    if isinstance(content, bytes):
+        # RFC 9110, 8.6: 204 has no length.
+        if status != _NO_CONTENT:
+            headers.append((b"content-length", b"%d" % len(content)))
+        await send({"type": RESPONSE_START, "status": status, "headers": headers})
+        await send({"type": RESPONSE_BODY, "body": content})
+        return
+    await send({"type": RESPONSE_START, "status": status, "headers": headers})
+    # Nobody hears the parts of an answer to HEAD, so they are not made.
+    if scope["method"] != "HEAD":
+        async for part in content:
+            await send({"type": RESPONSE_BODY, "body": part, "more_body": True})
+    await send({"type": RESPONSE_BODY, "body": b""})
+
+
+def _write_reply(reply: Reply) -> Written:
+    if reply.record is None:
+        return reply.status, b"", [_NOT_KEPT, *reply.headers]
+    return reply.status, msgspec.json.encode(reply.record), [*_JSON_HEADERS, *reply.headers]
+
+
+def _document_headers(document: Document) -> Headers:
+    headers = [
+        (b"content-type", document.media_type.encode()),
+        _NOT_KEPT,
+        (b"content-security-policy", document.policy),
+    ]
+    if document.filename:
+        headers.append((b"content-disposition", outgoing_text.in_attachment(document.filename).encode()))
+    return headers

@@ -9,19 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pixconnect.api.application import Application
 from pixconnect.api.frame.browser import safe_headers
-from pixconnect.api.frame.operation import Nothing, Operation, unbuilt
-from pixconnect.api.frame.parameters import NONE
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import ListQuery
 from pixconnect.api.operations import list_operations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page
 from pixconnect.domain.simulation.sandbox_control import Arrival
 from pixconnect.domain.standard.transfer_search import TransferSearch
-from pixconnect.foundation.logging import AccessLog
-from support.api import Api
 from support.records import a_charge, a_transfer
 
 CHARGE = "/v1/connect/charge"
@@ -129,16 +122,6 @@ async def test_a_database_that_is_gone_is_503_with_retry_after(api: Any, use_cas
     use_cases.answers["read_charge_by_id"] = fail
     answer = await api.get(CHARGE + "/1")
     assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "SERVICE_UNAVAILABLE", "1")
-
-
-async def test_what_is_not_built_yet_is_503_only_after_everything_else(services: Services) -> None:
-    row = Operation("x", "GET", "/v1/x", "ledger.read", NONE, ListQuery, Nothing, Nothing, unbuilt, summary="Not yet")
-    api = Api(Application(services, (row,), AccessLog(services.context.clock, wanted="off")))
-    assert (await api.get("/v1/x", token=None)).status == 401
-    assert (await api.get("/v1/x?page=0")).status == 400
-    answer = await api.get("/v1/x")
-    assert (answer.status, answer.code) == (503, "SERVICE_UNAVAILABLE")
-    assert "not built yet" in answer.message
 
 
 # -- bad bodies -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import asyncpg
 import pytest
@@ -160,7 +160,7 @@ def test_a_lease_lasts_fifteen_seconds() -> None:
     assert timedelta(seconds=leases.LEASE_S) == timedelta(seconds=15)
 
 
-class Listener:
+class Listener(leases.Member):
     """A part of a worker that notes what it is woken for."""
 
     def __init__(self) -> None:
@@ -168,14 +168,6 @@ class Listener:
 
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         self.heard.put_nowait((only_orders, only_deliveries))
-
-    def busy_slots(self) -> frozenset[int]:
-        return frozenset()
-
-    def slots_lost(self) -> None: ...
-
-    def oldest_due_at(self) -> datetime | None:
-        return None
 
 
 async def test_a_worker_hears_whether_orders_or_deliveries_are_all_that_is_new(service: Service) -> None:

@@ -2,7 +2,7 @@
 
 Routing, authorisation, decoding, OpenAPI and the documentation are all read from it, so that they cannot disagree. A row is
 what is at a path and who may ask for it, then the parameter, the query, the body, the answer and the handler, whose docstring
-says what it does. A row that names ``unbuilt`` is routed, authorised and decoded like the others, and then answers 503.
+says what it does.
 """
 
 from typing import Final

@@ -36,7 +36,7 @@ from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
 from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt
 from pixconnect.worker.jws_cache import EventSignatures
-from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.leases import Member, SlotLeases
 from pixconnect.worker.rest import Looker, Rest
 
 # Without news; the second once nothing was found for some time.
@@ -86,7 +86,7 @@ class DeliveryFigures:
 class DeliveringContext(AttemptContext, HasPool, HasWrites, HasSigner, Protocol): ...
 
 
-class DeliveryWorker:
+class DeliveryWorker(Member):
     def __init__(
         self, context: DeliveringContext, leases: SlotLeases, limits: QueueLimits, attempt_log: AttemptLog
     ) -> None:

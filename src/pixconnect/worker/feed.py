@@ -8,8 +8,6 @@ transaction.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Set as AbstractSet
-from datetime import datetime
 from typing import Final, Protocol
 
 import structlog
@@ -19,7 +17,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import EVENT_CHANNEL
 from pixconnect.usecases.frame.context import HasClock
 from pixconnect.usecases.webhooks.feed import FeedContext, give_positions, sweep_positions
-from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.leases import Member, SlotLeases
 from pixconnect.worker.rest import Looker, until_beat
 
 SLOT: Final = 0
@@ -39,7 +37,7 @@ _log = structlog.get_logger(__name__)
 class SequencingContext(FeedContext, HasClock, Protocol): ...
 
 
-class Sequencer:
+class Sequencer(Member):
     def __init__(self, context: SequencingContext, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
@@ -100,9 +98,6 @@ class Sequencer:
     def _hear(self, *_: object) -> None:
         self._woken.set()
 
-    def busy_slots(self) -> AbstractSet[int]:
-        return frozenset()
-
     def slots_lost(self) -> None:
         self._is_ours = False  # what is under way another worker may do beside us
 
@@ -110,6 +105,3 @@ class Sequencer:
         # Called for all work there is, of which ours is only a slot that has become ours.
         if not self._is_ours:
             self._woken.set()
-
-    def oldest_due_at(self) -> datetime | None:
-        return None

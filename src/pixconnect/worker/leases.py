@@ -16,10 +16,10 @@ worker with less takes what is free.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Protocol
 
 import asyncpg
 import structlog
@@ -61,24 +61,23 @@ class Share(Struct, frozen=True, kw_only=True):
         return -(-SLOTS_COUNT // self.workers_count)
 
 
-class Member(Protocol):
+class Member(ABC):
     """A part of a worker that works in leased slots."""
 
-    def busy_slots(self) -> AbstractSet[int]:
-        """Slots in which something is under way; they are not released yet."""
-        ...
-
-    def slots_lost(self) -> None:
-        """Stop the work under way: this worker holds no slot any more."""
-        ...
-
+    @abstractmethod
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         """Look again: there may be work, or other slots; or only new orders, or deliveries."""
-        ...
+
+    def busy_slots(self) -> AbstractSet[int]:
+        """Slots in which something is under way that another worker must not do beside us; they are not released yet."""
+        return frozenset()
+
+    def slots_lost(self) -> None:  # noqa: B027  most parts have nothing to stop: what is under way is refused by its fence
+        """Stop the work under way: this worker holds no slot any more."""
 
     def oldest_due_at(self) -> datetime | None:
-        """When the oldest delivery that could be tried became due; real time."""
-        ...
+        """When the oldest delivery that could be tried became due, for the part that sends them; real time."""
+        return None
 
 
 class SlotLeases:

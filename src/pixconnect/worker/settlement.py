@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -17,7 +16,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.frame.context import HasClock
 from pixconnect.usecases.money.handover import HandoverContext, move_due
 from pixconnect.usecases.money.report import ReportContext, take_reports
-from pixconnect.worker.leases import LeaseLost, SlotLeases
+from pixconnect.worker.leases import LeaseLost, Member, SlotLeases
 from pixconnect.worker.rest import Looker, Rest
 
 BATCH_MAX: Final = 256
@@ -61,7 +60,7 @@ class _Cursor(Struct, frozen=True, kw_only=True):
 class OrdersContext(HandoverContext, HasClock, Protocol): ...
 
 
-class OrderMover:
+class OrderMover(Member):
     """Does the next step of every transfer and refund that is due in the worker's slots."""
 
     def __init__(self, context: OrdersContext, leases: SlotLeases) -> None:
@@ -104,19 +103,9 @@ class OrderMover:
         self._cursor = _Cursor(since=since, until=until, slots=slots, swept_s=cursor.swept_s)
         return len(due)
 
-    def busy_slots(self) -> AbstractSet[int]:
-        # None: a fence guards each write to an order, so another worker may take its next step without harm.
-        return frozenset()
-
-    def slots_lost(self) -> None:
-        """Stop nothing: the fence refuses the writes of work under way."""
-
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         if not only_deliveries:
             self._has_news.set()
-
-    def oldest_due_at(self) -> datetime | None:
-        return None  # this is about deliveries only
 
     async def _wait_for_news(self, seconds: float) -> None:
         try:

@@ -5,7 +5,7 @@ Each request sees what those before it did: balances are changed in memory, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -41,12 +41,14 @@ class UnitOfWork:
         now: datetime,
         first_id: int,
         balances: Mapping[int, Balance],
+        key_webhook_holders: Container[int] = (),
     ) -> None:
         self.connection = batch.connection
         self.now = now
         self.balances = dict(balances)
         self.changes = Changes()
         self._batch = batch
+        self._key_webhook_holders = key_webhook_holders
         self._orders_count = 0
         self._take_block(first_id)
 
@@ -114,7 +116,7 @@ class UnitOfWork:
             self._tell_key(event, refund.transfer_id, None)
 
     def _tell_key(self, event: Event, transfer_id: int, pix_key: str | None) -> None:
-        if self.balances[event.holder_id].has_key_webhooks:
+        if event.holder_id in self._key_webhook_holders:
             self.changes.tell_key(KeyWebhookEvent.of(event, transfer_id, pix_key))
 
     def order(self, ordered: Transfer | Refund, handover_timeout: timedelta) -> None:
@@ -178,10 +180,10 @@ async def lock_balances(
     wanted = {holder_id for request in batch for holder_id in holders_of(request)}
     asked_at = batch.clock.real_now()
     # Ascending, so that two processes never wait for each other.
-    balances, read, first_id = await ledger_store.lock_balances(batch.connection, sorted(wanted))
-    now = take_time(batch.clock, asked_at, read)
-    _admit(batch, read, lambda request: wanted.issuperset(holders_of(request)))
-    return UnitOfWork(batch, now, first_id, balances)
+    locked = await ledger_store.lock_balances(batch.connection, sorted(wanted))
+    now = take_time(batch.clock, asked_at, locked.clock)
+    _admit(batch, locked.clock, lambda request: wanted.issuperset(holders_of(request)))
+    return UnitOfWork(batch, now, locked.first_id, locked.balances, locked.key_webhook_holders)
 
 
 def _admit(batch: Batch[Request], read: DatabaseClock, fits: Callable[[Request], bool]) -> None:

@@ -1,9 +1,11 @@
 """The demonstration is made once, whatever happens in between."""
 
-from pixconnect.domain.identity.access import OWN_SCOPES, SCOPES
+import pytest
+
+from pixconnect.domain.identity.access import SCOPES
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import ledger
-from pixconnect.usecases.simulation.demonstration import DEPOSIT_CENTS, prepare_demonstration
+from pixconnect.usecases.simulation.demonstration import DEPOSIT_CENTS, GENERATIONS, prepare_demonstration
 from support.operators import as_operator
 from support.service import Service
 
@@ -41,15 +43,25 @@ async def test_credentials_of_another_database_are_replaced(service: Service) ->
     assert (again.holder_id, again.pix_keys) == (made.holder_id, made.pix_keys)
 
 
-async def test_a_client_from_before_the_central_banks_scopes_gets_them_and_one_with_chosen_scopes_does_not(
-    service: Service,
-) -> None:
+@pytest.mark.parametrize("had", GENERATIONS, ids=["of nine scopes", "with the central bank's"])
+async def test_a_client_of_each_older_version_gets_the_scopes_of_today(service: Service, had: frozenset[str]) -> None:
     operator = as_operator(service.context)
     made = await prepare_demonstration(service.context, operator, None)
-    await access.set_scopes(operator, made.client_id, OWN_SCOPES)
+    await access.set_scopes(operator, made.client_id, sorted(had))
     assert await prepare_demonstration(service.context, operator, made) == made
     (client,) = await access.list_clients(operator, int(made.holder_id))
     assert set(client.scopes) == set(SCOPES)
+
+
+def test_the_scopes_of_today_are_the_last_generation() -> None:
+    # A failure here means that a scope is new: add a generation, and leave those before it as they are.
+    assert [len(generation) for generation in GENERATIONS] == [9, 19]
+    assert GENERATIONS[-1] == set(SCOPES)
+
+
+async def test_a_client_with_chosen_scopes_keeps_them(service: Service) -> None:
+    operator = as_operator(service.context)
+    made = await prepare_demonstration(service.context, operator, None)
     await access.set_scopes(operator, made.client_id, ["cob.read"])
     await prepare_demonstration(service.context, operator, made)
     (client,) = await access.list_clients(operator, int(made.holder_id))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 
 from msgspec import Struct
 
@@ -144,7 +144,7 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     handler: Handler[ParameterT, QueryT, BodyT, AnswerT]
     """Its docstring is the operation's summary and description."""
     summary: str = ""
-    """Needed where two paths have one handler, and where there is none yet."""
+    """Needed where two paths have one handler."""
     body_form: BodyForm = "json"
     body_max: int = BODY_MAX
     """In bytes."""
@@ -153,11 +153,6 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     refusals: RefusalForm = ENVELOPED
     reader: Reader | None = None
     """``None`` reads by the parameter's, the query's and the body's types."""
-
-    @property
-    def is_built(self) -> bool:
-        """Whether there is a handler; without one, the operation answers 503."""
-        return self.handler is not unbuilt
 
     @property
     def item(self) -> type | None:
@@ -189,8 +184,3 @@ class Section(Struct, frozen=True, kw_only=True):
 
 NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())
 """The caller of public operations."""
-
-
-async def unbuilt(services: Services, request: Request[Any, Any, Any]) -> NoReturn:
-    """Answer for an operation that the interface promises and this version does not have yet."""
-    raise errors.ServiceUnavailable("this operation is not built yet in this version of the service", 3600)

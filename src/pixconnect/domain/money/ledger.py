@@ -43,8 +43,6 @@ class Balance(Struct, frozen=True, kw_only=True):
     may_withdraw: bool
     may_lend: bool
     limits: Limits
-    has_key_webhooks: bool = False
-    """Whether webhooks of the holder's keys want to be told of what is paid to them."""
 
     @property
     def current_cents(self) -> int:

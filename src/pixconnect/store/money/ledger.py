@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
 import asyncpg
+from msgspec import Struct
 
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.ledger import Balance, LedgerEntry, Transaction
@@ -37,7 +38,7 @@ BALANCE: Final = Table(
     """,
     key=("holder_id",),
     read={"limits": (_limits, "transfer_limit_cents", "day_limit_cents", "night_limit_cents")},
-    joined=(*_RULES.types, "has_key_webhooks"),
+    joined=tuple(_RULES.types),
 )
 
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
@@ -56,17 +57,26 @@ _LOCK_BALANCES: Final[LiteralString] = """
 """
 
 
-async def lock_balances(
-    connection: Connection, holder_ids: Sequence[int]
-) -> tuple[dict[int, Balance], DatabaseClock, int]:
-    """Begin a batch that moves money.
+class LockedBalances(Struct, frozen=True, kw_only=True):
+    """Balances that are held until the transaction ends; all of this was read after they were all held."""
 
-    Returns:
-        The balances as they are now, held until the transaction ends and taken in ascending order, as every process takes them;
-        then what ``identifiers.open_group`` answers. All of it, flags and limits too, was read after they were all held.
-    """
+    balances: dict[int, Balance]
+    key_webhook_holders: frozenset[int]
+    """Those of the holders whose keys have webhooks."""
+    clock: DatabaseClock
+    first_id: int
+    """As ``identifiers.open_group`` answers it."""
+
+
+async def lock_balances(connection: Connection, holder_ids: Sequence[int]) -> LockedBalances:
+    """Begin a batch that moves money; locks in ascending order, as every process does."""
     rows = await connection.fetch(_LOCK_BALANCES, holder_ids)
-    return {row["holder_id"]: BALANCE.read(row) for row in rows}, clock_of(rows[-1]), rows[-1]["first_id"]
+    return LockedBalances(
+        balances={row["holder_id"]: BALANCE.read(row) for row in rows},
+        key_webhook_holders=frozenset(row["holder_id"] for row in rows if row["has_key_webhooks"]),
+        clock=clock_of(rows[-1]),
+        first_id=rows[-1]["first_id"],
+    )
 
 
 _LOCK_BALANCE: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
@@ -78,7 +88,7 @@ async def lock_balance(connection: Connection, holder_id: int) -> None:
 
 
 _FIND_BALANCE: Final[LiteralString] = f"""
-    select {BALANCE.select}, {_RULES.names}, false as has_key_webhooks from balance join holder on holder.id = balance.holder_id
+    select {BALANCE.select}, {_RULES.names} from balance join holder on holder.id = balance.holder_id
     where balance.holder_id = $1
 """
 

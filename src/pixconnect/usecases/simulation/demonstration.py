@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import OWN_SCOPES, SCOPES
+from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.money.holder import Holder, KeyType
 from pixconnect.store.identity import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
@@ -39,6 +39,20 @@ _KEYS: Final[dict[KeyType, str | None]] = {
     "PHONE": "+5511987654321",
     "EVP": None,  # the service makes it
 }
+
+_FIRST_SCOPES: Final = frozenset[str]({
+    "charge.read", "charge.write", "transfer.read", "transfer.write", "refund.read", "refund.write", "ledger.read",
+    "webhook.read", "webhook.write",
+})  # fmt: skip
+_STANDARD_SCOPES: Final = frozenset[str]({
+    "cob.read", "cob.write", "cobv.read", "cobv.write", "lotecobv.read", "lotecobv.write", "pix.read", "pix.write",
+    "payloadlocation.read", "payloadlocation.write",
+})  # fmt: skip
+GENERATIONS: Final = (_FIRST_SCOPES, _FIRST_SCOPES | _STANDARD_SCOPES)
+"""What each version gave the demonstration's client, oldest first.
+
+Written out: the scopes of today say nothing about them. When a scope is added, the set that has it is added here.
+"""
 
 
 class DemoCredentials(Struct, frozen=True, kw_only=True):
@@ -74,8 +88,9 @@ async def prepare_demonstration(
     scopes = {client.client_id: client.scopes for client in clients if not client.disabled_at}
     if known is not None and known.client_id in scopes:
         client_id, client_secret = known.client_id, known.client_secret
-        # It was made before the scopes of the central bank's API were. One whose scopes an operator chose stays as it is.
-        if set(scopes[client_id]) == set(OWN_SCOPES):
+        # An older version made it. One whose scopes an operator chose stays as it is.
+        has = frozenset[str](scopes[client_id])
+        if has in GENERATIONS and has != frozenset[str](SCOPES):
             await access.set_scopes(operator, client_id, SCOPES)
     else:
         # Also where the credentials were lost: nobody can read the old client's secret again.

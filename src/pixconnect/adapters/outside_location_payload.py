@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.limit import SAO_PAULO
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.standard.outside_location import OutsideCharge
 
 KEY_LENGTH_MAX: Final = 77

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from pixconnect.console import charts
 from pixconnect.console.application import PageRoute
 from pixconnect.console.charts import Chart
-from pixconnect.console.language import ZONE
 from pixconnect.console.visit import Visit
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.money.charge import STATUSES
 from pixconnect.domain.reading.figures import Series, Step
 from pixconnect.usecases.reading import figures
@@ -40,7 +40,7 @@ async def show_figures(visit: Visit) -> Response:
     chosen = visit.query("days") if visit.query("days") in SPANS else _DEFAULT
     length, step = SPANS[chosen]
     final_at = await service_now(visit.parts.context.clock, visit.parts.context.pool)
-    steps = charts.list_steps(final_at - length, final_at, step, lambda at: at.astimezone(ZONE))
+    steps = charts.list_steps(final_at - length, final_at, step, lambda at: at.astimezone(SAO_PAULO))
     found = await figures.read_figures(visit.parts.context, visit.viewer, steps[0], final_at, step)
 
     def label(at: datetime) -> str:

@@ -12,16 +12,14 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
-from zoneinfo import ZoneInfo
 
 from babel.messages.pofile import read_po
 from babel.numbers import format_currency, format_decimal
 from msgspec import Struct
 
-LanguageCode = Literal["pt", "en"]
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 
-ZONE: Final = ZoneInfo("America/Sao_Paulo")
-ZONE_NAME: Final = "America/Sao_Paulo"
+LanguageCode = Literal["pt", "en"]
 
 _CATALOGUE: Final = Path(__file__).parent / "catalogues" / "pt.po"
 _PREFERENCE: Final = re.compile(r"\s*([a-zA-Z]+)(?:-[a-zA-Z0-9]+)*\s*(?:;\s*q=([0-9.]+))?\s*")
@@ -54,15 +52,15 @@ class Language(Struct, frozen=True, kw_only=True):
         return format_decimal(number, locale=self.locale)
 
     def instant(self, at: datetime | None) -> str:
-        return "-" if at is None else at.astimezone(ZONE).strftime("%d/%m/%Y %H:%M:%S")
+        return "-" if at is None else at.astimezone(SAO_PAULO).strftime("%d/%m/%Y %H:%M:%S")
 
     def clock_time(self, at: datetime) -> str:
         """The time of day, to the millisecond."""
-        local = at.astimezone(ZONE)
+        local = at.astimezone(SAO_PAULO)
         return f"{local:%H:%M:%S}{',' if self.code == 'pt' else '.'}{local.microsecond // 1000:03d}"
 
     def day(self, at: datetime) -> str:
-        return at.astimezone(ZONE).strftime("%d/%m/%Y")
+        return at.astimezone(SAO_PAULO).strftime("%d/%m/%Y")
 
     def duration(self, duration: timedelta) -> str:
         """The two largest units of a duration: ``380 ms``, ``4,2 s``, ``3 min 20 s``, ``2 d 4 h``."""

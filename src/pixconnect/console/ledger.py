@@ -12,9 +12,9 @@ from starlette.responses import Response, StreamingResponse
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.exports import LONG_MIN, Export, Parts
-from pixconnect.console.language import ZONE
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.statement import Statement, StatementLine
@@ -88,7 +88,7 @@ async def _open_file(visit: Visit) -> tuple[str, str, int, Parts]:
         raise errors.BadRequest("format: csv or json")
     media_type, write = _FORMATS[kind]
     found = await _open(visit, _caller(visit))
-    days = f"{found.initial_at.astimezone(ZONE):%Y-%m-%d}_{found.final_at.astimezone(ZONE):%Y-%m-%d}"
+    days = f"{found.initial_at.astimezone(SAO_PAULO):%Y-%m-%d}_{found.final_at.astimezone(SAO_PAULO):%Y-%m-%d}"
     parts = visit.parts.exports.in_turn(visit.who.party, write(visit, found))
     return f"ledger_{visit.holder_id}_{days}.{kind}", media_type, found.extent.lines_count, parts
 

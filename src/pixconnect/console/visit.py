@@ -16,9 +16,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pixconnect.console import filters
-from pixconnect.console.language import LANGUAGES, ZONE_NAME, Language, choose_language
+from pixconnect.console.language import LANGUAGES, Language, choose_language
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain.frame import errors, wanted
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.identity.access import Caller, client_address
 from pixconnect.domain.identity.console import Viewer, Visitor
 from pixconnect.foundation import outgoing_text
@@ -182,7 +183,7 @@ class Visit(Struct, frozen=True, kw_only=True):
                 parts=self.parts,
                 language=self.language,
                 languages=tuple(LANGUAGES.values()),
-                zone=ZONE_NAME,
+                zone=SAO_PAULO.key,
                 link=self.link,
                 here=self.here,
                 _=self.language.text,

@@ -1,12 +1,11 @@
 """Filters with operators, as people write them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.listing import Cursor
-from pixconnect.domain.frame.wanted import read_amounts, read_instants, read_list_cursor, write_list_cursor
+from pixconnect.domain.frame.wanted import read_amounts, read_instants
 
 
 @pytest.mark.parametrize(
@@ -66,9 +65,16 @@ def test_an_instant_that_makes_no_sense_is_refused(text: str) -> None:
         read_instants(text)
 
 
-def test_a_place_in_a_list_is_read_as_it_was_written() -> None:
-    cursor = Cursor(created_at=DAY, id=77, position=50, total_count=99)
-    assert read_list_cursor(write_list_cursor(cursor)) == cursor
-    for text in ("", "1-2-3", "a-b-c-d", "9" * 40, "1-9999999999999999-3-4", "1-2-3-4-5"):
-        with pytest.raises(errors.BadRequest):
-            read_list_cursor(text)
+@pytest.mark.parametrize(
+    ("day", "hours"), [("2018-12-21", 24), ("2018-11-04", 23), ("2018-02-17", 25), ("2026-12-21", 24)]
+)
+def test_a_day_is_as_long_as_it_was_in_sao_paulo(day: str, hours: int) -> None:
+    low, high = read_instants(day)
+    assert low is not None
+    assert high is not None
+    assert high - low == timedelta(hours=hours) - timedelta(microseconds=1)
+
+
+def test_the_days_of_a_summer_before_2019_begin_an_hour_earlier() -> None:
+    assert read_instants(">=2018-12-21")[0] == datetime(2018, 12, 21, 2, tzinfo=UTC)
+    assert read_instants(">=2026-12-21")[0] == datetime(2026, 12, 21, 3, tzinfo=UTC)

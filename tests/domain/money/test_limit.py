@@ -65,3 +65,11 @@ def test_what_one_transfer_of_a_batch_spends_counts_against_the_next_of_its_hold
     with pytest.raises(errors.LimitExceeded, match="a day"):
         spending.check(1, limits, 41)
     spending.check(2, Limits(), 10**12)
+
+
+def test_a_day_and_a_night_of_a_summer_before_2019_are_those_of_then() -> None:
+    now = datetime(2018, 12, 22, 1, 30, tzinfo=UTC)  # 23:30 in Sao Paulo, where it was summer time
+    assert begin_of_day(now) == datetime(2018, 12, 21, 2, tzinfo=UTC)
+    assert begin_of_night(now) == datetime(2018, 12, 21, 22, tzinfo=UTC)
+    now = datetime(2018, 11, 4, 12, tzinfo=UTC)  # that day had no hour from 00:00 to 01:00
+    assert begin_of_day(now) == datetime(2018, 11, 4, 3, tzinfo=UTC)

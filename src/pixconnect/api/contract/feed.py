@@ -1,17 +1,9 @@
-"""The feed on the wire.
-
-A cursor is 18 octets in base64url: a version, the position, how many events at it come before, and a check over them and the
-holder. The check is no secret: it only tells a mistake, such as another holder's cursor. Programs keep cursors for weeks, so a
-change of any of this needs a new version beside the old one.
-"""
+"""The feed on the wire."""
 
 from __future__ import annotations
 
-import struct
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from hashlib import blake2b
 from typing import Annotated, Final, Literal, cast, get_args
 
 import msgspec
@@ -23,6 +15,7 @@ from pixconnect.api.frame.operation import Later, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Amount, Id, Instant
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.cursor import NUMBER_MAX, CursorText
 from pixconnect.domain.frame.event import EVENT_NAMES, EventName, Resource
 from pixconnect.domain.money.refund import Refund, RefundReason
 from pixconnect.domain.money.transfer import Transfer
@@ -30,13 +23,8 @@ from pixconnect.domain.webhooks import feed
 from pixconnect.domain.webhooks.feed import FeedCursor, FeedQuery
 from pixconnect.usecases.webhooks import feed as feed_usecases
 
-_VERSION: Final = 1
-_NUMBERS: Final = struct.Struct(">BQH")
-_CHECK_SIZE: Final = 7
-_SIZE: Final = _NUMBERS.size + _CHECK_SIZE
-"""A multiple of three, so that the text needs no padding."""
-_POSITION_MAX: Final = 2**53 - 1
-_NOT_OURS: Final = "cursor: must be one that the feed answered to you"
+_CURSOR: Final = CursorText(1, ">BQH", 7, "cursor: must be one that the feed answered to you")
+"""The position, and how many events at it come before: 18 octets."""
 
 
 class EventFeedQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -175,28 +163,15 @@ def _read_query(query: EventFeedQuery, holder_id: int) -> FeedQuery:
 
 
 def write_feed_cursor(cursor: FeedCursor, holder_id: int) -> str:
-    numbers = _NUMBERS.pack(_VERSION, cursor.position, cursor.passed_count)
-    return urlsafe_b64encode(numbers + _check(numbers, holder_id)).decode()
+    return _CURSOR.write(holder_id.to_bytes(8), cursor.position, cursor.passed_count)
 
 
 def read_feed_cursor(text: str, holder_id: int) -> FeedCursor:
-    """Read a cursor, which callers can garble or make up; raises ``BadRequest``."""
-    try:
-        octets = urlsafe_b64decode(text)
-    except ValueError:
-        raise errors.BadRequest(_NOT_OURS) from None
-    numbers, check = octets[: _NUMBERS.size], octets[_NUMBERS.size :]
-    # Python's decoder passes over what is no base64: written anew, the text must be the same.
-    if len(octets) != _SIZE or urlsafe_b64encode(octets).decode() != text or check != _check(numbers, holder_id):
-        raise errors.BadRequest(_NOT_OURS)
-    version, position, passed_count = _NUMBERS.unpack(numbers)
-    if version != _VERSION or position > _POSITION_MAX:
-        raise errors.BadRequest(_NOT_OURS)
+    """Read a cursor of this holder's feed; raises ``BadRequest``."""
+    position, passed_count = _CURSOR.read(holder_id.to_bytes(8), text)
+    if position > NUMBER_MAX:
+        raise _CURSOR.refuse()
     return FeedCursor(position=position, passed_count=passed_count)
-
-
-def _check(numbers: bytes, holder_id: int) -> bytes:
-    return blake2b(numbers + holder_id.to_bytes(8), digest_size=_CHECK_SIZE).digest()
 
 
 def _show_page(page: feed.FeedPage, holder_id: int) -> EventFeed:

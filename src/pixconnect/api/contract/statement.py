@@ -22,9 +22,9 @@ from pixconnect.api.frame import envelope
 from pixconnect.api.frame.operation import Document, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Amount, Cents, Id, Instant
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money import statement as statements
-from pixconnect.domain.money.limit import SAO_PAULO
 from pixconnect.foundation.logging import current_request
 from pixconnect.usecases.money import statement as statement_usecases
 

@@ -1,19 +1,8 @@
-"""Pages of a list that go on where the one before ended: what ``after`` holds, and the link to the next page.
-
-A cursor is 39 octets in base64url: a version, four numbers (microseconds since 1970, id, position, total; see
-``domain.listing.Cursor``), and a check over them and over the list: whose it is, under which filters. The check is no secret;
-it only tells a cursor of this list from one of another. That nobody sees another holder's items is the work of the SQL, which
-names the caller's holder whatever the cursor says. Callers may keep cursors, so a change of any of this needs a new version; an
-old one may be refused, and the caller begins again at the first page.
-"""
+"""Pages of a list that go on where the one before ended: what a request asks for, and the link to the next page."""
 
 from __future__ import annotations
 
-import struct
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
@@ -24,23 +13,13 @@ from pixconnect.api.frame.envelope import Listing
 from pixconnect.api.frame.operation import Nothing, ParameterT, Request
 from pixconnect.api.frame.wire import ListQuery
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.listing import Cursor, Page, Span
+from pixconnect.domain.frame.cursor import read_cursor, write_cursor
+from pixconnect.domain.frame.listing import Page, Span
 
 QueryT = TypeVar("QueryT", bound=ListQuery)
 ShownT = TypeVar("ShownT")
 
-_VERSION: Final = 1
-_NUMBERS: Final = struct.Struct(">BQQQQ")
-# Enough to tell a mistake; a secret would need more.
-_CHECK_SIZE: Final = 6
-_SIZE: Final = _NUMBERS.size + _CHECK_SIZE
-"""A multiple of three, so that the text needs no padding."""
-_NUMBER_MAX: Final = 2**53 - 1
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 _OF_THE_PAGE: Final = frozenset({"page", "page_size", "after"})
-_NOT_OURS: Final = "after: must be a cursor that this list answered to you in a Link header, under the same filters"
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
@@ -90,38 +69,6 @@ def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> Page
     return PageRequest(span=span, listed=listed)
 
 
-def write_cursor(cursor: Cursor, listed: bytes) -> str:
-    """A cursor as text."""
-    microseconds = (cursor.created_at - _EPOCH) // _MICROSECOND
-    numbers = _NUMBERS.pack(_VERSION, microseconds, cursor.id, cursor.position, cursor.total_count)
-    return urlsafe_b64encode(numbers + _check(numbers, listed)).decode()
-
-
-def read_cursor(text: str, listed: bytes) -> Cursor:
-    """Read a cursor, which callers can garble or make up.
-
-    Raises:
-        BadRequest: It is garbled, or not of this list, this caller and these filters.
-    """
-    try:
-        octets = urlsafe_b64decode(text)
-    except ValueError:
-        raise errors.BadRequest(_NOT_OURS) from None
-    numbers, check = octets[: _NUMBERS.size], octets[_NUMBERS.size :]
-    # Python's decoder passes over what is no base64: written anew, the text must be the same.
-    if len(octets) != _SIZE or urlsafe_b64encode(octets).decode() != text or check != _check(numbers, listed):
-        raise errors.BadRequest(_NOT_OURS)
-    version, microseconds, last_id, position, total_count = _NUMBERS.unpack(numbers)
-    # Whoever makes a cursor up can make the check up too: PostgreSQL, Python and JSON must be able to hold its numbers.
-    is_bounded = (
-        microseconds <= (_LATEST - _EPOCH) // _MICROSECOND and max(last_id, position, total_count) <= _NUMBER_MAX
-    )
-    if version != _VERSION or not is_bounded:
-        raise errors.BadRequest(_NOT_OURS)
-    created_at = _EPOCH + timedelta(microseconds=microseconds)
-    return Cursor(created_at=created_at, id=last_id, position=position, total_count=total_count)
-
-
 def link_next(base_url: str, path: bytes, query: bytes, next_after: str) -> tuple[bytes, bytes]:
     """The header that leads to the next page: the same address with ``after``, and without ``page``.
 
@@ -140,7 +87,3 @@ def link_next(base_url: str, path: bytes, query: bytes, next_after: str) -> tupl
             kept.append(f"{quote(unquote_to_bytes(name))}={quote(unquote_to_bytes(value), safe=':')}")
     address = f"{base_url}{path.decode('ascii')}?{'&'.join([*kept, f'after={next_after}'])}"
     return b"link", f'<{address}>; rel="next"'.encode()
-
-
-def _check(numbers: bytes, listed: bytes) -> bytes:
-    return blake2b(numbers + listed, digest_size=_CHECK_SIZE).digest()

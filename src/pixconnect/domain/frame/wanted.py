@@ -6,27 +6,23 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeVar
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.listing import Cursor
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.cursor import NUMBER_MAX
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 
-SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
 TEXT_LENGTH_MAX: Final = 255
-_NUMBER_MAX: Final = 2**53 - 1
 _ID_LENGTH_MAX: Final = 16
+_DAY_LENGTH: Final = len("2026-11-03")
 
 _AMOUNT: Final = re.compile(r"(?:R\$\s*)?(\d{1,3}(?:\.\d{3})+|\d{1,10})(?:[,.](\d{2}))?", re.ASCII)
 _INSTANT: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
 _OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
-_CURSOR: Final = re.compile(r"(\d{1,16})-(\d{1,16})-(\d{1,16})-(\d{1,16})", re.ASCII)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 _TICK: Final = timedelta(microseconds=1)
 
 Value = TypeVar("Value", int, datetime)
@@ -57,7 +53,7 @@ def read_id(text: str) -> int | None:
     """An id as addresses have it; ``None`` for whatever no id can be."""
     # Counted before it is converted: Python refuses to read thousands of digits.
     is_number = len(text) <= _ID_LENGTH_MAX and text.isascii() and text.isdecimal()
-    return number if is_number and 1 <= (number := int(text)) <= _NUMBER_MAX else None
+    return number if is_number and 1 <= (number := int(text)) <= NUMBER_MAX else None
 
 
 def read_amounts(text: str) -> tuple[int | None, int | None]:
@@ -116,21 +112,9 @@ def _read_instant(name: str, text: str) -> tuple[datetime, datetime]:
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=SAO_PAULO)
     # What is not written is all of it: of a day its hours, of a minute its seconds.
-    length = {10: timedelta(days=1), 16: timedelta(minutes=1), 19: timedelta(seconds=1)}.get(len(text), _TICK)
-    return instant.astimezone(UTC), instant.astimezone(UTC) + length - _TICK
-
-
-def write_list_cursor(cursor: Cursor) -> str:
-    """A cursor for an address. It is no secret: whose things are shown is never decided by it."""
-    return f"{(cursor.created_at - _EPOCH) // _TICK}-{cursor.id}-{cursor.position}-{cursor.total_count}"
-
-
-def read_list_cursor(text: str) -> Cursor:
-    found = _CURSOR.fullmatch(text)
-    numbers = [] if found is None else [int(number) for number in found.groups()]
-    is_bounded = numbers and max(numbers[1:]) <= _NUMBER_MAX and numbers[0] <= (_LATEST - _EPOCH) // _TICK
-    if not is_bounded:
-        raise errors.BadRequest("after: this is no place in a list")
-    microseconds, last_id, position, total_count = numbers
-    created_at = _EPOCH + timedelta(microseconds=microseconds)
-    return Cursor(created_at=created_at, id=last_id, position=position, total_count=total_count)
+    if len(text) == _DAY_LENGTH:
+        # By the calendar: a day has 23 or 25 hours where summer time begins or ends.
+        end = (instant + timedelta(days=1)).astimezone(UTC)
+    else:
+        end = instant.astimezone(UTC) + {16: timedelta(minutes=1), 19: timedelta(seconds=1)}.get(len(text), _TICK)
+    return instant.astimezone(UTC), end - _TICK

@@ -6,15 +6,12 @@ Transfers that failed or were cancelled do not count; those that were returned d
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
-from typing import Final
+from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-
-# Brazil has had no summer time since 2019, so a fixed offset does, without time zone files.
-SAO_PAULO: Final = timezone(timedelta(hours=-3))
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 
 _NIGHT_BEGINS_H = 20
 _NIGHT_ENDS_H = 6
@@ -42,7 +39,8 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 def begin_of_day(now: datetime) -> datetime:
-    return now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0)
+    # In UTC, because Python finds no instant equal to one of an hour that the civil clock skips.
+    return now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
 def begin_of_night(now: datetime) -> datetime | None:
@@ -52,7 +50,7 @@ def begin_of_night(now: datetime) -> datetime | None:
         return None
     # After midnight it is still the night that began the evening before.
     evening = local if local.hour >= _NIGHT_BEGINS_H else local - timedelta(days=1)
-    return evening.replace(hour=_NIGHT_BEGINS_H, minute=0, second=0, microsecond=0)
+    return evening.replace(hour=_NIGHT_BEGINS_H, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
 def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: bool) -> None:

@@ -16,9 +16,10 @@ import asyncpg
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.cursor import read_cursor, write_cursor
 from pixconnect.domain.frame.event import EVENT_NAMES, Event
 from pixconnect.domain.frame.listing import Cursor, Span
-from pixconnect.domain.frame.wanted import TEXT_LENGTH_MAX, Wanted, read_list_cursor, write_list_cursor
+from pixconnect.domain.frame.wanted import TEXT_LENGTH_MAX, Wanted
 from pixconnect.domain.identity.access import Scope
 from pixconnect.domain.identity.console import READ_SCOPES, Viewer
 from pixconnect.domain.money.charge import STATUSES, Charge
@@ -54,6 +55,8 @@ _HOLDERS_OF_FIRST_LOOK: Final = 10
 _LOOK_S: Final = 0.06
 """A look that took less is followed by one at more rows."""
 PAGE_SIZE_MAX: Final = 200
+_LISTED: Final = b"console"
+"""In the check of the cursors of all lists here, whose filters people may change on the way."""
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 ENDPOINTS_MAX: Final = 1_000
 """Of all holders, whose deliveries are listed together."""
@@ -169,7 +172,7 @@ async def _list(
             total = await tally_store.read_total(context.pool, viewer.holder_id, kind.name, statuses)
             span = _from_the_newest(span, total)
         page = await listing_store.read_page(context.pool, kind.source, viewer.holder_id, listed, span)
-        next_after = None if page.next is None else write_list_cursor(page.next)
+        next_after = None if page.next is None else write_cursor(page.next, _LISTED)
         return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
 
     whose = await _find_whose(context.pool, viewer, is_narrowed=statuses != kind.statuses or _has_instants(wanted))
@@ -209,7 +212,7 @@ async def browse_events(
         if _is_whole(span):
             span = _from_the_newest(span, await tally_store.read_events_total(context.pool, viewer.holder_id))
         page = await event_store.read_page(context.pool, viewer.holder_id, span)
-        next_after = None if page.next is None else write_list_cursor(page.next)
+        next_after = None if page.next is None else write_cursor(page.next, _LISTED)
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)
     asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at)
 
@@ -379,7 +382,7 @@ async def _look_back(
 
 def _cursor_text(span: Span, created_at: datetime, last_id: int) -> str:
     position = span.position + span.page_size
-    return write_list_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0))
+    return write_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0), _LISTED)
 
 
 def _with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
@@ -405,5 +408,5 @@ def _check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
         page_size=page_size,
         initial_at=wanted.initial_at,
         final_at=wanted.final_at,
-        after=None if after is None else read_list_cursor(after),
+        after=None if after is None else read_cursor(after, _LISTED),
     )

@@ -5,6 +5,8 @@
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
 export PYTHON
+# Compiled sources are kept: each worker of pytest and each process that a test starts would compile all of them again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## List what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from pixconnect.domain.identity.access import Caller
 from pixconnect.local.postgres_programs import PostgresVersion
 from support import postgres
+from support.plain_logs import use_plain_logs
 from support.service import Service, open_holder, open_service
 
 # The same examples in every run, and none is refused for the time it took: what fails is the code, never the machine's day.
@@ -26,6 +27,8 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("tests"), derandomize=False, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
+
+use_plain_logs()
 
 _serial = count(1)
 _shared_server = pytest.StashKey[postgres.Server]()

@@ -17,6 +17,7 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.foundation.exception_text import write_exception
 from pixconnect.foundation.logging import set_up_logging
 from support import identity
+from support.plain_logs import use_plain_logs
 from support.postgres import Addresses
 
 NAME, TAX_ID, PHONE, EMAIL = "Maria Silva", "52998224725", "+5581999990000", "maria@example.com"
@@ -30,7 +31,7 @@ def logged() -> Iterator[io.StringIO]:
     before, level = list(root.handlers), root.level
     set_up_logging("json", "info", stream)
     yield stream
-    structlog.reset_defaults()
+    use_plain_logs()
     root.handlers = before
     root.setLevel(level)
 

@@ -11,6 +11,7 @@ import structlog
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted, current_request, set_up_logging
+from support.plain_logs import use_plain_logs
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def lines() -> Iterator[Any]:
     before, level = list(root.handlers), root.level
     set_up_logging("json", "info", stream)
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
-    structlog.reset_defaults()
+    use_plain_logs()
     root.handlers = before
     root.setLevel(level)
 
@@ -87,7 +88,7 @@ def test_on_a_console_lines_are_for_people() -> None:
     before = list(root.handlers)
     set_up_logging("console", "info", stream)
     structlog.get_logger("pixconnect.test").info("worker started", slots_count=256)
-    structlog.reset_defaults()
+    use_plain_logs()
     root.handlers = before
     assert "worker started" in stream.getvalue()
     assert "slots_count" in stream.getvalue()
@@ -107,7 +108,7 @@ def test_who_wants_no_color_gets_none(wanted: dict[str, str], has_color: bool, m
     before, stream = list(root.handlers), Terminal()
     set_up_logging("auto", "info", stream)
     structlog.get_logger("pixconnect.test").info("worker started")
-    structlog.reset_defaults()
+    use_plain_logs()
     root.handlers = before
     assert ("\x1b[" in stream.getvalue()) == has_color
 

@@ -17,16 +17,22 @@ FILE_LINES_MAX = 480
 QUOTED_ANNOTATIONS_MAX = 0
 
 FILES = sorted(SOURCE.rglob("*.py"))
+Trees = dict[Path, ast.Module]
 _NOT_ANNOTATIONS = {"Literal", "Annotated"}
 """What stands in their brackets in quotes is a value."""
 
 
-def test_docstrings_do_not_outgrow_the_code() -> None:
+@pytest.fixture(scope="module")
+def trees() -> Trees:
+    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+
+
+def test_docstrings_do_not_outgrow_the_code(trees: Trees) -> None:
     lines_count = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in FILES)
     docstring_lines_count = sum(
         statement.end_lineno - statement.lineno + 1
-        for file in FILES
-        for node in ast.walk(_parse(file))
+        for tree in trees.values()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         for statement in node.body
         if isinstance(statement, ast.Expr)
@@ -47,35 +53,41 @@ def test_branches_orders_and_numbers_have_their_reasons_beside_them() -> None:
     assert 100 * comments_count / lines_count >= COMMENT_LINES_PERCENT_MIN
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_files_and_functions_can_be_read_at_once(file: Path) -> None:
-    assert len(file.read_text(encoding="utf-8").splitlines()) <= FILE_LINES_MAX
-    for node in ast.walk(_parse(file)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, f"{node.name} has too many lines"
+def test_files_and_functions_can_be_read_at_once(trees: Trees) -> None:
+    too_long = [
+        f"{file.relative_to(SOURCE)} has {count} lines"
+        for file in FILES
+        if (count := len(file.read_text(encoding="utf-8").splitlines())) > FILE_LINES_MAX
+    ]
+    too_long += [
+        f"{file.relative_to(SOURCE)}: {node.name} has {count} lines"
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (count := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    assert too_long == []
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_an_import_for_types_alone_says_why_it_is_not_an_ordinary_one(file: Path) -> None:
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if line.startswith("if TYPE_CHECKING:"):
-            assert re.search(r"  # \w", line), "say on the line why this is no ordinary import"
+def test_an_import_for_types_alone_says_why_it_is_not_an_ordinary_one() -> None:
+    silent = [
+        f"{file.relative_to(SOURCE)}: say on the line why this is no ordinary import"
+        for file in FILES
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if line.startswith("if TYPE_CHECKING:") and not re.search(r"  # \w", line)
+    ]
+    assert silent == []
 
 
-def test_annotations_have_no_quotes() -> None:
+def test_annotations_have_no_quotes(trees: Trees) -> None:
     found = [
         f"{file.relative_to(SOURCE)}:{quoted.lineno}: {quoted.value!r}"
-        for file in FILES
-        for node in ast.walk(_parse(file))
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
         for annotation in _annotations(node)
         for quoted in _quoted(annotation)
     ]
     assert len(found) <= QUOTED_ANNOTATIONS_MAX, "\n".join(found)
-
-
-def _parse(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.expr]:

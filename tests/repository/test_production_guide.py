@@ -26,6 +26,8 @@ from pixconnect.foundation.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVIC
 from support.ports import reserved_port
 from support.production_guide import GUIDE, blocks, prepared_server, settings_on, variables
 
+pytestmark = pytest.mark.long
+
 INSTALLED = "/opt/pixconnect/.venv"
 UNIT = blocks("ini")[3]
 

@@ -5,11 +5,13 @@ from typing import Any
 
 import asyncpg
 import pytest
+from argon2 import PasswordHasher
 from pyotp.totp import TOTP
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import IssuedClient
 from pixconnect.domain.identity.console import SESSION_IDLE_MAX, SESSION_LENGTH_MAX, Visitor
+from pixconnect.foundation import password
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
@@ -23,6 +25,12 @@ from support.postgres import Addresses
 from support.service import FakeClock
 
 _ADDRESS = "203.0.113.9"
+
+
+@pytest.fixture(autouse=True)
+def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred guesses cost as much as one would."""
+    monkeypatch.setattr(password, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import base64
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.webhooks.endpoint import endpoint_seal
 from support.identity import SECRET_KEY
 from support.postgres import Addresses
+from support.verbs import run_forked
 
 _SECRET = AesSecretBox(SECRET_KEY, SystemEntropy()).seal(b"a secret of an endpoint", endpoint_seal(5))
 DISABLED_ENDPOINT = f"""
@@ -53,14 +53,7 @@ class CommandLine:
 
     def run(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a verb, whatever comes of it."""
-        return subprocess.run(
-            [sys.executable, "-m", "pixconnect", *arguments],
-            env=self._environment | environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return run_forked(arguments, self._environment | environment)
 
     def json(self, *arguments: str) -> dict[str, Any]:
         """Run a verb that must succeed with ``--json``: its one object."""

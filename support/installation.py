@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
 
+from support.verbs import run_forked
+
 ROOT = Path(__file__).resolve().parents[1]
 PIXCONNECT = (sys.executable, "-P", "-m", "pixconnect")
 READY_TIMEOUT_S = 180  # the machine may be busy with other tests; the real bound is measured by the bench
@@ -124,15 +126,7 @@ def environment(home: Path, **settings: str) -> dict[str, str]:
 
 def run_verb(home: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run one verb to its end."""
-    return subprocess.run(
-        [*PIXCONNECT, *words],
-        cwd=ROOT,
-        env=environment(home, **settings),
-        capture_output=True,
-        text=True,
-        timeout=READY_TIMEOUT_S,
-        check=False,
-    )
+    return run_forked(words, environment(home, **settings), timeout_s=READY_TIMEOUT_S)
 
 
 def descendants(pid: int) -> list[int]:

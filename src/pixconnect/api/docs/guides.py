@@ -68,7 +68,7 @@ def find_pages() -> Mapping[str, GuidePage]:
 
 
 def _find_root() -> Path | None:
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     # First what a wheel brought, then the repository that it was installed from as it is.
     for root in (package / "pages", package.parents[1]):
         if (root / "docs" / "README.md").is_file():

@@ -11,7 +11,7 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.pix_key import parse_pix_key
 from pixconnect.domain.money.refund import Refund
-from pixconnect.domain.money.statement import Counterparty, Extent, Statement, StatementLine
+from pixconnect.domain.money.statement import Counterparty, NumberRange, Statement, StatementLine
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.webhooks.delivery import DueDelivery
 from pixconnect.usecases.frame.policy import Policy
@@ -227,7 +227,7 @@ def make_statement(lines: Sequence[StatementLine] = LINES, **changes: Any) -> St
         "initial_at": AT - timedelta(days=1),
         "final_at": AT + timedelta(days=1),
         "made_at": AT + timedelta(hours=1),
-        "extent": Extent(
+        "extent": NumberRange(
             first_number=4,
             last_number=3 + len(lines),
             opening_cents=10000,

@@ -1,31 +1,44 @@
-"""Words of our own are few, and each is explained in ``docs/glossary.md``: everything else is called as the trade calls it."""
+"""Words of our own are few, and each is explained in ``docs/glossary.md``: everything else is called as the trade calls it.
+
+A thing has its name in a class, a module or a folder. Each word in those is the trade's (``trade_words.txt``, which we have
+read word by word: what a colleague of another house would understand) or is in the glossary. A new word is found by the test,
+and is decided on then: mostly the trade has one already.
+"""
 
 import ast
 import re
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "pixconnect"
 GLOSSARY = ROOT / "docs" / "glossary.md"
-ENTRIES_MAX = 30
-
-HOUSE_WORDS = {
-    "books", "chance", "demonstration", "desk", "directory", "fence", "group", "handover",
-    "holder", "kept", "lane", "lifeline", "lone", "mark", "order", "outside", "patience", "place", "rail", "seal", "share",
-    "slot", "stalled", "standing", "tally", "verdict", "walk", "word",
-}  # fmt: skip
-"""Words that stand for something of ours. Where one is in a name it must be explained; better is a word of the trade."""
+TRADE = Path(__file__).with_name("trade_words.txt")
+ENTRIES_MAX = 40
 
 _ENTRY = re.compile(r"^\| \*\*([a-z]+)\*\* \| (.+) \|$", re.MULTILINE)
+_ENDINGS = (("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-def test_a_word_of_ours_that_is_in_a_name_is_explained() -> None:
-    unexplained = {word: names for word, names in _names_by_word().items() if word not in _entries()}
-    assert not unexplained, f"take a word of the trade, or explain these in docs/glossary.md: {unexplained}"
+def test_a_word_in_a_things_name_is_the_trades_or_is_explained() -> None:
+    known = _bases(_trade()) | _bases(_entries())
+    unknown = {word: sorted(names) for word, names in _names_of_things().items() if not _bases([word]) & known}
+    assert not unknown, f"take a word of the trade, or explain these in docs/glossary.md: {unknown}"
+
+
+def test_no_word_is_the_trades_and_ours() -> None:
+    assert not set(_trade()) & _entries().keys()
+
+
+def test_words_of_the_trade_are_listed_once_and_in_order() -> None:
+    assert _trade() == sorted(set(_trade()))
 
 
 def test_nothing_is_explained_that_is_in_no_name() -> None:
-    left_over = sorted(_entries().keys() - _names_by_word().keys())
+    words = _bases(word for path in SOURCE.rglob("*.py") for name in _names(path) for word in _words(name))
+    left_over = sorted(entry for entry in _entries() if not _bases([entry]) & words)
     assert not left_over, f"remove these entries from docs/glossary.md, no name has them any more: {left_over}"
 
 
@@ -41,31 +54,46 @@ def _entries() -> dict[str, str]:
     return dict(_ENTRY.findall(GLOSSARY.read_text(encoding="utf-8")))
 
 
-def _names_by_word() -> dict[str, list[str]]:
-    """The modules and public names in which a word of ours stands, in the singular or in the plural."""
-    found: dict[str, list[str]] = {}
-    for file in sorted(SOURCE.rglob("*.py")):
-        module = str(file.relative_to(SOURCE).with_suffix(""))
-        for name in (file.stem, *_public_names(ast.parse(file.read_text(encoding="utf-8")).body)):
-            for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name):
-                for word in HOUSE_WORDS & {part.lower(), part.lower().removesuffix("s")}:
-                    found.setdefault(word, []).append(f"{module}: {name}")
+def _trade() -> list[str]:
+    return TRADE.read_text(encoding="utf-8").split()
+
+
+def _bases(words: Iterable[str]) -> set[str]:
+    """The words as they are, and as they would be without the endings of their forms."""
+    found = set(words)
+    return found | {word.removesuffix(end) + to for word in found for end, to in _ENDINGS if word.endswith(end)}
+
+
+@cache
+def _names_of_things() -> dict[str, set[str]]:
+    """Where each word is: in which classes, modules and folders that others may name."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        classes = [each.name for each in _tree(path).body if isinstance(each, ast.ClassDef)]
+        for name in (*path.relative_to(SOURCE).with_suffix("").parts, *classes):
+            for word in () if name.startswith("_") else _words(name):
+                found.setdefault(word, set()).add(f"{path.relative_to(SOURCE)}: {name}")
     return found
 
 
-def _public_names(body: list[ast.stmt]) -> list[str]:
-    """What a module or a class shows of itself."""
-    found: list[str] = []
-    for statement in body:
-        match statement:
+def _names(path: Path) -> set[str]:
+    """All names that a file gives: of its folders, itself, functions, classes, arguments, fields and variables."""
+    found = set(path.relative_to(SOURCE).with_suffix("").parts)
+    for node in ast.walk(_tree(path)):
+        match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                found.append(name)
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                found.append(name)
-            case ast.Assign(targets=targets):
-                found += [target.id for target in targets if isinstance(target, ast.Name)]
+                found.add(name)
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
             case _:
                 pass
-        if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_"):
-            found += _public_names(statement.body)
-    return [name for name in found if not name.startswith("_")]
+    return found
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))

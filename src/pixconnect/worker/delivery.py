@@ -37,7 +37,7 @@ from pixconnect.worker.delivery_reader import DeliveryReader
 from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt
 from pixconnect.worker.jws_cache import EventSignatures
 from pixconnect.worker.leases import Member, SlotLeases
-from pixconnect.worker.rest import Looker, Rest
+from pixconnect.worker.rest import Poller, Rest
 
 # Without news; the second once nothing was found for some time.
 _READ_EVERY_S = 0.25
@@ -104,7 +104,7 @@ class DeliveryWorker(Member):
         self._has_work = asyncio.Event()
         self._stopping = asyncio.Event()
         self._read_at: datetime | None = None
-        self._rest = Rest(_READ_EVERY_S, _READ_EVERY_MAX_S, Looker.DELIVERIES)
+        self._rest = Rest(_READ_EVERY_S, _READ_EVERY_MAX_S, Poller.DELIVERIES)
         self.figures = DeliveryFigures()
         leases.add(self)
 

@@ -19,7 +19,7 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import HasClock, HasRail
 from pixconnect.usecases.money.charge import ExpiryContext, expire_charges
 from pixconnect.worker.leases import SlotLeases
-from pixconnect.worker.rest import Looker, until_beat
+from pixconnect.worker.rest import Poller, until_beat
 
 BATCH_MAX: Final = 256
 LOOK_AFTER_S: Final = 1.0
@@ -48,7 +48,7 @@ class Expiry:
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
                 _log.warning("expiry waits", reason=type(error).__name__)
             now_s = self._context.clock.monotonic_s()
-            await asyncio.sleep(min(pause_s, until_beat(LOOK_AFTER_S, Looker.EXPIRY, now_s)))
+            await asyncio.sleep(min(pause_s, until_beat(LOOK_AFTER_S, Poller.EXPIRY, now_s)))
 
     async def expire(self, now: datetime) -> float:
         """Expire what was due by an instant, as far as reports are recorded; answer in how many seconds to look again."""

@@ -18,7 +18,7 @@ from pixconnect.foundation.notifier import EVENT_CHANNEL
 from pixconnect.usecases.frame.context import HasClock
 from pixconnect.usecases.webhooks.feed import FeedContext, give_positions, sweep_positions
 from pixconnect.worker.leases import Member, SlotLeases
-from pixconnect.worker.rest import Looker, until_beat
+from pixconnect.worker.rest import Poller, until_beat
 
 SLOT: Final = 0
 REST_S: Final = 0.1
@@ -68,7 +68,7 @@ class Sequencer(Member):
                 await asyncio.sleep(rest_s)
                 continue
             try:
-                async with asyncio.timeout(until_beat(POLL_S, Looker.POSITIONS, self._context.clock.monotonic_s())):
+                async with asyncio.timeout(until_beat(POLL_S, Poller.POSITIONS, self._context.clock.monotonic_s())):
                     await self._woken.wait()
             except TimeoutError:
                 continue

@@ -26,7 +26,7 @@ from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import resend as resend_usecases
 from pixconnect.usecases.webhooks.endpoint import ResumingContext
 from pixconnect.usecases.webhooks.resend import ResendContext
-from pixconnect.worker.rest import Looker, Rest, until_beat
+from pixconnect.worker.rest import Poller, Rest, until_beat
 
 FOLD_EVERY_S: Final = 2.0
 FOLD_EVERY_MAX_S: Final = 8.0
@@ -48,7 +48,7 @@ class HousekeepingContext(ResumingContext, ResendContext, HasSandboxControl, Pro
 
 async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
     """Repeat every chore at its own interval, until cancelled."""
-    folding = Rest(FOLD_EVERY_S, FOLD_EVERY_MAX_S, Looker.CHORES)
+    folding = Rest(FOLD_EVERY_S, FOLD_EVERY_MAX_S, Poller.CHORES)
 
     async def fold() -> float:
         has_found = False
@@ -62,7 +62,7 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
     async def resume() -> float:
         await endpoint_usecases.finish_resuming(context)
         await resend_usecases.work_resends(context)
-        return until_beat(RESUME_EVERY_S, Looker.CHORES, context.clock.monotonic_s())
+        return until_beat(RESUME_EVERY_S, Poller.CHORES, context.clock.monotonic_s())
 
     async def rotate() -> None:
         await signing_key_usecases.rotate_if_due(signing)

@@ -31,7 +31,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import lease as lease_store
-from pixconnect.worker.rest import Looker, until_beat
+from pixconnect.worker.rest import Poller, until_beat
 from pixconnect.writing.service_time import check_skew, is_clock_right
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
@@ -159,7 +159,7 @@ class SlotLeases:
             while not self._is_stopping.is_set() and await is_clock_right(self._clock, connection):
                 if not await self._renew(connection, worker_id):
                     return
-                await self._pause(until_beat(_RENEW_EVERY_S, Looker.LEASES, self._clock.monotonic_s()))
+                await self._pause(until_beat(_RENEW_EVERY_S, Poller.LEASES, self._clock.monotonic_s()))
                 if connection.is_closed():
                     return
             self._lose()

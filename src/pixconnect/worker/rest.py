@@ -16,7 +16,7 @@ EARLY_S: Final = 0.01
 """A timer may end that much before its time: then the beat is the one that it waited for."""
 
 
-class Looker(IntEnum):
+class Poller(IntEnum):
     """The pollers, in the order in which they wake."""
 
     DELIVERIES = 0
@@ -27,7 +27,7 @@ class Looker(IntEnum):
     CHORES = 5
 
 
-def until_beat(every_s: float, looker: Looker, now_s: float) -> float:
+def until_beat(every_s: float, looker: Poller, now_s: float) -> float:
     """Seconds until a looker's next beat, which comes ``every_s``: not less than ``EARLY_S``; ``now_s`` is monotonic."""
     return every_s - (now_s + EARLY_S - looker * APART_S) % every_s + EARLY_S
 
@@ -35,7 +35,7 @@ def until_beat(every_s: float, looker: Looker, now_s: float) -> float:
 class Rest:
     """Longer from look to look while nothing is found, so that a service without work hardly wakes up."""
 
-    def __init__(self, shortest_s: float, longest_s: float, looker: Looker) -> None:
+    def __init__(self, shortest_s: float, longest_s: float, looker: Poller) -> None:
         self._shortest_s = shortest_s
         self._longest_s = longest_s
         self._next_s = shortest_s

@@ -17,7 +17,7 @@ from pixconnect.usecases.frame.context import HasClock
 from pixconnect.usecases.money.handover import HandoverContext, move_due
 from pixconnect.usecases.money.report import ReportContext, take_reports
 from pixconnect.worker.leases import LeaseLost, Member, SlotLeases
-from pixconnect.worker.rest import Looker, Rest
+from pixconnect.worker.rest import Poller, Rest
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports recorded, at once."""
@@ -68,7 +68,7 @@ class OrderMover(Member):
         self._leases = leases
         self._has_news = asyncio.Event()
         self._cursor: _Cursor | None = None
-        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, Looker.ORDERS)
+        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, Poller.ORDERS)
         leases.add(self)
 
     async def run(self) -> None:

@@ -21,18 +21,18 @@ LINE_VALUE_LENGTH_MAX: Final = 200
 _OTHERS: Final = ("calendario", "devedor", "loc", "valor", "chave", "solicitacaoPagador", "infoAdicionais")
 
 
-class AskedPut(Struct, frozen=True):
+class ChargePut(Struct, frozen=True):
     contents: ChargeContents
     location_id: int | None
 
 
-class AskedPatch(Struct, frozen=True):
+class ChargePatch(Struct, frozen=True):
     change: ContentsChange
     location_id: int | None
     removes: bool
 
 
-def read_put(members: Mapping[str, object]) -> AskedPut:
+def read_put(members: Mapping[str, object]) -> ChargePut:
     """All that a charge is to say; raises ``Violated``."""
     violations = Violations(ENTITY)
     body = Members(violations, members)
@@ -48,10 +48,10 @@ def read_put(members: Mapping[str, object]) -> AskedPut:
         question=change.question,
         lines=change.lines or (),
     )
-    return AskedPut(contents, location_id)
+    return ChargePut(contents, location_id)
 
 
-def read_patch(members: Mapping[str, object]) -> AskedPatch:
+def read_patch(members: Mapping[str, object]) -> ChargePatch:
     """What a charge is to say instead; raises ``Violated``."""
     violations = Violations(ENTITY)
     body = Members(violations, members, refuses_null=True)
@@ -62,7 +62,7 @@ def read_patch(members: Mapping[str, object]) -> AskedPatch:
     if removes and any(map(body.has, _OTHERS)):
         body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
     violations.raise_if_any()
-    return AskedPatch(change, location_id, removes)
+    return ChargePatch(change, location_id, removes)
 
 
 def _read_change(body: Members, *, is_whole: bool) -> ContentsChange:

@@ -83,7 +83,7 @@ class Interval(Struct, frozen=True):
         return self.fim and format_milliseconds(self.fim)
 
 
-class PageAsked(Struct, frozen=True):
+class StandardPageRequest(Struct, frozen=True):
     number: int
     """From 0."""
     size: int
@@ -107,11 +107,11 @@ def read_interval(parameters: Parameters, *, is_required: bool = True) -> Interv
     return Interval(inicio, fim)
 
 
-def read_page(parameters: Parameters) -> PageAsked:
+def read_page(parameters: Parameters) -> StandardPageRequest:
     """The page, the last that a list reads."""
     number = parameters.integer(PAGE, least=0)
     size = parameters.integer(PAGE_SIZE, least=1, most=_PAGE_SIZE_MAX)
-    return PageAsked(number or 0, size or _PAGE_SIZE_DEFAULT)
+    return StandardPageRequest(number or 0, size or _PAGE_SIZE_DEFAULT)
 
 
 def refuse_both_tax_ids(parameters: Parameters, cpf: str | None, cnpj: str | None) -> None:
@@ -120,7 +120,7 @@ def refuse_both_tax_ids(parameters: Parameters, cpf: str | None, cnpj: str | Non
         parameters.refuse("cnpj", "não pode ser usado junto com cpf")
 
 
-def make_span(interval: Interval, page: PageAsked) -> Span:
+def make_span(interval: Interval, page: StandardPageRequest) -> Span:
     """The part of the list, for the store."""
     inicio, fim = interval.inicio, interval.fim
     # What is shown as an earlier millisecond is not in it. (Of the last one there is, all of it may be.)

@@ -29,7 +29,7 @@ _TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {
 }
 
 
-class Extent(Struct, frozen=True, kw_only=True):
+class NumberRange(Struct, frozen=True, kw_only=True):
     first_number: int
     """Of the first line; without lines, the number that the next entry would have."""
     last_number: int
@@ -50,7 +50,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     initial_at: datetime
     final_at: datetime
     made_at: datetime
-    extent: Extent
+    extent: NumberRange
     language: Language = "en"
     """Of descriptions."""
 

@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 import asyncpg
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.statement import Counterparty, Extent, StatementLine
+from pixconnect.domain.money.statement import Counterparty, NumberRange, StatementLine
 from pixconnect.foundation.pool import Pool
 
 # Numbers have no gaps and rise with instants: the entry before the span and the last one within it say everything. One query
@@ -30,12 +30,12 @@ _FIND_EXTENT: Final[LiteralString] = """
 """
 
 
-async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at: datetime) -> Extent:
+async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at: datetime) -> NumberRange:
     row = await pool.fetchrow(_FIND_EXTENT, holder_id, initial_at, final_at)
     if row is None:
         raise errors.InvariantBroken("an outer join to nothing is a row")
     is_empty = row["last_number"] < row["first_number"]
-    return Extent(
+    return NumberRange(
         first_number=row["first_number"],
         last_number=row["last_number"],
         opening_cents=row["opening_cents"],

@@ -93,7 +93,7 @@ async def give_up_old(connection: Connection, retention: timedelta, now: datetim
     return await connection.fetchval(_GIVE_UP_OLD, retention, count_max, now, _TOO_OLD)
 
 
-class Ahead(Struct, frozen=True, kw_only=True):
+class FuturePartitions(Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     """Partitions that were made and not begun yet, of events and of deliveries."""
     passed_for: timedelta
@@ -107,9 +107,9 @@ _READ_AHEAD: Final[LiteralString] = """
 """
 
 
-async def read_ahead(connection: Connection | Pool) -> Ahead:
+async def read_ahead(connection: Connection | Pool) -> FuturePartitions:
     rows: Sequence[dict[str, object]] = await connection.fetch(_READ_AHEAD)  # type: ignore[assignment]
-    return Ahead(
+    return FuturePartitions(
         counts={str(row["parent"]): int(str(row["ahead_count"])) for row in rows},
         passed_for=max(
             (row["passed_for"] for row in rows if isinstance(row["passed_for"], timedelta)), default=timedelta()

@@ -23,7 +23,7 @@ _TOLD_MAX: Final = 400
 """A notice has at most 8000 octets."""
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class NewPositions(Struct, frozen=True, kw_only=True):
     events_count: int
     holder_ids: Sequence[int]
     has_more: bool
@@ -32,12 +32,12 @@ class Given(Struct, frozen=True, kw_only=True):
 _GIVE: Final[LiteralString] = "select holder_ids, events_count, has_more from give_event_positions($1)"
 
 
-async def give_positions(pool: Pool, count_max: int) -> Given:
+async def give_positions(pool: Pool, count_max: int) -> NewPositions:
     """Give positions to events that have become visible; the oldest, if there are too many."""
     row = await pool.fetchrow(_GIVE, count_max)
     if row is None:
         raise errors.InvariantBroken("a function without a set has one row")
-    return Given(events_count=row["events_count"], holder_ids=row["holder_ids"] or (), has_more=row["has_more"])
+    return NewPositions(events_count=row["events_count"], holder_ids=row["holder_ids"] or (), has_more=row["has_more"])
 
 
 _SWEEP: Final[LiteralString] = "select sweep_event_positions($1)"

@@ -22,7 +22,7 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import feed as feed_store
-from pixconnect.store.webhooks.feed import Given, Rows
+from pixconnect.store.webhooks.feed import NewPositions, Rows
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.writing.service_time import service_now
 
@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 class FeedContext(HasPool, Protocol): ...
 
 
-async def give_positions(context: FeedContext) -> Given:
+async def give_positions(context: FeedContext) -> NewPositions:
     """Give positions to what was committed since, and wake whoever waits for it."""
     with for_everybody():
         given = await feed_store.give_positions(context.pool, GIVEN_MAX)

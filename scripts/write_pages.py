@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.pages import figures, request_costs
-from scripts.pages import catalogue, command_line, events, interface, metrics, schema_sql, settings
+from scripts.pages import catalogue, command_line, events, interface, metrics, schema, schema_sql, settings
 
 MEND = "the page is not what the program says now: run `make docs`"
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -35,11 +35,21 @@ def main() -> None:
 
 async def _write_from_a_database() -> None:
     async with events.open_database() as database:
-        for name in schema_sql.PACKAGES:
-            schema = await catalogue.read_migrated(database.owner_url, name)
-            schema_sql.path_of(name).write_text(schema_sql.write_schema(schema), encoding="utf-8")
+        for path, text in (await write_tables(database.owner_url)).items():
+            path.write_text(text, encoding="utf-8")
         page = events.write_page(await events.make_examples(database))
         (REFERENCE / EVENTS).write_text(page, encoding="utf-8")
+
+
+async def write_tables(owner_url: str) -> dict[Path, str]:
+    """What is said of the tables of a migrated database: each ``schema.sql``, the page, and its drawings."""
+    schemas = [await catalogue.read_migrated(owner_url, name) for name in schema_sql.PACKAGES]
+    drawings = schema.draw(schemas)
+    return {
+        **{schema_sql.path_of(found.name): schema_sql.write_schema(found) for found in schemas},
+        REFERENCE / schema.PAGE: schema.write_page(schemas),
+        **{REFERENCE / schema.DRAWINGS / name: drawing for name, drawing in drawings.items()},
+    }
 
 
 if __name__ == "__main__":

@@ -14,16 +14,15 @@ from pixconnect.local.embedded_postgres import LOGIN_ROLE
 from pixconnect.local.postgres_programs import PostgresVersion, find_programs
 from scripts.pages import schema_sql
 from scripts.pages.catalogue import read_migrated
-from scripts.write_pages import MEND
+from scripts.write_pages import MEND, write_tables
 from support import postgres
 
 SCHEMAS = tuple(schema_sql.PACKAGES)
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
-async def test_the_file_is_what_the_migrations_made(database: postgres.Addresses, schema: str) -> None:
-    made = schema_sql.write_schema(await read_migrated(database.owner_url, schema))
-    assert schema_sql.path_of(schema).read_text(encoding="utf-8") == made, MEND
+async def test_the_files_and_the_page_are_what_the_migrations_made(database: postgres.Addresses) -> None:
+    for path, text in (await write_tables(database.owner_url)).items():
+        assert path.read_text(encoding="utf-8") == text, MEND
 
 
 @pytest.fixture

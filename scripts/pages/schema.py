@@ -1,0 +1,80 @@
+"""Writes the page of the tables: each subject drawn, and each column with its type and what ``comment on`` says of it."""
+
+from collections.abc import Mapping, Sequence
+
+from scripts.pages.catalogue import SUBJECTS, Schema, Table
+from scripts.pages.schema_drawing import draw_tables
+
+PAGE = "schema.md"
+DRAWINGS = "schema"
+"""The folder of the drawings, beside the page."""
+
+_TITLES = {
+    "identity": "Who asks: holders, keys, clients, people",
+    "money": "Money: ledger, charges, transfers, refunds",
+    "standard": "What only the central bank's API has",
+    "webhooks": "Events, and who is told of them",
+    "running": "The installation itself",
+    "sandbox": "The simulated network, in the schema sandbox",
+}
+_HEAD = """\
+<!-- Written by `make docs`; do not edit. -->
+# Tables
+
+The database as it is: each table, and what each of its columns means, as the database itself says it (`comment on`).
+Constraints, indexes, triggers, functions in their last form and grants are in
+[schema.sql](../../src/pixconnect/store/schema.sql), and those of the simulated network in
+[its own](../../src/pixconnect/sandbox/schema.sql).
+
+Money is in cents. *Service time* is the instant that callers see, which a sandbox may move; *real time* is the server's clock.
+In the drawings a `?` says that a value may be null, bold names are the primary key, and an arrow names the table that a column
+refers to. Where both tables stand side by side a line joins them: a solid one is a foreign key, a dashed one is held by
+triggers or by the program."""
+
+
+def write_page(schemas: Sequence[Schema]) -> str:
+    lines = [_HEAD]
+    for subject, tables in _by_subject(schemas).items():
+        title = _TITLES[subject]
+        lines += ["", f"## {title}", "", f"![{title}]({DRAWINGS}/{subject}.svg)"]
+        for table in tables:
+            lines += [
+                "",
+                f"### {_heading(subject, table)}",
+                "",
+                table.comment or "",
+                "",
+                "| Column | Type | Meaning |",
+                "|---|---|---|",
+            ]
+            for column in table.columns:
+                kind = column.type if column.is_required or table.view else f"{column.type}, or null"
+                lines.append(f"| `{column.name}` | {kind} | {column.comment or ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(schemas: Sequence[Schema]) -> dict[str, str]:
+    """The drawings, by the names of their files."""
+    found: dict[str, str] = {}
+    for subject, tables in _by_subject(schemas).items():
+        others = next(schema.by_name for schema in schemas if tables[0] in schema.tables)
+        found[f"{subject}.svg"] = draw_tables(_TITLES[subject], tables, others)
+    return found
+
+
+def _by_subject(schemas: Sequence[Schema]) -> Mapping[str, Sequence[Table]]:
+    """The tables of the simulated network are a subject of their own, whatever they are called."""
+    found: dict[str, list[Table]] = {}
+    for schema in schemas:
+        for table in schema.tables:
+            subject = (
+                "sandbox"
+                if schema.name == "sandbox"
+                else next(each for each, names in SUBJECTS.items() if table.name in names)
+            )
+            found.setdefault(subject, []).append(table)
+    return {subject: found[subject] for subject in SUBJECTS}
+
+
+def _heading(subject: str, table: Table) -> str:
+    return f"sandbox.{table.name}" if subject == "sandbox" else table.name

@@ -32,6 +32,52 @@ class Broken(Struct, frozen=True, kw_only=True):
     """Id and holder of the first ones."""
 
 
+# Table, its name on the network, its direction, and what it is called.
+_NAMED: Final[Sequence[tuple[LiteralString, LiteralString, LiteralString, LiteralString]]] = (
+    ("transfer", "end_to_end_id", "direction", "payment"),
+    ("refund", "return_id", "flow", "return"),
+)
+# What a rule says of both, the column that it needs, and what breaks it.
+_OF_BOTH: Final[Sequence[tuple[LiteralString, LiteralString | None, LiteralString]]] = (
+    (
+        "its name on the network is of one {what} in each direction, whoever the holder is",
+        None,
+        """
+            select id, holder_id from (
+                select id, holder_id, count(*) over (partition by {name}, {direction}) as rows_count from {table}
+            ) as named where rows_count > 1
+        """,
+    ),
+    (
+        "one name that goes out and comes in is of one amount",
+        None,
+        """
+            select received.id, received.holder_id from {table} as received
+            join {table} as sent on sent.{name} = received.{name}
+            where received.{direction} = 'IN' and sent.{direction} = 'OUT' and sent.amount_cents <> received.amount_cents
+        """,
+    ),
+    (
+        "a name that was told later is of no other, but of the same amount coming in",
+        "network_id",
+        """
+            select sent.id, sent.holder_id from {table} as sent
+            join {table} as other on other.{name} = sent.network_id
+            where other.{direction} = 'OUT' or other.amount_cents <> sent.amount_cents
+        """,
+    ),
+    (
+        "while it is under way it has its order",
+        None,
+        """
+            select id, own.holder_id from {table} as own
+            left join open_order on open_order.name = {name} and resource_id = id and open_order.holder_id = own.holder_id
+                and open_order.slot = own.slot
+            where {direction} = 'OUT' and status = 'PROCESSING' and not is_book and open_order.name is null
+        """,
+    ),
+)
+
 RULES: Final = (
     Rule(
         table="transfer",
@@ -47,81 +93,15 @@ RULES: Final = (
             where returned_cents <> coalesce(returned_sum, 0) or returning_cents <> coalesce(returning_sum, 0)
         """,
     ),
-    Rule(
-        table="transfer",
-        says="its name on the network is of one payment in each direction, whoever the holder is",
-        broken="""
-            select id, holder_id from (
-                select id, holder_id, count(*) over (partition by end_to_end_id, direction) as rows_count from transfer
-            ) as named where rows_count > 1
-        """,
-    ),
-    Rule(
-        table="refund",
-        says="its name on the network is of one return in each direction, whoever the holder is",
-        broken="""
-            select id, holder_id from (
-                select id, holder_id, count(*) over (partition by return_id, flow) as rows_count from refund
-            ) as named where rows_count > 1
-        """,
-    ),
-    Rule(
-        table="transfer",
-        says="one name that goes out and comes in is of one amount",
-        broken="""
-            select received.id, received.holder_id from transfer as received
-            join transfer as sent on sent.end_to_end_id = received.end_to_end_id
-            where received.direction = 'IN' and sent.direction = 'OUT' and sent.amount_cents <> received.amount_cents
-        """,
-    ),
-    Rule(
-        table="refund",
-        says="one name that goes out and comes in is of one amount",
-        broken="""
-            select received.id, received.holder_id from refund as received
-            join refund as sent on sent.return_id = received.return_id
-            where received.flow = 'IN' and sent.flow = 'OUT' and sent.amount_cents <> received.amount_cents
-        """,
-    ),
-    Rule(
-        table="transfer",
-        says="a name that was told later is of no other, but of the same amount coming in",
-        needs=("transfer", "network_id"),
-        broken="""
-            select sent.id, sent.holder_id from transfer as sent
-            join transfer as other on other.end_to_end_id = sent.network_id
-            where other.direction = 'OUT' or other.amount_cents <> sent.amount_cents
-        """,
-    ),
-    Rule(
-        table="refund",
-        says="a name that was told later is of no other, but of the same amount coming in",
-        needs=("refund", "network_id"),
-        broken="""
-            select sent.id, sent.holder_id from refund as sent
-            join refund as other on other.return_id = sent.network_id
-            where other.flow = 'OUT' or other.amount_cents <> sent.amount_cents
-        """,
-    ),
-    Rule(
-        table="transfer",
-        says="while it is under way it has its order",
-        broken="""
-            select id, transfer.holder_id from transfer
-            left join open_order on name = end_to_end_id and resource_id = id and open_order.holder_id = transfer.holder_id
-                and open_order.slot = transfer.slot
-            where direction = 'OUT' and status = 'PROCESSING' and not is_book and name is null
-        """,
-    ),
-    Rule(
-        table="refund",
-        says="while it is under way it has its order",
-        broken="""
-            select id, refund.holder_id from refund
-            left join open_order on name = return_id and resource_id = id and open_order.holder_id = refund.holder_id
-                and open_order.slot = refund.slot
-            where flow = 'OUT' and status = 'PROCESSING' and not is_book and name is null
-        """,
+    *(
+        Rule(
+            table=table,
+            says=says.format(what=what),
+            needs=needed and (table, needed),
+            broken=broken.format(table=table, name=name, direction=direction),
+        )
+        for says, needed, broken in _OF_BOTH
+        for table, name, direction, what in _NAMED
     ),
     Rule(
         table="open_order",
@@ -228,7 +208,6 @@ _TELL_APART: Final = """
     ) as numbered
     where {table}.id = numbered.id and {table}.holder_id = numbered.holder_id and numbered.namesake > 0
 """
-_NAMES: Final = (("transfer", "end_to_end_id", "direction"), ("refund", "return_id", "flow"))
 
 
 async def list_all(connection: asyncpg.Connection, broken: Sequence[Broken]) -> None:
@@ -237,7 +216,7 @@ async def list_all(connection: asyncpg.Connection, broken: Sequence[Broken]) -> 
         await connection.execute(_READ_WHOLE)
         for each in broken:
             await connection.execute(_LIST.format(table=each.rule.table, broken=each.rule.broken), each.rule.says)
-        for table, name, direction in _NAMES:
+        for table, name, direction, _ in _NAMED:
             await connection.execute(_TELL_APART.format(table=table, name=name, direction=direction))
 
 

@@ -136,7 +136,8 @@ class Application:
         4. the limit of orders a second while the process refuses (``flow/overload.py``);
         5. a connection to the database, in turn by holder (``foundation/shared_pool.py``).
 
-        A refusal then waits until it is due (``flow/refusal_pace.py``). ``docs/explanations/flow-control.md`` has the reasons.
+        Each refusal of a flood then waits until it is due (``flow/refusal_pace.py``). The reasons are in
+        ``docs/explanations/flow-control.md``.
         """
         scope, headers = progress.scope, progress.headers
         prepared, raw_parameters = self._router.find(scope["method"], scope["raw_path"])

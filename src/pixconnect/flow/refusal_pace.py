@@ -1,16 +1,17 @@
-"""A flood of requests that are refused is answered slowly, so that refusing costs the others little.
+"""Tells the refusals of a flood slowly, so that refusing costs the others little.
 
-Whoever asks again at once after each refusal could fill the event loop with nothing but refusals. Each party has a pace for
-them: the first ones are answered at once, and then each a little after the one before, of a caller's own mistakes the later
-the more it took to read them. Nothing that is accepted waits for it, and no refusal becomes another one. What waits is bounded
-by the number of connections, since each has one request at a time.
+A caller that asks again at once after each refusal could fill the event loop with nothing but refusals. So each party gets its
+first refusals at once, and each further one a little after the one before; where the caller has made a mistake of its own, the
+longer its request took to read, the longer the next refusal waits. Nothing that is accepted waits for it, and no refusal
+becomes another one. The number of connections bounds how many refusals wait, since each connection has one request at a time.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final
+
+from pixconnect.domain.frame.rate import RatePolicy, TokenBuckets
 
 PACED: Final = frozenset({401, 403, 429, 503})
 """Statuses that cost nothing to get, again and again."""
@@ -25,14 +26,17 @@ EACH_S: Final = 0.02
 LATER_MAX_S: Final = 1.0
 """No refusal is told later than this."""
 _SPREAD: Final = 256
-_PARTIES_MAX: Final = 4096
+# A token is one refusal told at once; an overdraft is what the next one waits for, and is soon forgotten.
+_REFUSALS: Final = RatePolicy(
+    name="refusals", tokens_max=AT_ONCE_COUNT, refill_per_s=1 / EACH_S, overdraft_max=round(LATER_MAX_S / EACH_S)
+)
 
 
 class RefusalPace:
-    """When the next refusal of each party is due, in this process."""
+    """When the next refusal of each party may be told: a rate whose limit is a wait."""
 
     def __init__(self) -> None:
-        self._due_at_s: OrderedDict[Hashable, float] = OrderedDict()
+        self._buckets = TokenBuckets()
         self._spread = 0
 
     def interval_s(self, status: int, cost_s: float, *, is_known: bool) -> float:
@@ -48,8 +52,11 @@ class RefusalPace:
 
     def is_due_now(self, party: Hashable, now_s: float) -> bool:
         """Count one more refusal if it may be told without waiting."""
-        due_at_s = self._due_at_s.get(party, now_s)
-        return due_at_s + EACH_S <= now_s + AT_ONCE_COUNT * EACH_S and not self.delay_s(party, now_s)
+        bucket = self._buckets.find(_REFUSALS, party, now_s)
+        if bucket.read(now_s) < 1:
+            return False
+        bucket.spend(1)
+        return True
 
     def delay_s(self, party: Hashable, now_s: float, each_s: float = EACH_S) -> float:
         """How long to wait before telling one more refusal.
@@ -59,14 +66,9 @@ class RefusalPace:
             now_s: Monotonic.
             each_s: How long it is from this refusal to the next one.
         """
-        lead_s = AT_ONCE_COUNT * EACH_S
-        due_at_s = max(self._due_at_s.get(party, now_s), now_s) + each_s
-        # However long a flood lasts, it is forgotten soon after it has ended.
-        self._due_at_s[party] = min(due_at_s, now_s + lead_s + LATER_MAX_S)
-        self._due_at_s.move_to_end(party)
-        if len(self._due_at_s) > _PARTIES_MAX:
-            self._due_at_s.popitem(last=False)
-        delay_s = max(0.0, due_at_s - now_s - lead_s)
+        bucket, tokens = self._buckets.find(_REFUSALS, party, now_s), each_s / EACH_S
+        delay_s = max(0.0, (tokens - bucket.read(now_s)) * EACH_S)
+        bucket.spend(tokens)
         if delay_s <= LATER_MAX_S:
             return delay_s
         # Those that came together are told one after the other, or they would come together again.

@@ -32,3 +32,12 @@ def test_it_never_holds_more_nor_owes_more_than_it_may(steps: list[tuple[float, 
         assert -10 <= bucket.read(now_s) <= 10
         bucket.add(added)
         assert -10 <= bucket.read(now_s) <= 10
+
+
+def test_a_bucket_is_overdrawn_as_far_as_its_policy_says() -> None:
+    for overdraft_max, expected in ((None, -10), (25, -25), (0, 0)):
+        bucket = TokenBucket(
+            RatePolicy(name="look-ups", tokens_max=10, refill_per_s=1, overdraft_max=overdraft_max), now_s=0.0
+        )
+        bucket.spend(100)
+        assert bucket.read(0.0) == expected

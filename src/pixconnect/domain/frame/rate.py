@@ -14,6 +14,8 @@ class RatePolicy(Struct, frozen=True, kw_only=True):
     name: str
     tokens_max: int
     refill_per_s: float
+    overdraft_max: int | None = None
+    """How many more may be spent than there are, because a cost may be known only afterwards; ``None`` is ``tokens_max``."""
 
     @property
     def window_s(self) -> int:
@@ -35,8 +37,9 @@ class TokenBucket:
         return self._level
 
     def spend(self, tokens: float) -> None:
-        # It may be overdrawn, because what something costs may be known only afterwards; never by more than it holds.
-        self._level = max(self._level - tokens, -float(self._policy.tokens_max))
+        policy = self._policy
+        overdraft_max = policy.tokens_max if policy.overdraft_max is None else policy.overdraft_max
+        self._level = max(self._level - tokens, -float(overdraft_max))
 
     def add(self, tokens: float) -> None:
         self._level = min(self._level + tokens, float(self._policy.tokens_max))

@@ -10,12 +10,12 @@ A look-up is cancelled when nobody waits for it any more. Found addresses are no
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Final
 
 from pixconnect.flow.outgoing_limit import OutgoingLimit
 from pixconnect.flow.shares import current_party
+from pixconnect.foundation.bounded_cache import BoundedCache
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 """Finds the addresses of a name and port; raises ``OSError`` if there are none."""
@@ -44,7 +44,7 @@ class NameLookups:
         self._limit = OutgoingLimit(LOOKUPS_MAX, holder_max=LOOKUPS_OF_HOLDER_MAX, what="look-ups of names")
         # By holder, so that nobody joins a look-up that waits for another holder's permit.
         self._asked: dict[tuple[Hashable, str, int], _Asked] = {}
-        self._failed: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._failed = BoundedCache[str, tuple[float, str]](_FAILURES_MAX)
 
     async def find(self, host: str, port: int) -> Sequence[str]:
         """All addresses of a name.
@@ -83,10 +83,7 @@ class NameLookups:
                 raise self._failure(host, reason or type(error).__name__) from error
 
     def _failure(self, host: str, reason: str) -> OSError:
-        self._failed[host] = (asyncio.get_running_loop().time() + FAILED_FOR_S, reason)
-        self._failed.move_to_end(host)
-        if len(self._failed) > _FAILURES_MAX:
-            self._failed.popitem(last=False)
+        self._failed.keep(host, (asyncio.get_running_loop().time() + FAILED_FOR_S, reason))
         return OSError(0, reason)
 
     def _check_failed(self, host: str) -> None:

@@ -4,7 +4,6 @@ An event has one holder, so its signed header (``domain/webhooks/signature.py``)
 expensive, so a signature is used again while it is young and its key is the current one.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
@@ -14,6 +13,7 @@ from msgspec import Struct
 from pixconnect.domain.identity.signing import Signer
 from pixconnect.domain.webhooks.delivery import DueDelivery
 from pixconnect.domain.webhooks.signature import jws_header
+from pixconnect.foundation.bounded_cache import BoundedCache
 
 USED_FOR_S: Final = 45
 """Receivers are promised a signature that is at most a minute old; the other 15 s are for the exchange itself."""
@@ -29,7 +29,7 @@ class _Signature(Struct, frozen=True, kw_only=True):
 class EventSignatures:
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
-        self._kept: OrderedDict[str, _Signature] = OrderedDict()
+        self._kept = BoundedCache[str, _Signature](_KEPT_MAX)
 
     def sign_ahead(self, deliveries: Iterable[DueDelivery], real_now: datetime) -> None:
         """Sign what is sent next, one after the other: that costs a fifth less than each before it is sent."""
@@ -52,8 +52,5 @@ class EventSignatures:
             return kept.jws
         header = jws_header(delivery.holder_id, delivery.message_id, now_s)
         jws = self._signer.sign_detached(delivery.body.encode(), header)
-        self._kept[delivery.message_id] = _Signature(jws=jws, kid=kid, issued_s=now_s)
-        self._kept.move_to_end(delivery.message_id)
-        if len(self._kept) > _KEPT_MAX:
-            self._kept.popitem(last=False)
+        self._kept.keep(delivery.message_id, _Signature(jws=jws, kid=kid, issued_s=now_s))
         return jws

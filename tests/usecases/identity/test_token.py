@@ -260,10 +260,10 @@ async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
         monkeypatch.setattr(token.access_store, "read_client_states", original)
         await signing_key.revoke(as_operator(process.context), stolen)
         clock.advance(seconds=1.0)
-        await process.verifier._look()
+        await process.verifier._shared_look.look()
         return await original(*arguments)
 
-    await process.verifier._look()
+    await process.verifier._shared_look.look()
     monkeypatch.setattr(token.access_store, "read_client_states", overtaken)
     with pytest.raises(errors.Unauthorized, match="unknown key"):
         await process.verifier.verify(header)
@@ -484,10 +484,8 @@ async def test_a_replaced_key_verifies_its_tokens_until_they_expire_and_no_forge
     assert stolen.kid in str(process.keyring.key_set())
 
 
-async def test_no_more_tokens_are_remembered_than_there_is_room_for(
-    process: Process, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(token, "CACHED_TOKENS_MAX", 3)
+async def test_no_more_tokens_are_remembered_than_there_is_room_for(process: Process, issued: IssuedClient) -> None:
+    process.verifier._cached.size_max = 3
     headers = [forge(process, issued, jti=str(number)) for number in range(4)]
     for header in headers[:3]:
         await process.verifier.verify(header)

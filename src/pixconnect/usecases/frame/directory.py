@@ -7,7 +7,6 @@ look at ``access_revision`` is under a second old; without one, each key is look
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -17,6 +16,7 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import Holder, Party
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.flow.batches import Batches
+from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.identity import holder as holder_store
 from pixconnect.store.money import charge as charge_store
@@ -47,8 +47,8 @@ class HolderDirectory:
         """Is told each time somebody asks whose a key is: that counts looks as fresh."""
         self._ispb = ispb
         self._institution_name = institution_name
-        self._owners: dict[str, int] = {}
-        self._accounts: dict[int, OwnAccount] = {}
+        self._owners = BoundedCache[str, int](KEPT_MAX)
+        self._accounts = BoundedCache[int, OwnAccount](KEPT_MAX)
         self._batches = Batches(self._find_owners, BATCH_MAX)
         self._locations = Batches(self._find_served, BATCH_MAX)
 
@@ -62,14 +62,15 @@ class HolderDirectory:
     def forget_all(self) -> None:
         """Look everything up again: the database is not the one that it was found in."""
         # New ones, so that what was asked before is not kept among what is asked from now on.
-        self._owners, self._accounts = {}, {}
+        self._owners = BoundedCache[str, int](KEPT_MAX)
+        self._accounts = BoundedCache[int, OwnAccount](KEPT_MAX)
         self._revision, self._fresh_until_s = None, float("-inf")
 
     async def find_owner(self, key: str) -> int | None:
         """The holder of a normalised key, or ``None`` if it is none of ours."""
         if self.on_use is not None:
             self.on_use()
-        owner = self._owners.get(key)
+        owner = self._owners.recall(key)
         if owner is not None and self._monotonic_s() < self._fresh_until_s:
             return owner
         revision, owners = self._revision, self._owners
@@ -78,7 +79,7 @@ class HolderDirectory:
         # Only what was found is cached: a key that is not ours today may be added in a moment. And not what was asked before a
         # removal that we have heard of meanwhile: it may be the removed key.
         if owner is not None and revision == self._revision:
-            _keep(owners, key, owner)
+            owners.keep(key, owner)
         return owner
 
     async def _find_owners(self, keys: Sequence[str]) -> list[int | None]:
@@ -100,13 +101,13 @@ class HolderDirectory:
 
     async def read_account(self, holder_id: int) -> OwnAccount:
         accounts = self._accounts
-        account = accounts.get(holder_id)
+        account = accounts.recall(holder_id)
         if account is None:
             holder = await holder_store.find(self._pool, holder_id)
             if holder is None:
                 raise errors.InvariantBroken(f"there is no holder {holder_id}")
             account = self._open(holder)
-            _keep(accounts, holder_id, account)
+            accounts.keep(holder_id, account)
         return account
 
     def _open(self, holder: Holder) -> OwnAccount:
@@ -126,14 +127,3 @@ def with_key(party: Party, key: PixKey | None) -> Party:
     if key is None:
         return party
     return structs.replace(party, key=key.key, key_type=key.key_type)
-
-
-Key = TypeVar("Key")
-Kept = TypeVar("Kept")
-
-
-def _keep(kept: dict[Key, Kept], key: Key, value: Kept) -> None:
-    # A dict keeps the order of insertion, so its first entry is the oldest.
-    if len(kept) >= KEPT_MAX:
-        del kept[next(iter(kept))]
-    kept[key] = value

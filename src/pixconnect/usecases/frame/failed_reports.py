@@ -5,23 +5,23 @@ Forgetting one costs only time: a report that is not acknowledged comes again.
 
 from typing import Final
 
+from pixconnect.foundation.bounded_cache import BoundedCache
+
 TRIES_MIN: Final = 3
 LASTING_MIN_S: Final = 10.0
 """Both must be reached: three tries alone pass in a moment, and the scheme waits 40 s for an answer."""
 REMEMBERED_MAX: Final = 4096
-"""The oldest is forgotten first."""
+"""The one that has not failed for longest is forgotten first."""
 
 
 class FailedReports:
     def __init__(self) -> None:
-        self._failures: dict[str, tuple[int, float]] = {}
+        self._failures = BoundedCache[str, tuple[int, float]](REMEMBERED_MAX)
 
     def is_enough(self, name: str, now_s: float) -> bool:
         """Count a failure; answers whether this report has failed often and long enough."""
-        count, first_s = self._failures.pop(name, (0, now_s))
-        self._failures[name] = (count + 1, first_s)
-        while len(self._failures) > REMEMBERED_MAX:
-            del self._failures[next(iter(self._failures))]
+        count, first_s = self._failures.get(name, (0, now_s))
+        self._failures.keep(name, (count + 1, first_s))
         return count + 1 >= TRIES_MIN and now_s - first_s >= LASTING_MIN_S
 
     def forget_all(self) -> None:

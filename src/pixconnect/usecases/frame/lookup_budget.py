@@ -7,7 +7,6 @@ whatever rate. Each process counts for itself.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Final, Protocol
@@ -16,6 +15,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.rate import RatePolicy, TokenBucket
 from pixconnect.flow.shares import FairSemaphore
+from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.policy import Policy
@@ -67,7 +67,7 @@ class _Budget:
 
 class LookupBudgets:
     def __init__(self) -> None:
-        self._budgets: OrderedDict[int, _Budget] = OrderedDict()
+        self._budgets = BoundedCache[int, _Budget](_HOLDERS_MAX)
         self._semaphore = FairSemaphore(
             DIRECTORY_AT_ONCE_MAX, waiting_max=_WAITING_MAX, what="look-ups in the directory"
         )
@@ -93,10 +93,8 @@ class LookupBudgets:
         if budget is None:
             # Only what is paid from now on puts tokens back: those that are there are the holder's already.
             bucket = TokenBucket(_policy(context), now_s)
-            budget = self._budgets[holder_id] = _Budget(bucket, context.clock.now())
-        self._budgets.move_to_end(holder_id)
-        if len(self._budgets) > _HOLDERS_MAX:
-            self._budgets.popitem(last=False)
+            budget = _Budget(bucket, context.clock.now())
+        self._budgets.keep(holder_id, budget)
         budget.bucket.read(now_s)
         budget.bucket.spend(lookup.cost)
 

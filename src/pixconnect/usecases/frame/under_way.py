@@ -14,24 +14,22 @@ from pixconnect.domain.frame import identifiers
 from pixconnect.domain.money.order import name_of
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 
 REMEMBERED_MAX: Final = 4096
-"""About 8 MiB; the oldest is forgotten first."""
+"""About 8 MiB; the one that was handed over first is forgotten first."""
 
 
 class UnderWay:
     def __init__(self, remembered_max: int = REMEMBERED_MAX) -> None:
-        self._remembered_max = remembered_max
-        self._by_name: dict[str, Transfer | Refund] = {}
+        self._by_name = BoundedCache[str, Transfer | Refund](remembered_max)
 
     def remember(self, handed: Iterable[Transfer | Refund]) -> None:
         for ordered in handed:
-            self._by_name[name_of(ordered)] = ordered
-        while len(self._by_name) > self._remembered_max:
-            del self._by_name[next(iter(self._by_name))]
+            self._by_name.keep(name_of(ordered), ordered)
 
     def recall(self, names: Sequence[str]) -> dict[str, Transfer | Refund]:
         return {name: self._by_name[name] for name in names if name in self._by_name}

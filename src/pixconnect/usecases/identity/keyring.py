@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from contextvars import Context
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -26,6 +25,7 @@ from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation import jose
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.usecases.frame.policy import Policy
@@ -68,7 +68,7 @@ class Keyring:
         self.on_look: Callable[[int, float], None] | None = None
         """Is told each look at ``access_revision``: what it was, and when the look began by the process's clock."""
         self._reading = asyncio.Lock()
-        self._looking: asyncio.Task[None] | None = None
+        self._shared_look = SharedLook(self._try_to_follow, "look at the keys")
         self._logged_at_s = float("-inf")
 
     async def start(self) -> None:
@@ -86,10 +86,9 @@ class Keyring:
                     async with asyncio.timeout(max(0.0, RELOAD_INTERVAL_S - LOOK_INTERVAL_S)):
                         await self._is_used.wait()
                 self._is_used.clear()
-                await self._look()
+                await self._shared_look.look()
         finally:
-            if self._looking is not None:
-                self._looking.cancel()
+            self._shared_look.cancel()
 
     def note_use(self) -> None:
         """Look often for now: something of what a look brings is used."""
@@ -99,14 +98,7 @@ class Keyring:
         """Look first if nobody has for a while; to be called before signing."""
         self.note_use()
         if self.clock.monotonic_s() - self._looked_at_s >= RESTED_AFTER_S:
-            await self._look()
-
-    async def _look(self) -> None:
-        """One look for all who come while it lasts; it goes on where whoever began it goes away."""
-        if self._looking is None or self._looking.done():
-            # In a context of its own: all wait for it, so it must not queue behind what that one asks.
-            self._looking = asyncio.create_task(self._try_to_follow(), name="look at the keys", context=Context())
-        await asyncio.shield(self._looking)
+            await self._shared_look.look()
 
     def forget_all(self) -> None:
         """Read the keys before the next is used to sign: the database is not the one that they were read from."""

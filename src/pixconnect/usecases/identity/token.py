@@ -16,7 +16,6 @@ nobody is let in.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from contextlib import suppress
 from typing import Protocol
 
@@ -26,8 +25,10 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.identity.access import AUDIENCE, IN_FORCE_AFTER_S, Caller
 from pixconnect.foundation import jose
+from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.identity import access as access_store
 from pixconnect.usecases.frame.context import HasClock, HasPolicy
 from pixconnect.usecases.identity.keyring import Keyring
@@ -68,13 +69,13 @@ class TokenVerifier:
         self._keyring = keyring
         self._real_now = context.clock.real_now
         self._monotonic_s = context.clock.monotonic_s
-        self._cached: OrderedDict[bytes, VerifiedToken] = OrderedDict()
+        self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
         self._revision: int | None = None
         self._fresh_until_s = float("-inf")
         self._unix_minus_monotonic_s = 0.0
         self._was_asked = False
         self._is_used = asyncio.Event()
-        self._looking: asyncio.Task[bool] | None = None
+        self._shared_look = SharedLook(self._look_once, "look at revoked tokens")
 
     def recall(self, authorization: bytes) -> Caller | None:
         """The caller of a header that was verified before, without waiting; ``None`` where only ``verify`` can tell."""
@@ -124,13 +125,14 @@ class TokenVerifier:
         # If the client was asked about at another revision than the one we know, the next look might not drop this token.
         if revision == self._revision and cached is self._cached:
             token = VerifiedToken(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
-            self._remember(authorization, token)
+            self._was_asked = True
+            self._cached.keep(authorization, token)
         return caller
 
     def forget_all(self) -> None:
         """Verify everybody again: the database is not the one that was asked about them."""
         # A new one, so that what was asked before is not kept among what is asked from now on.
-        self._cached = OrderedDict()
+        self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
         self._revision, self._fresh_until_s = None, float("-inf")
 
     async def keep_fresh(self) -> None:
@@ -139,7 +141,7 @@ class TokenVerifier:
             await asyncio.sleep(LOOK_INTERVAL_S)
             if self._was_asked:
                 self._was_asked = False
-                await self._look()
+                await self._shared_look.look()
             elif self._monotonic_s() >= self._fresh_until_s:
                 # Whoever comes next finds what is known too old and looks itself, which ends the wait.
                 self._is_used.clear()
@@ -179,23 +181,11 @@ class TokenVerifier:
             )
         return clients.revision
 
-    def _remember(self, authorization: bytes, token: VerifiedToken) -> None:
-        self._was_asked = True
-        self._cached[authorization] = token
-        if len(self._cached) > CACHED_TOKENS_MAX:
-            self._cached.popitem(last=False)
-
     async def _look_if_stale(self) -> None:
         if self._monotonic_s() < self._fresh_until_s:
             return
-        if not await self._look():
+        if not await self._shared_look.look():
             raise errors.ServiceUnavailable("the database gives no answer")
-
-    async def _look(self) -> bool:
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_once())
-        # All who come meanwhile wait for the same look, and none that goes away can cancel it.
-        return await asyncio.shield(self._looking)
 
     async def _look_once(self) -> bool:
         # Before the question is sent: a revocation that comes during the look must still be seen within a second.

@@ -14,10 +14,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
 
 import structlog
 from msgspec import UNSET, Struct
@@ -30,6 +29,7 @@ from pixconnect.domain.identity.access import AUDIENCE, FAILURES_WINDOW_S, Acces
 from pixconnect.flow.batches import Batches
 from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation import jose
+from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity.access import StoredClient
@@ -50,9 +50,6 @@ LIMITED_CLIENT_KNOWN_S = 1.0
 _LIMITED_REMEMBERED_MAX = 4096
 FORGOTTEN_AT_ONCE_MAX = 100
 """Old failures deleted with each new one: more than one, so that the table shrinks."""
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
@@ -88,9 +85,9 @@ class TokenIssuer:
         self._batches = Batches(self._look, JUDGED_TOGETHER_MAX)
         self._judged_alone = set[str]()
         """Addresses of which one is judged alone, or is about to be."""
-        self._limited_until_s: OrderedDict[str, float] = OrderedDict()
-        self._limited_clients: OrderedDict[bytes, _LimitedClient] = OrderedDict()
-        self._guesses_at_s: OrderedDict[str, deque[float]] = OrderedDict()
+        self._limited_until_s = BoundedCache[str, float](_LIMITED_REMEMBERED_MAX)
+        self._limited_clients = BoundedCache[bytes, _LimitedClient](_LIMITED_REMEMBERED_MAX)
+        self._guesses_at_s = BoundedCache[str, deque[float]](_LIMITED_REMEMBERED_MAX)
         """When an address last sent guesses at a limited client."""
 
     async def login(self, request: TokenRequest) -> AccessToken:
@@ -113,11 +110,11 @@ class TokenIssuer:
             client = await self._judge(request)
         except AddressLimited as refusal:
             # A failure always counts for its whole minute, so until then the answer cannot change.
-            _remember(self._limited_until_s, request.address, self._now_s() + refusal.left_s)
+            self._limited_until_s.keep(request.address, self._now_s() + refusal.left_s)
             raise
         except ClientLimited as refusal:
             limited = _LimitedClient(refusal.secret_hash, self._now_s() + refusal.left_s, self._now_s())
-            _remember(self._limited_clients, failure_subject("client", client_id), limited)
+            self._limited_clients.keep(failure_subject("client", client_id), limited)
             self._count_guess(request.address)
             raise
         return _issue_token(self._context, self._keyring, client, request.scopes, asked_at)
@@ -201,9 +198,9 @@ class TokenIssuer:
         guesses_max = self._context.policy.token_failures_max
         guesses = self._guesses_at_s.get(address) or deque(maxlen=guesses_max)
         guesses.append(now_s)
-        _remember(self._guesses_at_s, address, guesses)
+        self._guesses_at_s.keep(address, guesses)
         if len(guesses) == guesses_max and now_s - guesses[0] < FAILURES_WINDOW_S:
-            _remember(self._limited_until_s, address, guesses[0] + FAILURES_WINDOW_S)
+            self._limited_until_s.keep(address, guesses[0] + FAILURES_WINDOW_S)
 
 
 class _LimitedClient:
@@ -216,13 +213,6 @@ class _LimitedClient:
         """The hash of the right secret when we last asked; for a client that does not exist, one that no secret has."""
         self.until_s = until_s
         self.asked_at_s = asked_at_s
-
-
-def _remember(remembered: OrderedDict[Key, Value], key: Key, value: Value) -> None:
-    remembered[key] = value
-    remembered.move_to_end(key)
-    if len(remembered) > _LIMITED_REMEMBERED_MAX:
-        remembered.popitem(last=False)
 
 
 class AddressLimited(errors.RateLimited):

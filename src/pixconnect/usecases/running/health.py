@@ -18,10 +18,10 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.rail import Rail, RailUnavailable
-from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.money.unresolved import RailWaiting
@@ -66,39 +66,34 @@ class HealthWatch:
         self._checks = checks
         self._clock = clock
         self._started_s = clock.monotonic_s()
-        self._looking: asyncio.Task[Health] | None = None
-        self._look_began_s = 0.0
+        self._shared_look = SharedLook(self._look, "health")
+        self._found: Health | None = None
+        self._fresh_until_s = float("-inf")
 
     async def read_health(self) -> Health:
         """Run the checks, or wait for those that are running; or tell what they have just found."""
-        if self._looking is None or (self._looking.done() and not self._is_fresh(self._looking)):
-            self._look_began_s = self._clock.monotonic_s()
-            self._looking = asyncio.create_task(self._look(), name="health")
-        # Shielded: a caller that goes away must not take the answer from the others.
-        return await asyncio.shield(self._looking)
-
-    def _is_fresh(self, looked: asyncio.Task[Health]) -> bool:
-        # Counted from where it began: what a check has seen may be as old as that.
-        is_whole = not looked.cancelled() and looked.exception() is None
-        return is_whole and self._clock.monotonic_s() - self._look_began_s < KEPT_S
+        if self._found is not None and self._clock.monotonic_s() < self._fresh_until_s:
+            return self._found
+        return await self._shared_look.look()
 
     async def _look(self) -> Health:
         started_s = self._clock.monotonic_s()
         names = list(self._checks)
-        # Its connections count for the service, not for the address that happened to ask first.
-        with for_everybody():
-            found = await asyncio.gather(*(self._run(name) for name in names))
+        found = await asyncio.gather(*(self._run(name) for name in names))
         checks = dict(zip(names, found, strict=True))
         bad = {result.status for result in found}
         status: HealthStatus = "unhealthy" if "unhealthy" in bad else "degraded" if "degraded" in bad else "healthy"
         now_s = self._clock.monotonic_s()
-        return Health(
+        # Counted from where it began: what a check has seen may be as old as that.
+        self._fresh_until_s = started_s + KEPT_S
+        self._found = Health(
             status=status,
             duration_s=now_s - started_s,
             checked_at=self._clock.now(),
             checks=checks,
             uptime_s=now_s - self._started_s,
         )
+        return self._found
 
     async def _run(self, name: str) -> CheckResult:
         started_s = self._clock.monotonic_s()

@@ -12,18 +12,15 @@ the target.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-import asyncpg
-import structlog
-
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.simulation.sandbox_control import READ_DUE, SET_OFFSET, SandboxControl, SandboxUnavailable
-from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.listener import OpenConnection, keep_listening
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.standard import received as received_store
 from pixconnect.store.webhooks import delivery as delivery_store
@@ -47,15 +44,12 @@ _SLOW_AFTER_S = 4.0
 _STEP_S = 0.005
 _HEARD_AFTER_S = 0.02
 """By then every process has got the notification of a move."""
-_REJOIN_AFTER_S = 0.5
 _LOOK_AGAIN_S = 0.05
 _LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
 BEHIND_MAX: Final = timedelta(days=30)
 """How far back the clock goes behind real time: a reset walks all of it again, deadline by deadline."""
 _EXPIRED_MAX = 1000
 _ALL_SLOTS = range(SLOTS_COUNT)
-
-_log = structlog.get_logger(__name__)
 
 
 class ClockContext(HasPool, HasClock, Protocol): ...
@@ -117,35 +111,18 @@ async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> 
             await clock_store.unlock(connection)
 
 
-async def follow_clock(
-    context: ClockContext, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]
-) -> None:
+async def follow_clock(context: ClockContext, connect: OpenConnection) -> None:
     """Listen for moves of the clock, until cancelled, so that answers from memory are dated right too."""
-    while True:
-        try:
-            await _follow(context, await connect())
-        except DATABASE_FAILED as error:
-            _log.warning("clock is not heard", reason=type(error).__name__)
-        await asyncio.sleep(_REJOIN_AFTER_S)
 
+    def hear(notice: str) -> None:
+        context.clock.set_offset(*clock_store.read_offset_notice(notice))
 
-async def _follow(context: ClockContext, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    lost = asyncio.Event()
-
-    def hear(_connection: object, _pid: int, _channel: str, notice: object) -> None:
-        context.clock.set_offset(*clock_store.read_offset_notice(str(notice)))
-
-    def lose(_connection: object) -> None:
-        lost.set()
-
-    try:
-        connection.add_termination_listener(lose)
-        await connection.add_listener(clock_store.CHANNEL, hear)
+    async def stay(lost: asyncio.Event) -> None:
         # After the listener is there: a move before it was not heard.
         await read_clock(context)
         await lost.wait()
-    finally:
-        connection.terminate()
+
+    await keep_listening(connect, clock_store.CHANNEL, hear, stay)
 
 
 @asynccontextmanager

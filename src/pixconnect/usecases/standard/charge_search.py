@@ -23,17 +23,7 @@ async def search_charges(
     """One page of the holder's charges, whichever door made them, newest first."""
     page = await search_store.read_page(context.pool, caller.holder_id, search, span)
     locations = await locate_charges(context, page.items)
-    return page.with_items(
-        [
-            StandardCharge(
-                charge=charge,
-                contents=charge_rules.read_contents(charge),
-                revision=charge.revision or 0,
-                location=locations.get(charge.id),
-            )
-            for charge in page.items
-        ]
-    )
+    return page.with_items([StandardCharge.of(charge, locations.get(charge.id)) for charge in page.items])
 
 
 async def find_pix(context: HasPool, caller: Caller, charges: Sequence[StandardCharge]) -> dict[int, Pix]:

@@ -41,6 +41,12 @@ class StandardCharge(Struct, frozen=True, kw_only=True):
     location: Location | None
     """``None`` once it was taken away."""
 
+    @classmethod
+    def of(cls, charge: Charge, location: Location | None) -> StandardCharge:
+        """A charge as it is now."""
+        contents = charge_rules.read_contents(charge)
+        return cls(charge=charge, contents=contents, revision=charge.revision or 0, location=location)
+
     @property
     def is_latest(self) -> bool:
         """Whether this is what it says now: an earlier revision was active, and had no payment."""
@@ -171,13 +177,13 @@ def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCh
         return _create(work, write, write.contents, locked)
     own = _own_location(work, write, charge, locked)
     if id(write) in locked.done:
-        return _show(charge, own)
+        return StandardCharge.of(charge, own)
     if write.removes:
         return _remove(work, write, charge, own, locked)
     before = charge_rules.read_contents(charge)
     contents = write.contents or change_contents(before, write.change)
     if say_the_same(contents, before) and not _wants_other_place(write, charge, own):
-        return _show(charge, own)
+        return StandardCharge.of(charge, own)
     return _revise(work, write, charge, contents, own, locked)
 
 
@@ -204,7 +210,7 @@ def _create(work: UnitOfWork, write: ChargeWrite, contents: ChargeContents, lock
     work.changes.origins.add("charge", charge.id, charge.created_at, write.caller)
     work.announce_charge(charge, "qrcode.pending")
     locked.charges[charge.txid, charge.holder_id] = charge
-    return _show(charge, location)
+    return StandardCharge.of(charge, location)
 
 
 def _revise(
@@ -235,7 +241,7 @@ def _revise(
     if after.status != charge.status:
         work.announce_charge(after, "qrcode.pending")
     locked.charges[after.txid, after.holder_id] = after
-    return _show(after, location)
+    return StandardCharge.of(after, location)
 
 
 def _remove(
@@ -247,7 +253,7 @@ def _remove(
     removed = write.made = remove(work, charge, "REMOVED_BY_RECEIVER")
     work.changes.origins.add("charge_change", removed.id, work.now, write.caller)
     locked.charges[removed.txid, removed.holder_id] = removed
-    return _show(removed, own)
+    return StandardCharge.of(removed, own)
 
 
 def remove(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:
@@ -311,12 +317,3 @@ def _take_location(work: UnitOfWork, write: ChargeWrite, charge_id: int, locked:
 def _move_location(work: UnitOfWork, before: Location, after: Location, locked: _Locked) -> None:
     work.changes.move_location(before, after)
     locked.locations[after.id, after.holder_id] = after
-
-
-def _show(charge: Charge, location: Location | None) -> StandardCharge:
-    return StandardCharge(
-        charge=charge,
-        contents=charge_rules.read_contents(charge),
-        revision=charge.revision or 0,
-        location=location,
-    )

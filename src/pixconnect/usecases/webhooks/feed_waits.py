@@ -8,33 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import asyncpg
-import structlog
 
 from pixconnect.domain.frame import errors
-from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.listener import REJOIN_AFTER_S, OpenConnection, keep_listening
 from pixconnect.store.webhooks.feed import FEED_CHANNEL, read_feed_notice
 
 HOLDER_MAX: Final = 64
 """Of one holder in one process: more programs than one feed has."""
 ALL_MAX: Final = 2048
 POLL_S: Final = 5.0
-REJOIN_AFTER_S: Final = 0.5
 LINGER_S: Final = 60.0
 """How long the connection stays when nobody waits any more."""
 RETRY_AFTER_S: Final = 1
-
-_log = structlog.get_logger(__name__)
 
 
 class FeedWaits:
     """The waiting requests of one process."""
 
-    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]) -> None:
+    def __init__(self, connect: OpenConnection) -> None:
         self._connect = connect
         self._waiting: dict[int, set[asyncio.Event]] = defaultdict(set)
         self._count = 0
@@ -79,20 +75,15 @@ class FeedWaits:
 
     async def listen(self) -> None:
         """Listen while somebody waits, until cancelled."""
-        while True:
-            await self._is_wanted.wait()
-            try:
-                await self._listen_once(await self._connect())
-            except DATABASE_FAILED as error:
-                _log.warning("positions in the feed are not heard of", reason=type(error).__name__)
-                await asyncio.sleep(REJOIN_AFTER_S)
+        await keep_listening(self._connect_when_wanted, FEED_CHANNEL, self._hear, self._stay)
 
-    async def _listen_once(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        lost = asyncio.Event()
+    async def _connect_when_wanted(self) -> asyncpg.Connection[asyncpg.Record]:
+        await self._is_wanted.wait()
+        return await self._connect()
+
+    async def _stay(self, lost: asyncio.Event) -> None:
+        self._is_listening.set()
         try:
-            connection.add_termination_listener(lambda _: lost.set())
-            await connection.add_listener(FEED_CHANNEL, self._hear)
-            self._is_listening.set()
             # Something may have been said before.
             self._wake(None)
             while not lost.is_set() and (self._count or await self._is_wanted_soon()):
@@ -101,7 +92,6 @@ class FeedWaits:
                         await lost.wait()
         finally:
             self._is_listening.clear()
-            connection.terminate()
 
     async def _is_wanted_soon(self) -> bool:
         with suppress(TimeoutError):
@@ -109,8 +99,8 @@ class FeedWaits:
                 return await self._is_wanted.wait()
         return False
 
-    def _hear(self, _connection: object, _pid: int, _channel: str, notice: object) -> None:
-        self._wake(read_feed_notice(str(notice)))
+    def _hear(self, notice: str) -> None:
+        self._wake(read_feed_notice(notice))
 
     def _wake(self, holder_ids: frozenset[int] | None) -> None:
         for holder_id in self._waiting.keys() if holder_ids is None else self._waiting.keys() & holder_ids:

@@ -1,0 +1,39 @@
+"""One look at something outside for all who want to know at the same time.
+
+Whoever comes while a look is under way waits for that one. Its failure is the failure of all of them. Whoever goes away does
+not cancel it for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Generic, TypeVar
+
+Seen = TypeVar("Seen")
+
+
+class SharedLook(Generic[Seen]):
+    def __init__(self, look: Callable[[], Coroutine[Any, Any, Seen]], name: str) -> None:
+        self._look = look
+        self._name = name
+        self._looking: asyncio.Task[Seen] | None = None
+
+    async def look(self) -> Seen:
+        if self._looking is None or self._looking.done():
+            # In a context of its own: it must not queue behind what the first who came asks besides.
+            self._looking = asyncio.create_task(self._look(), name=self._name, context=Context())
+            self._looking.add_done_callback(_retrieve)
+        return await asyncio.shield(self._looking)
+
+    def cancel(self) -> None:
+        """End a look that is under way, at the end of the process."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+
+def _retrieve(looked: asyncio.Task[Any]) -> None:
+    # All who waited may be gone by now; asyncio logs an error that nobody has retrieved.
+    if not looked.cancelled():
+        looked.exception()

@@ -31,6 +31,7 @@ def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
         (refund, "refund"),
         (ledger, "ledger"),
         (endpoint, "endpoint"),
+        (endpoint, "redelivery"),
         (feed, "feed"),
         (sandbox, "sandbox"),
         (sandbox, "clock"),

@@ -25,7 +25,8 @@ from pixconnect.domain.standard.location import list_statuses
 from pixconnect.domain.standard.received import ReceivedSearch
 from pixconnect.domain.standard.transfer_search import TransferSearch
 from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
-from pixconnect.domain.webhooks.resend import ResendFilter, ResendJob
+from pixconnect.domain.webhooks.endpoint import open_endpoint
+from pixconnect.domain.webhooks.redelivery import RedeliveryFilter, RedeliveryJob
 from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import tally as tally_store
@@ -48,7 +49,7 @@ from pixconnect.store.standard import transfer_search as transfer_search_store
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import feed as feed_store
-from pixconnect.store.webhooks import resend as resend_store
+from pixconnect.store.webhooks import redelivery as redelivery_store
 from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
 from support.records import a_transfer, make_delivery
@@ -312,7 +313,8 @@ def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names:
     return lambda c: browse_store.look_back(c, lookback, whose, Wanted(amount_min_cents=1), names, before, 64, 20)
 
 
-RESEND: Final = ResendJob(
+RECEIVER: Final = open_endpoint(1, HOT, "https://shop.example/hook", ("qrcode.pending",), b"", STARTED_AT)
+REDELIVERY: Final = RedeliveryJob(
     id=1,
     holder_id=HOT,
     asked_by="tests",
@@ -324,7 +326,7 @@ RESEND: Final = ResendJob(
     status="running",
     expected_count=0,
     looked_at_count=0,
-    resent_count=0,
+    redelivered_count=0,
     at_endpoint_id=1,
     at_instant=None,
     at_id=0,
@@ -340,9 +342,15 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "how long the newest took": lambda c: figures_store.read_settling(a_pool(c), HOT, MIDDLE, LATER),
     "how long the newest took, of all holders": lambda c: figures_store.read_settling(a_pool(c), None, MIDDLE, LATER),
     "why the newest failed": lambda c: figures_store.read_reasons(a_pool(c), HOT, MIDDLE, LATER),
-    "deliveries sent again": lambda c: resend_store.resend_some(c, 1, RESEND, (MIDDLE, 0), STARTED_AT, 64),
-    "deliveries to send again, counted": lambda c: resend_store.count_some(
-        a_pool(c), 1, ResendFilter(holder_id=HOT, statuses=("delivered",), event_types=("x",)), (MIDDLE, 0), 64
+    "deliveries sent again": lambda c: redelivery_store.redeliver_some(
+        c, RECEIVER, REDELIVERY, (MIDDLE, 0), STARTED_AT, 64
+    ),
+    "deliveries to send again, counted": lambda c: redelivery_store.count_some(
+        a_pool(c),
+        RECEIVER,
+        RedeliveryFilter(holder_id=HOT, statuses=("delivered",), event_types=("x",)),
+        (MIDDLE, 0),
+        64,
     ),
     "charges looked back through": looking_back(browse_store.CHARGES, HOT, *STATUSES),
     "charges looked back through, of all holders": looking_back(browse_store.CHARGES, None, *STATUSES),
@@ -552,9 +560,12 @@ BLOCKS_MAX_OF: Final = (
     | dict.fromkeys(("charges past their time", "orders due", "deliveries due"), DUE_BLOCKS_MAX)
     # In three tables.
     | {"transfers received": 64 * 12}
-    # An endpoint's newest deliveries are looked at for replays, up to a bound.
-    | {"a line of time": 2 * timeline_store.REPLAYED_LOOKED_AT_MAX}
-    | dict.fromkeys(("deliveries sent again", "transfers of one holder changed alike"), WRITTEN_BLOCKS_MAX // 3)
+    # An endpoint's newest deliveries are looked at for those of old events, up to a bound.
+    | {"a line of time": 2 * timeline_store.NEWEST_LOOKED_AT_MAX}
+    | dict.fromkeys(
+        ("deliveries sent again", "transfers of one holder changed alike"),
+        WRITTEN_BLOCKS_MAX // 3,
+    )
     | dict.fromkeys(
         ("orders marked", "orders postponed", "orders unmarked", "attempts recorded"), WRITTEN_BLOCKS_MAX // 8
     )

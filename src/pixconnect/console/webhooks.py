@@ -17,7 +17,7 @@ from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.webhooks.delivery import DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
 from pixconnect.usecases.reading import browse, origin, timeline
-from pixconnect.usecases.webhooks import endpoint
+from pixconnect.usecases.webhooks import endpoint, redelivery
 
 DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
 EVENT_TYPES: Final[tuple[str, ...]] = get_args(EventName)
@@ -67,13 +67,13 @@ async def show_delivery(visit: Visit) -> Response:
     )
 
 
-async def resend_delivery(visit: Visit) -> Response:
+async def redeliver_delivery(visit: Visit) -> Response:
     visit.form()
     visit.viewer.require("webhook.write")
     found = await timeline.read_delivery_view(visit.parts.context, visit.viewer, visit.path_id())
     visit = visit.about(found.delivery.holder_id)
     caller, act = visit.act("delivery resend", f"delivery {found.delivery.id}")
-    await endpoint.redeliver(visit.acting, caller, found.delivery.id, act)
+    await redelivery.redeliver(visit.acting, caller, found.delivery.id, act)
     return visit.go(f"/deliveries/{found.delivery.id}", said="resent")
 
 
@@ -162,7 +162,7 @@ ROUTES: Final = (
     PageRoute(path="/events/{id}", page=show_event),
     PageRoute(path="/deliveries", page=list_deliveries),
     PageRoute(path="/deliveries/{id}", page=show_delivery),
-    PageRoute(path="/deliveries/{id}/resend", page=resend_delivery, method="POST"),
+    PageRoute(path="/deliveries/{id}/resend", page=redeliver_delivery, method="POST"),
     PageRoute(path="/endpoints", page=list_endpoints),
     PageRoute(path="/endpoints", page=add_endpoint, method="POST"),
     PageRoute(path="/endpoints/{id}", page=show_endpoint),

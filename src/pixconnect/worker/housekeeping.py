@@ -23,9 +23,8 @@ from pixconnect.usecases.reading import origin as origin_usecases
 from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import resend as resend_usecases
-from pixconnect.usecases.webhooks.endpoint import ResumingContext
-from pixconnect.usecases.webhooks.resend import ResendContext
+from pixconnect.usecases.webhooks import redelivery_job as redelivery_job_usecases
+from pixconnect.usecases.webhooks.redelivery import RedeliveryContext
 from pixconnect.worker.rest import Poller, Rest, until_beat
 
 FOLD_EVERY_S: Final = 2.0
@@ -43,7 +42,7 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailabl
 _log = structlog.get_logger(__name__)
 
 
-class HousekeepingContext(ResumingContext, ResendContext, HasSandboxControl, Protocol): ...
+class HousekeepingContext(RedeliveryContext, HasSandboxControl, Protocol): ...
 
 
 async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
@@ -61,7 +60,7 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
 
     async def resume() -> float:
         await endpoint_usecases.finish_resuming(context)
-        await resend_usecases.work_resends(context)
+        await redelivery_job_usecases.work_redeliveries(context)
         return until_beat(RESUME_EVERY_S, Poller.CHORES, context.clock.monotonic_s())
 
     async def rotate() -> None:

@@ -16,6 +16,7 @@ from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import delivery_history
 from pixconnect.store.webhooks import event as event_store
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import redelivery
 from support import postgres
 from support.webhooks import WebhookService, answering, eventually, open_receiver, open_webhook_service, running_worker
 
@@ -74,10 +75,10 @@ async def test_whatever_happens_to_deliveries_totals_follow(service: WebhookServ
         assert await check_totals(service, endpoint) == {"pending": 4, "delivered": 0, "failed": 0}
         receiver.behave = answering(200)
         rows = await service.fetch("select id from delivery order by id")
-        await endpoint_usecases.redeliver(service.context, service.caller, rows[0]["id"])
+        await redelivery.redeliver(service.context, service.caller, rows[0]["id"])
         await eventually(lambda: _are(service, pending=3, delivered=1))
         assert await check_totals(service, endpoint) == {"pending": 3, "delivered": 1, "failed": 0}
-        await endpoint_usecases.redeliver(service.context, service.caller, rows[0]["id"])
+        await redelivery.redeliver(service.context, service.caller, rows[0]["id"])
         await eventually(lambda: _has_attempts(service, 6))
         assert await check_totals(service, endpoint) == {"pending": 3, "delivered": 1, "failed": 0}
     await service.context.pool.execute(
@@ -88,11 +89,11 @@ async def test_whatever_happens_to_deliveries_totals_follow(service: WebhookServ
         await eventually(lambda: _are(service, pending=2, delivered=1, failed=1))
     since = service.context.clock.now() - timedelta(hours=1)
     assert await check_totals(service, endpoint) == {"pending": 2, "delivered": 1, "failed": 1}
-    assert await endpoint_usecases.redeliver_unacknowledged(service.context, service.caller, endpoint.id, since) == 3
+    assert await redelivery.redeliver_unacknowledged(service.context, service.caller, endpoint.id, since) == 3
     assert await check_totals(service, endpoint) == {"pending": 3, "delivered": 1, "failed": 0}
     now = service.context.clock.now()
     assert (
-        await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, since, now) == 1
+        await redelivery.redeliver_events(service.context, service.caller, endpoint.id, since, now) == 1
     )  # three wait already
     assert await check_totals(service, endpoint) == {"pending": 4, "delivered": 1, "failed": 0}
     await service.execute_as_owner(f"delete from webhook_endpoint where id = {endpoint.id}")

@@ -13,6 +13,7 @@ from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.money import tally
 from pixconnect.usecases.running.partition import check_partitions, keep_partitions
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import redelivery
 from support import postgres
 from support.webhooks import WebhookService, open_receiver, open_webhook_service, running_worker
 
@@ -146,7 +147,7 @@ async def test_an_event_stays_while_a_replayed_delivery_needs_it(service: Webhoo
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null")
     await keep(service, days_later=10)
     now = service.context.clock.now()
-    await endpoint_usecases.replay_events(
+    await redelivery.redeliver_events(
         service.context, service.caller, endpoint.id, now - timedelta(days=1), now + timedelta(days=1)
     )
     await keep(service, days_later=91)

@@ -13,6 +13,7 @@ from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.delivery import RETRY_WAITS
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest
+from pixconnect.domain.webhooks.redelivery import RedeliveryFilter
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.webhooks import delivery, redelivery
@@ -105,10 +106,10 @@ async def test_endpoints_of_others_look_absent(service: WebhookService) -> None:
         endpoint_usecases.change_endpoint(service.context, other, endpoint.id, EndpointChange(status="inactive")),
         endpoint_usecases.delete_endpoint(service.context, other, endpoint.id),
         endpoint_usecases.list_deliveries(service.context, other, endpoint.id, None, Span()),
-        endpoint_usecases.redeliver_unacknowledged(service.context, other, endpoint.id, now),
-        endpoint_usecases.replay_events(service.context, other, endpoint.id, now, now),
+        redelivery.redeliver_unacknowledged(service.context, other, endpoint.id, now),
+        redelivery.redeliver_events(service.context, other, endpoint.id, now, now),
         endpoint_usecases.read_delivery(service.context, other, row["id"]),
-        endpoint_usecases.redeliver(service.context, other, row["id"]),
+        redelivery.redeliver(service.context, other, row["id"]),
         endpoint_usecases.read_endpoint(service.context, service.caller, 999),
         endpoint_usecases.read_delivery(service.context, service.caller, 999),
     ):
@@ -201,7 +202,7 @@ async def test_redelivery_continues_the_numbers_and_starts_a_new_schedule(servic
         await eventually(lambda: _are(service, delivered=1))
         receiver.behave = answering(500)
         (row,) = await service.fetch("select id from delivery")
-        again = await endpoint_usecases.redeliver(service.context, service.caller, row["id"])
+        again = await redelivery.redeliver(service.context, service.caller, row["id"])
         assert again.status == "pending"
         await receiver.wait_for(2)
         await eventually(lambda: _attempts(service, 2))
@@ -218,7 +219,7 @@ async def test_redelivery_of_a_pending_one_tries_now(service: WebhookService) ->
         await service.announce([1])
         await eventually(lambda: _attempts(service, 1))
         (row,) = await service.fetch("select id from delivery")
-        await endpoint_usecases.redeliver(service.context, service.caller, row["id"])
+        await redelivery.redeliver(service.context, service.caller, row["id"])
         await receiver.wait_for(2)
 
 
@@ -229,9 +230,7 @@ async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (1, 2, 4)")
     await service.context.pool.execute("update delivery set status = 'delivered', due_at = null where id = 5")
     (row,) = await service.fetch("select created_at from delivery where id = 2")
-    count = await endpoint_usecases.redeliver_unacknowledged(
-        service.context, service.caller, endpoint.id, row["created_at"]
-    )
+    count = await redelivery.redeliver_unacknowledged(service.context, service.caller, endpoint.id, row["created_at"])
     assert count == 3
     rows = await service.fetch("select id from delivery where status = 'pending' order by id")
     assert [row["id"] for row in rows] == [2, 3, 4]
@@ -243,8 +242,7 @@ async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_
 async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_batch(
     service: WebhookService, monkeypatch: pytest.MonkeyPatch, status: str, wanted: list[int]
 ) -> None:
-    monkeypatch.setattr(redelivery, "_BATCH_MAX", 1)
-    monkeypatch.setattr(redelivery, "_ENDPOINTS_MAX", 1)
+    monkeypatch.setattr(redelivery, "BATCH_MAX", 1)
     for url in (URL, URL + "/2"):
         await service.add_endpoint(url)
     for number in range(1, 6):
@@ -260,9 +258,9 @@ async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_ba
         for number in (1, 2)
     ]
     kind: Any = status.partition(",")[0]
-    asked = redelivery.Redelivery(status=kind, since=second if kind != status else first)
+    asked = RedeliveryFilter(statuses=(kind,), initial_at=second if kind != status else first)
     operator = as_operator(service.context)
-    assert await redelivery.redeliver_all(operator, asked) == redelivery.RedeliveredCounts(
+    assert await redelivery.redeliver_matching(operator, asked) == redelivery.RedeliveredCounts(
         deliveries_count=2 * len(wanted), endpoints_count=2
     )
     now = await service_now(service.context.clock, pool)
@@ -270,9 +268,9 @@ async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_ba
         "select resource_id from delivery where due_at <= $1 and failures_count = 0 order by id", now
     )
     assert sorted({row["resource_id"] for row in rows}) == wanted
-    nobodys = redelivery.Redelivery(status=kind, since=first, holder_id=404)
+    nobodys = RedeliveryFilter(statuses=(kind,), initial_at=first, holder_id=404)
     with pytest.raises(errors.NotFound):
-        await redelivery.redeliver_all(operator, nobodys)
+        await redelivery.redeliver_matching(operator, nobodys)
 
 
 async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(service: WebhookService) -> None:
@@ -281,11 +279,11 @@ async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(s
     async with open_receiver() as receiver, running_worker(service):
         endpoint = await service.add_endpoint(receiver.url)
         span = (made[1].created_at, made[3].created_at)
-        assert await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, *span) == 3
+        assert await redelivery.redeliver_events(service.context, service.caller, endpoint.id, *span) == 3
         await receiver.wait_for(3)
-        assert await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, *span) == 3
+        assert await redelivery.redeliver_events(service.context, service.caller, endpoint.id, *span) == 3
         await receiver.wait_for(6)
-        assert await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, *reversed(span)) == 0
+        assert await redelivery.redeliver_events(service.context, service.caller, endpoint.id, *reversed(span)) == 0
     assert sorted(request.event["id"] for request in receiver.received) == sorted(2 * [event.id for event in made[1:]])
 
 
@@ -298,8 +296,7 @@ async def test_replay_to_an_endpoint_that_is_not_active_waits(service: WebhookSe
         )
         now = service.context.clock.now()
         assert (
-            await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, event.created_at, now)
-            == 1
+            await redelivery.redeliver_events(service.context, service.caller, endpoint.id, event.created_at, now) == 1
         )
         await endpoint_usecases.change_endpoint(
             service.context, service.caller, endpoint.id, EndpointChange(status="active")

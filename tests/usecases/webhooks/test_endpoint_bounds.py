@@ -10,9 +10,10 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.webhooks.endpoint import EndpointChange
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
-from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks.redelivery import redelivering_events
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import redelivery
 from support import postgres
 from support.webhooks import WebhookService, open_receiver, open_webhook_service, running_worker
 
@@ -36,9 +37,7 @@ async def paused_endpoint(service: WebhookService) -> int:
 async def replay(service: WebhookService, endpoint_id: int, context: Context | None = None) -> int:
     (row,) = await service.fetch("select min(created_at) as first from event")
     now = service.context.clock.now()
-    return await endpoint_usecases.replay_events(
-        context or service.context, service.caller, endpoint_id, row["first"], now
-    )
+    return await redelivery.redeliver_events(context or service.context, service.caller, endpoint_id, row["first"], now)
 
 
 def with_pending_max(service: WebhookService, pending_max: int) -> Context:
@@ -50,7 +49,7 @@ def with_pending_max(service: WebhookService, pending_max: int) -> Context:
 async def test_what_waits_for_an_endpoint_already_is_not_made_to_wait_twice(
     service: WebhookService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 3)
+    monkeypatch.setattr(redelivery, "BATCH_MAX", 3)
     await service.announce(list(range(1, 11)))
     endpoint_id = await paused_endpoint(service)
     assert [await replay(service, endpoint_id) for _ in range(20)] == [10] + [0] * 19
@@ -86,7 +85,7 @@ async def test_a_replay_that_would_leave_too_much_waiting_is_refused_and_nothing
 
 
 async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 1)
+    monkeypatch.setattr(redelivery, "BATCH_MAX", 1)
     await service.announce(list(range(1, 31)))
     first, second = await paused_endpoint(service), await paused_endpoint(service)
     outcomes = await asyncio.gather(
@@ -94,7 +93,10 @@ async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService, mon
     )
     assert [outcome for outcome in outcomes if isinstance(outcome, int)].count(30) == 2
     assert await service.statuses() == {"pending": 60}
-    async with service.context.pool.acquire() as connection, endpoint_store.replaying(connection, first) as is_alone:
+    async with (
+        service.context.pool.acquire() as connection,
+        redelivering_events(connection, first) as is_alone,
+    ):
         assert is_alone
         with pytest.raises(errors.LimitExceeded, match="under way"):
             await replay(service, first)

@@ -23,6 +23,7 @@ from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks.delivery import DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, EndpointStatus
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
 
 Url = Annotated[str, Meta(examples=["https://example.com/pix"])]
 Secret = Annotated[str, Meta(min_length=SECRET_LENGTH_MIN, max_length=SECRET_LENGTH_MAX)]
@@ -236,7 +237,7 @@ async def redeliver(services: Services, request: Request[int, Nothing, Nothing])
 
     Starts a new schedule; of a pending delivery it tries now, unless an earlier event of its resource waits.
     """
-    return _show_delivery(await endpoint_usecases.redeliver(services.context, request.caller, request.parameter))
+    return _show_delivery(await redelivery_usecases.redeliver(services.context, request.caller, request.parameter))
 
 
 async def redeliver_unacknowledged(services: Services, request: Request[int, Nothing, RedeliverRequest]) -> Redelivered:
@@ -244,7 +245,7 @@ async def redeliver_unacknowledged(services: Services, request: Request[int, Not
 
     Every delivery of the endpoint made since an instant that is pending or was given up: each starts a new schedule.
     """
-    count = await endpoint_usecases.redeliver_unacknowledged(
+    count = await redelivery_usecases.redeliver_unacknowledged(
         services.context,
         request.caller,
         request.parameter,
@@ -269,7 +270,7 @@ async def replay_events(services: Services, request: Request[int, Nothing, Repla
     Every event of that time whose type the endpoint asks for and that does not wait for it already. To an endpoint that is not
     active they wait. While another replay to the endpoint is under way, or where too many would wait: LIMIT_EXCEEDED.
     """
-    count = await endpoint_usecases.replay_events(
+    count = await redelivery_usecases.redeliver_events(
         services.context,
         request.caller,
         request.parameter,

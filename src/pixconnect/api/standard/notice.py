@@ -1,4 +1,4 @@
-"""What the webhook of a key is told: deliveries, redelivery and replay. The standard has no words for it; these are ours."""
+"""What the webhook of a key is told: deliveries, and how they are sent again. The standard has no words for it."""
 
 from __future__ import annotations
 
@@ -187,7 +187,9 @@ async def replay(services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     if interval.inicio is None or interval.fim is None:
         raise errors.InvariantBroken("what is missing is a violation")
-    count = await key_webhook_usecases.replay(services.context, request.caller, key, interval.inicio, interval.fim)
+    count = await key_webhook_usecases.redeliver_events(
+        services.context, request.caller, key, interval.inicio, interval.fim
+    )
     return Reply(status=200, record=Reenvio(reenviados=count))
 
 

@@ -12,10 +12,10 @@ from pixconnect.cli.frame.records import parse_instant
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.webhooks.delivery import DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
+from pixconnect.domain.webhooks.redelivery import RedeliveryFilter
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import host as webhook_host_usecases
 from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
-from pixconnect.usecases.webhooks.redelivery import Redelivery
 
 app = App(name="endpoint", help="Manage holders' webhook endpoints.")
 
@@ -85,14 +85,14 @@ def redeliver(
         holder_id: To this holder's endpoints only.
         endpoint_id: To this endpoint only.
     """
-    wanted = Redelivery(
-        status=status,
-        since=parse_instant("--since", since),
-        until=None if until is None else parse_instant("--until", until, is_end=True),
+    wanted = RedeliveryFilter(
+        statuses=(status,),
+        initial_at=parse_instant("--since", since),
+        final_at=None if until is None else parse_instant("--until", until, is_end=True),
         holder_id=holder_id,
         endpoint_id=endpoint_id,
     )
-    redelivered = operating.run(lambda context: redelivery_usecases.redeliver_all(context, wanted))
+    redelivered = operating.run(lambda context: redelivery_usecases.redeliver_matching(context, wanted))
     counted: output.Shown = dict(redelivered=redelivered.deliveries_count, endpoints=redelivered.endpoints_count)
     output.show(counted, as_json=json)
 

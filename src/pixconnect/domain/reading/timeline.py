@@ -26,7 +26,7 @@ StepKind = Literal[
     "handed",  # to the rail
     "entry",
     "event",
-    "delivery",  # a replay made one more
+    "delivery",  # made when its event was sent again
     "attempt",
     "expiry",
     "give_up",
@@ -250,7 +250,7 @@ def _explain_order(ordered: Transfer | Refund, facts: Facts) -> Waiting:
 def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:
     events, endpoints = {event.id: event for event in facts.events}, {each.id: each for each in facts.endpoints}
     pending = [each for each in facts.deliveries if each.due_at is not None and each.event_id in events]
-    # A replay may make a second one of an event, so the delivery's own id counts too.
+    # There may be a second one of an event that was sent again, so the delivery's own id counts too.
     pending.sort(key=lambda each: (each.event_id, each.id))
     seen: set[tuple[int, Resource, int]] = set()
     for delivery in pending:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EVENT_NAMES, EventName
@@ -61,6 +61,56 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """When its owner or the service last changed it; deliveries do not count."""
     pix_key: str | None = None
     """Of the webhook of a key (``domain/webhooks/key_webhook.py``), which is not shown among the others."""
+
+
+def open_endpoint(
+    endpoint_id: int,
+    holder_id: int,
+    url: str,
+    event_types: tuple[EventName, ...],
+    secret_sealed: bytes,
+    now: datetime,
+    pix_key: str | None = None,
+) -> Endpoint:
+    """A new endpoint, which is active at once."""
+    return Endpoint(
+        id=endpoint_id,
+        holder_id=holder_id,
+        url=url,
+        event_types=event_types,
+        status="active",
+        status_reason=None,
+        secret_sealed=secret_sealed,
+        previous_secret_sealed=None,
+        previous_secret_until=None,
+        first_failure_at=None,
+        created_at=now,
+        modified_at=now,
+        pix_key=pix_key,
+    )
+
+
+def activate(endpoint: Endpoint) -> Endpoint:
+    """Let an endpoint be sent to again; one that is active keeps nothing of its failures either.
+
+    The five days start anew: what failed before says nothing about what its owner has mended since.
+    """
+    return structs.replace(endpoint, status="active", status_reason=None, first_failure_at=None)
+
+
+def deactivate(endpoint: Endpoint) -> Endpoint:
+    """Stop sending to an endpoint because its owner wants that; what is due waits."""
+    return structs.replace(endpoint, status="inactive", status_reason=None, first_failure_at=None)
+
+
+def replace_secret(endpoint: Endpoint, secret_sealed: bytes, now: datetime, *, keeps_previous: bool = True) -> Endpoint:
+    """Sign with a new secret, and for a day with the one before too, unless that cannot be read any more."""
+    return structs.replace(
+        endpoint,
+        secret_sealed=secret_sealed,
+        previous_secret_sealed=endpoint.secret_sealed if keeps_previous else None,
+        previous_secret_until=now + SECRET_OVERLAP if keeps_previous else None,
+    )
 
 
 class EndpointState(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """What belongs to one charge, transfer or refund, found by indexes that others need anyway.
 
 Events have none of their resource: they are looked for at the instants at which it moved. Deliveries have none of their event:
-those that were written with it have its instant, and those that a replay made are looked for among an endpoint's newest.
+those that were written with it have its instant, and those that were made when it was sent again are looked for
+among an endpoint's newest.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pixconnect.store.webhooks.event import EVENT
 
 REFUSED_LOOKED_AT_MAX: Final = 1_000
 """Payments of a holder that were refused after a charge was made, looked at for those that were to pay it."""
-REPLAYED_LOOKED_AT_MAX: Final = 1_000
+NEWEST_LOOKED_AT_MAX: Final = 1_000
 """Of each endpoint's newest deliveries."""
 
 _WHOSE: Final[LiteralString] = "id = $1 and ($2::bigint is null or holder_id = $2)"
@@ -139,7 +140,7 @@ async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Seque
         [event.id for event in events],
         instants,
         min(instants),
-        REPLAYED_LOOKED_AT_MAX,
+        NEWEST_LOOKED_AT_MAX,
     )
     return await delivery_history.read_whole(pool, rows)
 

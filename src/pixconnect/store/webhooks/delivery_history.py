@@ -1,4 +1,4 @@
-"""Deliveries and events as their owner sees them: lists, attempts, redelivery and replay."""
+"""Deliveries as their owner sees them: lists, attempts, and what waits for an endpoint."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import structs
 
-from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks.delivery import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus
-from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.listing import AFTER, AFTER_ORDER, Source
@@ -125,99 +123,6 @@ async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None,
         return page.with_items(await read_listed(connection, page.items))
 
 
-# Where the event is no longer kept there is nothing to send.
-_REDELIVER: Final[LiteralString] = """
-    update delivery set status = 'pending', due_at = $3, failures_count = 0, modified_at = $3
-    where id = $1 and holder_id = $2
-        and exists (select from event where event.id = delivery.event_id and event.holder_id = delivery.holder_id)
-"""
-
-
-async def redeliver(connection: Connection | Pool, holder_id: int, delivery_id: int, now: datetime) -> None:
-    """Start a new schedule, now."""
-    await connection.execute(_REDELIVER, delivery_id, holder_id, now)
-
-
-# Two selections and not one of both statuses: each has an index of its own.
-_REDELIVER_UNACKNOWLEDGED: Final[LiteralString] = """
-    with chosen as (
-        select id, holder_id from (
-            (select id, holder_id from delivery where endpoint_id = $1 and created_at >= $2 and id > $3 and status = 'failed'
-                order by id limit $5)
-            union all
-            (select id, holder_id from delivery where endpoint_id = $1 and created_at >= $2 and id > $3 and status = 'pending'
-                order by id limit $5)
-        ) as unacknowledged
-        order by id limit $5
-    ),
-    restarted as (
-        update delivery set status = 'pending', due_at = $4, failures_count = 0, modified_at = $4
-        from chosen where delivery.id = chosen.id and delivery.holder_id = chosen.holder_id
-    )
-    select count(*) as count, max(id) as last_id from chosen
-"""
-
-
-async def redeliver_unacknowledged(
-    connection: Connection, endpoint_id: int, since: datetime, after_id: int, now: datetime, count_max: int
-) -> tuple[int, int]:
-    """Start new schedules for deliveries that were never acknowledged, some at a time.
-
-    Returns:
-        How many, and the last one's id.
-    """
-    row = await connection.fetchrow(_REDELIVER_UNACKNOWLEDGED, endpoint_id, since, after_id, now, count_max)
-    if row is None:
-        raise errors.InvariantBroken("there is always a row")
-    return row["count"], row["last_id"] or after_id
-
-
-# As below: chosen in the order of the index `delivery_list`, locked in order of id. Of one status, so that none is taken twice.
-_REDELIVER_SOME: Final[LiteralString] = """
-    with chosen as (
-        select id, holder_id, created_at from delivery
-        where endpoint_id = $1 and status = $2 and created_at <= $4 and (created_at, id) > ($3, $5)
-            and covered_by is null -- what one body tells goes together
-        order by created_at, id limit $7
-    ),
-    locked as (
-        select delivery.id, delivery.holder_id from delivery join chosen using (id, holder_id)
-        where delivery.status = $2 order by delivery.id for no key update of delivery
-    ),
-    restarted as (
-        update delivery set status = 'pending', due_at = $6, failures_count = 0, modified_at = $6 from locked
-        where delivery.id = locked.id and delivery.holder_id = locked.holder_id
-            and exists (select from event where event.id = delivery.event_id and event.holder_id = delivery.holder_id)
-        returning covers
-    ),
-    followed as (
-        update delivery set status = 'pending', due_at = $6, failures_count = 0, modified_at = $6
-        where id = any(array(select unnest(covers) from restarted)) and covered_by is not null
-        returning 1
-    )
-    select (select count(*) from restarted) + (select count(*) from followed) as count, created_at, id
-    from chosen order by created_at desc, id desc limit 1
-"""
-
-
-async def redeliver_some(
-    connection: Connection,
-    endpoint_id: int,
-    status: DeliveryStatus,
-    after: tuple[datetime, int],
-    until: datetime,
-    now: datetime,
-    count_max: int,
-) -> tuple[int, tuple[datetime, int]] | None:
-    """Start new schedules for an endpoint's deliveries of one status, the oldest first, some at a time.
-
-    Returns:
-        How many, and the instant and id of the last one that was looked at; ``None`` at the end.
-    """
-    row = await connection.fetchrow(_REDELIVER_SOME, endpoint_id, status, after[0], until, after[1], now, count_max)
-    return None if row is None else (row["count"], (row["created_at"], row["id"]))
-
-
 # The batch is chosen in the order of the index and locked in order of id, as every process locks deliveries.
 _RESUME: Final[LiteralString] = """
     with chosen as (
@@ -269,111 +174,3 @@ async def count_pending(
 ) -> int:
     """How many deliveries wait for an endpoint, of those due by an instant or of all; counting ends at ``count_max``."""
     return await connection.fetchval(_COUNT_PENDING, endpoint_id, due_by, count_max)
-
-
-# What waits for the endpoint already would otherwise be sent twice.
-_IS_NOT_PENDING: Final[LiteralString] = """not exists (
-            select from delivery where delivery.endpoint_id = $1 and delivery.resource_id = event.resource_id
-                and delivery.event_id = event.id and delivery.status = 'pending'
-        )"""
-_COUNT_REPLAYABLE: Final[LiteralString] = f"""
-    select count(*) from (
-        select from event
-        where holder_id = $2 and name = any($3) and created_at between $4 and $5 and {_IS_NOT_PENDING}
-        limit $6
-    ) as replayable
-"""
-
-
-async def count_replayable(
-    connection: Connection | Pool, endpoint: Endpoint, since: datetime, until: datetime, count_max: int
-) -> int:
-    """How many events a replay would deliver to an endpoint; counting ends at ``count_max``."""
-    given = endpoint.id, endpoint.holder_id, list(endpoint.event_types), since, until, count_max
-    if endpoint.pix_key is None:
-        return await connection.fetchval(_COUNT_REPLAYABLE, *given)
-    return await connection.fetchval(_COUNT_TELLABLE, *given, endpoint.pix_key)
-
-
-_REPLAY: Final[LiteralString] = f"""
-    with chosen as (
-        select id, holder_id, resource, resource_id, slot, created_at from event
-        where holder_id = $2 and name = any($3) and created_at <= $5 and (created_at, id) > ($4, $6) and {_IS_NOT_PENDING}
-        order by created_at, id limit $8
-    ),
-    replayed as (
-        insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
-            modified_at)
-        select nextval('delivery_id'), holder_id, $1, id, resource, resource_id, slot, 'pending', $7, $7, $7
-        from (select * from chosen order by created_at, id) as chosen
-    )
-    select created_at, id from chosen order by created_at, id
-"""
-
-
-# Looked up event by event, whatever the planner believes about the tables: a join has read all of them.
-_OF_PIX: Final[LiteralString] = """
-    event cross join lateral (
-        select coalesce(
-            (
-                select refund.transfer_id from refund
-                where event.resource = 'refund' and refund.id = event.resource_id and refund.holder_id = event.holder_id
-            ),
-            event.resource_id
-        ) as id offset 0
-    ) as pix
-"""
-_IS_TOLD: Final[LiteralString] = """
-    (select own_key from transfer where transfer.id = pix.id and transfer.holder_id = event.holder_id) = $7
-    and not exists (
-        select from delivery where delivery.endpoint_id = $1 and delivery.resource_id = pix.id
-            and delivery.event_id = event.id and delivery.status = 'pending'
-    )
-"""
-_COUNT_TELLABLE: Final[LiteralString] = f"""
-    select count(*) from (
-        select from {_OF_PIX}
-        where event.holder_id = $2 and event.name = any($3) and event.created_at between $4 and $5 and {_IS_TOLD}
-        limit $6
-    ) as tellable
-"""
-_TELL_AGAIN: Final[LiteralString] = f"""
-    with chosen as (
-        select event.id, event.holder_id, event.created_at, pix.id as transfer_id from {_OF_PIX}
-        where event.holder_id = $2 and event.name = any($3) and event.created_at <= $5
-            and (event.created_at, event.id) > ($4, $6) and {_IS_TOLD}
-        order by event.created_at, event.id limit $9
-    ),
-    replayed as (
-        insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
-            modified_at)
-        select nextval('delivery_id'), holder_id, $1, id, '{key_webhook.RESOURCE}', transfer_id, $1 % 256, 'pending', $8, $8, $8
-        from (select * from chosen order by created_at, id) as chosen
-    )
-    select created_at, id from chosen order by created_at, id
-"""
-
-
-async def replay(
-    connection: Connection | Pool,
-    endpoint: Endpoint,
-    after: tuple[datetime, int],
-    until: datetime,
-    now: datetime,
-    count_max: int,
-) -> tuple[int, tuple[datetime, int]]:
-    """Make new deliveries of old events that do not wait for the endpoint already, some at a time.
-
-    Args:
-        endpoint: Who is to be told again, of the types that it asks for.
-        after: The last event that was replayed: its instant and its id.
-
-    Returns:
-        How many, and the last one's instant and id.
-    """
-    given = endpoint.id, endpoint.holder_id, list(endpoint.event_types), after[0], until, after[1]
-    if endpoint.pix_key is None:
-        rows = await connection.fetch(_REPLAY, *given, now, count_max)
-    else:
-        rows = await connection.fetch(_TELL_AGAIN, *given, endpoint.pix_key, now, count_max)
-    return len(rows), ((rows[-1]["created_at"], rows[-1]["id"]) if rows else after)

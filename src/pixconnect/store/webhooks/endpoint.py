@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
@@ -12,9 +11,6 @@ from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.table import Table
-
-REPLAY_LOCKS: Final = 0x7078_6104
-"""A class of advisory locks, by endpoint."""
 
 ENDPOINT: Final = Table(
     "webhook_endpoint",
@@ -268,25 +264,3 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Endpoint]:
     shown = rows[start : start + span.page_size]
     page = listing_store.make_page(span, shown, total_count, has_more=start + len(shown) < len(rows))
     return page.with_items([ENDPOINT.read(row) for row in shown])
-
-
-_TRY_LOCK_REPLAY: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"
-_UNLOCK_REPLAY: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
-
-
-@asynccontextmanager
-async def replaying(connection: Connection, endpoint_id: int) -> AsyncGenerator[bool]:
-    """Keep others from replaying an endpoint's events; yields ``False`` if somebody does so already."""
-    # The lock takes 31 bits of the id; of two endpoints that share them one is refused while the other is replayed.
-    lock = (REPLAY_LOCKS, endpoint_id % 2**31)
-    is_alone: bool = await connection.fetchval(_TRY_LOCK_REPLAY, *lock)
-    try:
-        yield is_alone
-    finally:
-        if is_alone:
-            try:
-                await connection.execute(_UNLOCK_REPLAY, *lock)
-            except BaseException:
-                # The lock ends with its session.
-                connection.terminate()
-                raise

@@ -6,14 +6,12 @@ The others point to that one. Their statuses, due dates and counts follow it, in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final, LiteralString
 
 import asyncpg
 
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.webhooks.delivery import DeliveryStatus, KeyDelivery
-from pixconnect.domain.webhooks.key_webhook import KeyWebhook
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.webhooks.delivery_history import (
@@ -67,34 +65,6 @@ _FOLLOW: Final[LiteralString] = """
 async def follow(connection: Connection, delivery_ids: Sequence[int], covered_ids: Sequence[int]) -> None:
     """Make of covered deliveries what became of those that cover them; all of them are locked."""
     await connection.execute(_FOLLOW, covered_ids, delivery_ids)
-
-
-_FIND_NOTICE: Final[LiteralString] = """
-    select first.id, first.covers from delivery join delivery as first
-        on first.id = coalesce(delivery.covered_by, delivery.id) and first.holder_id = delivery.holder_id
-    where delivery.id = $1 and delivery.holder_id = $2 and delivery.endpoint_id + 0 = $3
-"""
-
-
-async def find_notice(connection: Connection, webhook: KeyWebhook, delivery_id: int) -> list[int] | None:
-    """The deliveries that one body tells with this one: first that in which it is kept, or will be."""
-    row = await connection.fetchrow(_FIND_NOTICE, delivery_id, webhook.holder_id, webhook.endpoint_id)
-    return None if row is None else [row["id"], *(row["covers"] or ())]
-
-
-# Where the event is no longer kept, as for all deliveries, nothing is sent.
-_RESTART: Final[LiteralString] = """
-    update delivery set status = 'pending', due_at = $3, failures_count = 0, modified_at = $3
-    where id = any($2) and exists (
-        select from delivery as first
-        join event on event.id = first.event_id and event.holder_id = first.holder_id where first.id = $1
-    )
-"""
-
-
-async def restart(connection: Connection, delivery_ids: Sequence[int], now: datetime) -> None:
-    """Start a new schedule, now, for all that one body tells; all of them are locked."""
-    await connection.execute(_RESTART, delivery_ids[0], delivery_ids, now)
 
 
 _SHOWN: Final[LiteralString] = "id, holder_id, resource_id, status, due_at, attempts_count, covered_by, created_at"

@@ -27,19 +27,24 @@ class LoneWrite:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        async with self._pool.acquire() as connection:
-            transaction = connection.transaction()
-            await transaction.start()
-            try:
-                yield connection
-            except BaseException:
-                await transaction.rollback()
-                raise
-            with self.committing():
-                await transaction.commit()
+        async with self._pool.acquire() as connection, self.begin_on(connection):
+            yield connection
+
+    @asynccontextmanager
+    async def begin_on(self, connection: Connection) -> AsyncGenerator[Connection]:
+        """The same on a connection that the caller keeps, for a lock that outlives the transaction."""
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            yield connection
+        except BaseException:
+            await transaction.rollback()
+            raise
+        with self._committing():
+            await transaction.commit()
 
     @contextmanager
-    def committing(self) -> Generator[None]:
+    def _committing(self) -> Generator[None]:
         """Wrap whatever commits: until its answer arrives, nobody knows whether it did."""
         could_be_before, self.may_be_durable = self.may_be_durable, True
         try:

@@ -6,7 +6,6 @@ For an id that the holder does not have, each function raises ``NotFound``.
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -29,17 +28,13 @@ from pixconnect.store.webhooks import event as event_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
 from pixconnect.usecases.frame.context import HasClock, HasPolicy, HasPool, HasReceivers, HasSecretBox, HasWakeWorkers
-from pixconnect.usecases.frame.lone_write import write_alone, writing
+from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.webhooks import host as webhook_host
 from pixconnect.writing.service_time import service_now_to_write
 
 _BATCH_MAX = 5_000
-"""Deliveries that one statement makes or changes at most."""
-_ARRIVING_MAX: Final = 1_000
-"""If this many deliveries are due, a moment's wait will not see them sent, and nobody waits."""
-_ARRIVING_LOOKS_MAX: Final = 20
-_ARRIVING_LOOK_S: Final = 0.05
+"""Deliveries that one statement changes at most."""
 _FIRST: Final = (0, 0, 0)
 _LISTED_MAX = 1_000
 _AUDITED_LENGTH_MAX: Final = 500
@@ -77,20 +72,7 @@ async def create_endpoint(
         # Counted again under the lock: another request may have made one since.
         _check_count(await endpoint_store.count(connection, caller.holder_id))
         now = await service_now_to_write(context.clock, connection)
-        endpoint = Endpoint(
-            id=endpoint_id,
-            holder_id=caller.holder_id,
-            url=request.url,
-            event_types=event_types,
-            status="active",
-            status_reason=None,
-            secret_sealed=sealed,
-            previous_secret_sealed=None,
-            previous_secret_until=None,
-            first_failure_at=None,
-            created_at=now,
-            modified_at=now,
-        )
+        endpoint = endpoint_rules.open_endpoint(endpoint_id, caller.holder_id, request.url, event_types, sealed, now)
         await endpoint_store.insert(connection, endpoint)
         await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
         await audit.record_act(connection, act and act.of(f"endpoint {endpoint_id}"))
@@ -203,8 +185,7 @@ async def resume_endpoint(context: OperatorContext, endpoint_id: int) -> Endpoin
         if before.status == "active":
             return before
         now = await service_now_to_write(context.clock, connection)
-        # As for its owner: the five days start anew.
-        after = structs.replace(before, status="active", status_reason=None, first_failure_at=None, modified_at=now)
+        after = structs.replace(endpoint_rules.activate(before), modified_at=now)
         await endpoint_store.update(connection, after)
         await resume_backlog(connection, endpoint_id, now)
         await audit.record(
@@ -261,100 +242,9 @@ async def read_delivery(context: EndpointContext, caller: Caller, delivery_id: i
     return delivery
 
 
-async def redeliver(context: EndpointContext, caller: Caller, delivery_id: int, act: Act | None = None) -> Delivery:
-    """Start a delivery's schedule of retries again, now; the count of its attempts goes on."""
-    await read_delivery(context, caller, delivery_id)
-    async with writing(context.pool) as write:
-        async with write.transaction() as connection:
-            now = await service_now_to_write(context.clock, connection)
-            await delivery_history_store.redeliver(connection, caller.holder_id, delivery_id, now)
-            await audit.record_act(connection, act)
-        context.wake_workers()
-        return await read_delivery(context, caller, delivery_id)
-
-
-async def redeliver_unacknowledged(context: EndpointContext, caller: Caller, endpoint_id: int, since: datetime) -> int:
-    """Redeliver everything that the endpoint has not acknowledged since an instant, and count it."""
-    await read_endpoint(context, caller, endpoint_id)
-    total_count, after_id, count = 0, 0, _BATCH_MAX
-    async with writing(context.pool) as write:
-        while count >= _BATCH_MAX:
-            async with write.transaction() as connection:
-                now = await service_now_to_write(context.clock, connection)
-                count, after_id = await delivery_history_store.redeliver_unacknowledged(
-                    connection, endpoint_id, since, after_id, now, _BATCH_MAX
-                )
-            total_count += count
-            context.wake_workers()
-    return total_count
-
-
 async def list_events(context: EndpointContext, caller: Caller, span: Span) -> Page[Event]:
     """The holder's events, newest first, whether or not any endpoint was sent them."""
     return await event_store.read_page(context.pool, caller.holder_id, span)
-
-
-async def replay_events(
-    context: EndpointContext, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
-) -> int:
-    """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
-
-    An event that waits for the endpoint already is neither sent twice nor counted.
-
-    Raises:
-        LimitExceeded: More deliveries would wait for the endpoint than may, or another replay to it is running.
-    """
-    return await replay_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
-
-
-async def replay_to(context: EndpointContext, endpoint: Endpoint, initial_at: datetime, final_at: datetime) -> int:
-    """The same, to an endpoint of either kind."""
-    if endpoint.status == "active":
-        await _let_arrive(context, endpoint.id)
-    async with (
-        writing(context.pool) as write,
-        context.pool.acquire() as connection,
-        endpoint_store.replaying(connection, endpoint.id) as is_alone,
-    ):
-        if not is_alone:
-            raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
-        # Only one replay at a time: two that count at once would both find room.
-        await _check_room(context, connection, endpoint, initial_at, final_at)
-        total_count, after = 0, (initial_at, 0)
-        while True:
-            now = await service_now_to_write(context.clock, connection)
-            with write.committing():
-                count, after = await delivery_history_store.replay(
-                    connection, endpoint, after, final_at, now, _BATCH_MAX
-                )
-            total_count += count
-            context.wake_workers()
-            if count < _BATCH_MAX:
-                return total_count
-
-
-async def _let_arrive(context: EndpointContext, endpoint_id: int) -> None:
-    # A delivery that is just being sent still counts as waiting, so the replay would leave its event out.
-    for _ in range(_ARRIVING_LOOKS_MAX):
-        async with context.pool.acquire() as connection:
-            now = await service_now_to_write(context.clock, connection)
-            due_count = await delivery_history_store.count_pending(connection, endpoint_id, now, _ARRIVING_MAX)
-        if not 0 < due_count < _ARRIVING_MAX:
-            return
-        await asyncio.sleep(_ARRIVING_LOOK_S)
-
-
-async def _check_room(
-    context: EndpointContext, connection: Connection, endpoint: Endpoint, initial_at: datetime, final_at: datetime
-) -> None:
-    pending_max = context.policy.webhook_pending_max
-    waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max + 1)
-    room = max(0, pending_max - waiting_count)
-    wanted_count = await delivery_history_store.count_replayable(connection, endpoint, initial_at, final_at, room + 1)
-    if wanted_count > room:
-        raise errors.LimitExceeded(
-            f"at most {pending_max} deliveries may wait for an endpoint, and {waiting_count} do: replay a shorter time"
-        )
 
 
 def _changed(context: EndpointContext, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
@@ -366,15 +256,10 @@ def _changed(context: EndpointContext, before: Endpoint, change: EndpointChange,
     # A secret that is the same again starts no overlap of two.
     current = None if change.secret is None else _open_secret(context, before)
     if change.secret is not None and change.secret != current:
-        after = structs.replace(
-            after,
-            secret_sealed=_seal(context, before.id, change.secret),
-            previous_secret_sealed=None if current is None else before.secret_sealed,
-            previous_secret_until=None if current is None else now + endpoint_rules.SECRET_OVERLAP,
-        )
+        sealed = _seal(context, before.id, change.secret)
+        after = endpoint_rules.replace_secret(after, sealed, now, keeps_previous=current is not None)
     if change.status is not None and change.status != before.status:
-        # The five days start anew: what failed before it was stopped says nothing about what its owner has mended since.
-        after = structs.replace(after, status=change.status, status_reason=None, first_failure_at=None)
+        after = endpoint_rules.activate(after) if change.status == "active" else endpoint_rules.deactivate(after)
     return after
 
 

@@ -25,8 +25,9 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.store.webhooks import notice as notice_store
 from pixconnect.usecases.frame.context import HasEntropy, HasPool
-from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.webhooks.endpoint import EndpointContext, note_change, replay_to, resume_backlog
+from pixconnect.usecases.frame.lone_write import write_alone, writing
+from pixconnect.usecases.webhooks import redelivery
+from pixconnect.usecases.webhooks.endpoint import EndpointContext, note_change, resume_backlog
 from pixconnect.usecases.webhooks.host import HostIsAnothers, refuse_anothers_host
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -88,10 +89,8 @@ async def _set(
     before = await endpoint_store.lock_by_id(connection, found.endpoint_id)
     if before is None:
         raise errors.InvariantBroken("the webhook of a key has its endpoint")
-    # What was disabled is resumed, and the five days start anew: whoever sets it again has mended it.
-    after = structs.replace(
-        before, url=url, status="active", status_reason=None, first_failure_at=None, modified_at=now
-    )
+    # Whoever sets it again has mended what disabled it.
+    after = structs.replace(endpoint_rules.activate(before), url=url, modified_at=now)
     await endpoint_store.update(connection, after)
     await key_webhook_store.set_created(connection, key, now)
     await note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
@@ -103,20 +102,15 @@ async def _set(
 def _open_endpoint(context: KeyWebhookContext, webhook: KeyWebhook) -> Endpoint:
     # Its owner names no secret, so one is made for the signatures by HMAC.
     secret = SECRET_PREFIX + base64.b64encode(context.entropy.octets(_SECRET_LENGTH)).decode()
-    return Endpoint(
-        id=webhook.endpoint_id,
-        holder_id=webhook.holder_id,
-        url=webhook.url,
-        event_types=key_webhook_rules.EVENT_TYPES,
-        status="active",
-        status_reason=None,
-        secret_sealed=context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id)),
-        previous_secret_sealed=None,
-        previous_secret_until=None,
-        first_failure_at=None,
-        created_at=webhook.created_at,
-        modified_at=webhook.created_at,
-        pix_key=webhook.pix_key,
+    sealed = context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id))
+    return endpoint_rules.open_endpoint(
+        webhook.endpoint_id,
+        webhook.holder_id,
+        webhook.url,
+        key_webhook_rules.EVENT_TYPES,
+        sealed,
+        webhook.created_at,
+        webhook.pix_key,
     )
 
 
@@ -158,30 +152,28 @@ async def list_deliveries(
 async def redeliver(context: KeyWebhookContext, caller: Caller, key: str, delivery_id: int) -> KeyDelivery:
     """Send a body again, now, on a new schedule: all that it tells, in the same bytes; the count of attempts goes on."""
     webhook = await read_webhook(context, caller, key)
-    async with write_alone(context.pool) as connection:
-        now = await service_now_to_write(context.clock, connection)
-        held = None
-        while (found := await notice_store.find_notice(connection, webhook, delivery_id)) != held or found is None:
-            if found is None:
-                raise errors.NotFound("id: there is no such delivery")
-            # A body may be made meanwhile, so it is looked up again once all that it covers is held.
-            await notice_store.lock(connection, found)
-            held = found
-        await notice_store.restart(connection, found, now)
-    context.wake_workers()
-    shown = await notice_store.find(context.pool, webhook.endpoint_id, delivery_id)
-    if shown is None:
+    await _read_delivery(context, webhook, delivery_id)
+    async with writing(context.pool) as write:
+        await redelivery.redeliver_one(context, write, caller.holder_id, delivery_id)
+        return await _read_delivery(context, webhook, delivery_id)
+
+
+async def _read_delivery(context: HasPool, webhook: KeyWebhook, delivery_id: int) -> KeyDelivery:
+    delivery = await notice_store.find(context.pool, webhook.endpoint_id, delivery_id)
+    if delivery is None:
         raise errors.NotFound("id: there is no such delivery")
-    return shown
+    return delivery
 
 
-async def replay(context: KeyWebhookContext, caller: Caller, key: str, initial_at: datetime, final_at: datetime) -> int:
+async def redeliver_events(
+    context: KeyWebhookContext, caller: Caller, key: str, initial_at: datetime, final_at: datetime
+) -> int:
     """Tell the webhook of a key again what happened in an interval, and count it; what waits already is left out."""
     webhook = await read_webhook(context, caller, key)
     endpoint = (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id)
     if endpoint is None:
         raise errors.NotFound("chave: there is no such webhook")
-    return await replay_to(context, endpoint, initial_at, final_at)
+    return await redelivery.redeliver_events_to(context, endpoint, initial_at, final_at)
 
 
 def _not_at(url: str, reason: str) -> Violation:

@@ -1,39 +1,58 @@
-"""What operators do after an outage: many deliveries are sent again, of all holders, of one or of one endpoint."""
+"""Sending events again: one delivery, or whatever a filter matches, endpoint by endpoint and batch by batch.
+
+Callers of the API and operators wait until their job is done; those that the console starts are kept, and workers do them
+(``redelivery_job.py``). Both go on by ``advance``. A delivery that is sent again keeps its id, and so do receivers know it;
+events are sent again by new deliveries of them, as long as they are kept.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.webhooks.delivery import DeliveryStatus
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks.delivery import Delivery
 from pixconnect.domain.webhooks.endpoint import Endpoint
+from pixconnect.domain.webhooks.redelivery import RedeliveryFilter, RedeliveryJob
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks import notice as notice_store
+from pixconnect.store.webhooks import redelivery as redelivery_store
+from pixconnect.store.webhooks.redelivery import RedeliveryBatch
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.audit import Act
+from pixconnect.usecases.frame.context import HasClock, HasPolicy, HasPool, HasWakeWorkers
 from pixconnect.usecases.frame.lone_write import LoneWrite, writing
 from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.webhooks.endpoint import EndpointContext, read_delivery, read_endpoint
 from pixconnect.writing.service_time import service_now_to_write
 
-_BATCH_MAX = 5_000
-"""Deliveries that one transaction changes at most."""
+BATCH_MAX = 2_000
+"""Deliveries that one transaction looks at, or makes."""
 _ENDPOINTS_MAX: Final = 1_000
 """That one look finds at most."""
+_ARRIVING_MAX: Final = 1_000
+"""If this many deliveries are due, a moment's wait will not see them sent, and nobody waits."""
+_ARRIVING_LOOKS_MAX: Final = 20
+_ARRIVING_LOOK_S: Final = 0.05
+
+Begin = Callable[[], AbstractAsyncContextManager[Connection]]
+Redeliver = Callable[
+    [Connection, Endpoint, RedeliveryJob, tuple[datetime, int], datetime, int], Awaitable[RedeliveryBatch | None]
+]
+"""What starts a batch for one endpoint: ``redeliver_some`` or ``redeliver_events`` of the store."""
 
 
-class Redelivery(Struct, frozen=True, kw_only=True):
-    status: DeliveryStatus
-    since: datetime
-    """Deliveries that were made from this instant on, included."""
-    until: datetime | None = None
-    """The last instant, included; ``None`` is now."""
-    holder_id: int | None = None
-    """Of this holder's endpoints only."""
-    endpoint_id: int | None = None
-    """Of this endpoint only."""
+class RedeliveryContext(HasPool, HasClock, HasPolicy, HasWakeWorkers, Protocol):
+    """What sending again needs."""
 
 
 class RedeliveredCounts(Struct, frozen=True, kw_only=True):
@@ -41,10 +60,44 @@ class RedeliveredCounts(Struct, frozen=True, kw_only=True):
     endpoints_count: int
 
 
-async def redeliver_all(context: OperatorContext, wanted: Redelivery) -> RedeliveredCounts:
-    """Start the schedules of deliveries anew, now, and count them.
+async def redeliver(context: EndpointContext, caller: Caller, delivery_id: int, act: Act | None = None) -> Delivery:
+    """Start a delivery's schedule of retries again, now; the count of its attempts goes on."""
+    await read_delivery(context, caller, delivery_id)
+    async with writing(context.pool) as write:
+        await redeliver_one(context, write, caller.holder_id, delivery_id, act)
+        return await read_delivery(context, caller, delivery_id)
 
-    To an endpoint that is not active they wait. Workers see them when they look next.
+
+async def redeliver_one(
+    context: RedeliveryContext, write: LoneWrite, holder_id: int, delivery_id: int, act: Act | None = None
+) -> None:
+    """Send again what one delivery was sent, with all that the same body tells."""
+    async with write.transaction() as connection:
+        now = await service_now_to_write(context.clock, connection)
+        held_ids, ids = [], await redelivery_store.find_told_together(connection, holder_id, delivery_id)
+        while ids != held_ids:
+            # A body may be made meanwhile, so it is looked up again once all that it covers is held.
+            await notice_store.lock(connection, ids)
+            held_ids, ids = ids, await redelivery_store.find_told_together(connection, holder_id, delivery_id)
+        if ids:
+            await redelivery_store.restart(connection, ids, now)
+        await audit.record_act(connection, act)
+    context.wake_workers()
+
+
+async def redeliver_unacknowledged(context: EndpointContext, caller: Caller, endpoint_id: int, since: datetime) -> int:
+    """Send an endpoint again everything that it has not acknowledged since an instant, and count it."""
+    await read_endpoint(context, caller, endpoint_id)
+    wanted = RedeliveryFilter(endpoint_id=endpoint_id, statuses=("pending", "failed"), initial_at=since)
+    job = make_job(caller.holder_id, wanted, context.clock.now())
+    async with writing(context.pool) as write:
+        return await _work_off(context, write.transaction, job, on_batch=context.wake_workers)
+
+
+async def redeliver_matching(context: OperatorContext, wanted: RedeliveryFilter) -> RedeliveredCounts:
+    """Send again what a filter matches, of one holder or of all, as operators do after an outage.
+
+    To an endpoint that is not active it waits. Workers see it when they look next.
 
     Raises:
         BadRequest: The time ends before it begins.
@@ -53,44 +106,174 @@ async def redeliver_all(context: OperatorContext, wanted: Redelivery) -> Redeliv
     """
     async with writing(context.pool) as write:
         async with write.transaction() as connection:
-            until = wanted.until or await service_now_to_write(context.clock, connection)
-            if wanted.since > until:
+            now = await service_now_to_write(context.clock, connection)
+            oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at or now)
+            if oldest > newest:
                 raise errors.BadRequest("since: must not be after the end")
-            endpoints = await _find_endpoints(connection, wanted, 0)
+            endpoints = await _find_some(connection, wanted, 0)
             if not endpoints and (wanted.holder_id, wanted.endpoint_id) != (None, None):
                 raise errors.NotFound("there is no such webhook endpoint")
             # Kept before the first batch: what is done in many transactions may be cut off in the middle.
-            asked = {"status": wanted.status, "since": wanted.since, "until": until}
+            (status,) = wanted.statuses
+            asked = {"status": status, "since": oldest, "until": newest}
             await audit.record(context, connection, "operator endpoint redeliver", _subject(wanted), after=asked)
         counts: list[int] = []
         while endpoints:
-            counts += [await _redeliver(context, write, endpoint.id, wanted, until) for endpoint in endpoints]
+            for endpoint in endpoints:
+                of_one = structs.replace(wanted, endpoint_id=endpoint.id, initial_at=oldest, final_at=newest)
+                job = make_job(endpoint.holder_id, of_one, now)
+                counts.append(await _work_off(context, write.transaction, job))
             async with context.pool.acquire() as connection:
-                endpoints = await _find_endpoints(connection, wanted, endpoints[-1].id)
+                endpoints = await _find_some(connection, wanted, endpoints[-1].id)
     return RedeliveredCounts(deliveries_count=sum(counts), endpoints_count=sum(count > 0 for count in counts))
 
 
-async def _find_endpoints(connection: Connection, wanted: Redelivery, after_id: int) -> list[Endpoint]:
+async def _find_some(connection: Connection, wanted: RedeliveryFilter, after_id: int) -> list[Endpoint]:
     return await endpoint_store.find_some(connection, wanted.holder_id, wanted.endpoint_id, after_id, _ENDPOINTS_MAX)
 
 
-async def _redeliver(
-    context: OperatorContext, write: LoneWrite, endpoint_id: int, wanted: Redelivery, until: datetime
+async def redeliver_events(
+    context: EndpointContext, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
 ) -> int:
-    total_count, after = 0, (wanted.since, 0)
-    while True:
-        async with write.transaction() as connection:
+    """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
+
+    An event that waits for the endpoint already is neither sent twice nor counted.
+
+    Raises:
+        LimitExceeded: More deliveries would wait for the endpoint than may, or events are being sent to it again already.
+    """
+    return await redeliver_events_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
+
+
+async def redeliver_events_to(
+    context: RedeliveryContext, endpoint: Endpoint, initial_at: datetime, final_at: datetime
+) -> int:
+    """The same, to an endpoint of either kind."""
+    if endpoint.status == "active":
+        await _let_arrive(context, endpoint.id)
+    wanted = RedeliveryFilter(endpoint_id=endpoint.id, initial_at=initial_at, final_at=final_at)
+    job = make_job(endpoint.holder_id, wanted, context.clock.now())
+    async with (
+        writing(context.pool) as write,
+        context.pool.acquire() as connection,
+        redelivery_store.redelivering_events(connection, endpoint.id) as is_alone,
+    ):
+        if not is_alone:
+            raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
+        # Only one at a time: two that count at once would both find room.
+        await _check_room(context, connection, endpoint, job)
+        return await _work_off(
+            context,
+            lambda: write.begin_on(connection),
+            job,
+            take=redelivery_store.redeliver_events,
+            on_batch=context.wake_workers,
+        )
+
+
+async def _let_arrive(context: RedeliveryContext, endpoint_id: int) -> None:
+    # A delivery that is just being sent still counts as waiting, so its event would be left out.
+    for _ in range(_ARRIVING_LOOKS_MAX):
+        async with context.pool.acquire() as connection:
             now = await service_now_to_write(context.clock, connection)
-            found = await delivery_history_store.redeliver_some(
-                connection, endpoint_id, wanted.status, after, until, now, _BATCH_MAX
-            )
-        if found is None:
-            return total_count
-        count, after = found
-        total_count += count
+            due_count = await delivery_history_store.count_pending(connection, endpoint_id, now, _ARRIVING_MAX)
+        if not 0 < due_count < _ARRIVING_MAX:
+            return
+        await asyncio.sleep(_ARRIVING_LOOK_S)
 
 
-def _subject(wanted: Redelivery) -> str:
+async def _check_room(
+    context: RedeliveryContext, connection: Connection, endpoint: Endpoint, job: RedeliveryJob
+) -> None:
+    pending_max = context.policy.webhook_pending_max
+    waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max + 1)
+    room = max(0, pending_max - waiting_count)
+    wanted_count = await redelivery_store.count_events(connection, endpoint, job.initial_at, job.final_at, room + 1)
+    if wanted_count > room:
+        raise errors.LimitExceeded(
+            f"at most {pending_max} deliveries may wait for an endpoint, and {waiting_count} do: replay a shorter time"
+        )
+
+
+def make_job(
+    holder_id: int, wanted: RedeliveryFilter, now: datetime, *, asked_by: str = "", expected_count: int = 0
+) -> RedeliveryJob:
+    """A job that has not begun."""
+    oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
+    return RedeliveryJob(
+        id=0,
+        holder_id=holder_id,
+        asked_by=asked_by,
+        endpoint_id=wanted.endpoint_id,
+        statuses=wanted.statuses,
+        event_types=wanted.event_types,
+        initial_at=oldest,
+        final_at=newest,
+        status="running",
+        expected_count=expected_count,
+        looked_at_count=0,
+        redelivered_count=0,
+        at_endpoint_id=0,
+        at_instant=None,
+        at_id=0,
+        created_at=now,
+        ended_at=None,
+    )
+
+
+async def _work_off(
+    context: HasClock,
+    begin: Begin,
+    job: RedeliveryJob,
+    *,
+    take: Redeliver = redelivery_store.redeliver_some,
+    on_batch: Callable[[], None] | None = None,
+) -> int:
+    """Do a job to its end, and count what was sent again; after each batch, which is committed by then, call ``on_batch``."""
+    while job.status == "running":
+        async with begin() as connection:
+            now = await service_now_to_write(context.clock, connection)
+            job = await advance(connection, job, await find_next(connection, job), now, take)
+        if on_batch is not None:
+            on_batch()
+    return job.redelivered_count
+
+
+async def find_next(connection: Connection, job: RedeliveryJob) -> Endpoint | None:
+    """The endpoint where a job is, which may have been deleted since, or else the next one."""
+    found = await endpoint_store.find_some(connection, job.holder_id, job.endpoint_id, job.at_endpoint_id - 1, 1)
+    return found[0] if found else None
+
+
+async def advance(
+    connection: Connection,
+    job: RedeliveryJob,
+    endpoint: Endpoint | None,
+    now: datetime,
+    take: Redeliver = redelivery_store.redeliver_some,
+) -> RedeliveryJob:
+    """Do one batch of a job, for the endpoint that ``find_next`` has found."""
+    if endpoint is None:
+        return structs.replace(job, status="done", ended_at=now)
+    is_same = endpoint.id == job.at_endpoint_id and job.at_instant is not None
+    after: tuple[datetime, int] = (job.at_instant or job.initial_at, job.at_id) if is_same else (job.initial_at, 0)
+    batch = await take(connection, endpoint, job, after, now, BATCH_MAX)
+    if batch is not None:
+        job = structs.replace(
+            job,
+            at_endpoint_id=endpoint.id,
+            at_instant=batch.end[0],
+            at_id=batch.end[1],
+            looked_at_count=job.looked_at_count + batch.looked_at_count,
+            redelivered_count=job.redelivered_count + batch.count,
+        )
+    if batch is None or batch.looked_at_count < BATCH_MAX:
+        # The next endpoint begins at its oldest.
+        job = structs.replace(job, at_endpoint_id=endpoint.id + 1, at_instant=None, at_id=0)
+    return job
+
+
+def _subject(wanted: RedeliveryFilter) -> str:
     if wanted.endpoint_id is not None:
         return f"endpoint {wanted.endpoint_id}"
     return "all holders" if wanted.holder_id is None else f"holder {wanted.holder_id}"

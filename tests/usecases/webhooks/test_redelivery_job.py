@@ -12,12 +12,12 @@ from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.identity.console import Viewer
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
-from pixconnect.domain.webhooks.resend import ResendFilter, ResendJob
+from pixconnect.domain.webhooks.redelivery import RedeliveryFilter, RedeliveryJob
 from pixconnect.foundation import migrations
-from pixconnect.store.webhooks import resend as resend_store
+from pixconnect.store.webhooks import redelivery_job as redelivery_job_store
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import key_webhook, resend
+from pixconnect.usecases.webhooks import key_webhook, redelivery, redelivery_job
 from support.records import own_key
 from support.service import Service, credit_report, make_charge, open_holder
 
@@ -59,28 +59,28 @@ async def _failed(service: Service) -> dict[int, int]:
     return {row["endpoint_id"]: row["count"] for row in rows}
 
 
-async def _start(service: Service, caller: Caller, **wanted: Any) -> ResendJob:
-    asked = ResendFilter(holder_id=caller.holder_id, **wanted)
-    counted = await resend.count_resend(service.context, _viewer(caller), asked)
-    return await resend.start_resend(
+async def _start(service: Service, caller: Caller, **wanted: Any) -> RedeliveryJob:
+    asked = RedeliveryFilter(holder_id=caller.holder_id, **wanted)
+    counted = await redelivery_job.count_matching(service.context, _viewer(caller), asked)
+    return await redelivery_job.start_redelivery(
         service.context, _viewer(caller), asked, asked_by="tests", expected_count=counted.count
     )
 
 
-async def _finish(service: Service, caller: Caller, job: ResendJob) -> ResendJob:
-    while (job := await resend.read_resend(service.context, _viewer(caller), job.id)).status == "running":
-        assert await resend.work_resends(service.context)
+async def _finish(service: Service, caller: Caller, job: RedeliveryJob) -> RedeliveryJob:
+    while (job := await redelivery_job.read_redelivery(service.context, _viewer(caller), job.id)).status == "running":
+        assert await redelivery_job.work_redeliveries(service.context)
     return job
 
 
 async def test_everything_that_the_filter_matches_goes_again_and_nothing_of_another_holder(
     service: Service, caller: Caller, endpoints: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resend, "BATCH_MAX", 3)
+    monkeypatch.setattr(redelivery, "BATCH_MAX", 3)
     first, second, others = endpoints
     assert await _failed(service) == {first: 7, second: 7, others: 7}
     job = await _finish(service, caller, await _start(service, caller))
-    assert (job.status, job.expected_count, job.resent_count) == ("done", 14, 14)
+    assert (job.status, job.expected_count, job.redelivered_count) == ("done", 14, 14)
     assert await _failed(service) == {first: 0, second: 0, others: 7}
     rows = await service.fetch(
         "select distinct due_at from delivery where status = 'pending' and endpoint_id = $1", first
@@ -88,7 +88,7 @@ async def test_everything_that_the_filter_matches_goes_again_and_nothing_of_anot
     assert service.clock.now() in {row["due_at"] for row in rows}
     # Once more there is nothing left.
     again = await _finish(service, caller, await _start(service, caller))
-    assert (again.expected_count, again.resent_count) == (0, 0)
+    assert (again.expected_count, again.redelivered_count) == (0, 0)
 
 
 async def test_a_filter_narrows_it(service: Service, caller: Caller, endpoints: list[int]) -> None:
@@ -103,21 +103,21 @@ async def test_a_filter_narrows_it(service: Service, caller: Caller, endpoints: 
         initial_at=began_at - timedelta(minutes=50),
         final_at=began_at - timedelta(minutes=20),
     )
-    assert (await _finish(service, caller, job)).resent_count == 4
+    assert (await _finish(service, caller, job)).redelivered_count == 4
     assert await _failed(service) == {first: 3, second: 7, others: 7}
     none = await _start(service, caller, event_types=("refund.in.error",))
-    assert (await _finish(service, caller, none)).resent_count == 0
+    assert (await _finish(service, caller, none)).redelivered_count == 0
 
 
 async def test_a_worker_that_is_killed_in_a_batch_repeats_nothing_and_leaves_nothing_out(
     service: Service, caller: Caller, endpoints: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resend, "BATCH_MAX", 2)
-    monkeypatch.setattr(resend, "BATCHES_MAX", 2)
+    monkeypatch.setattr(redelivery, "BATCH_MAX", 2)
+    monkeypatch.setattr(redelivery_job, "BATCHES_MAX", 2)
     job = await _start(service, caller)
-    await resend.work_resends(service.context)
-    assert (await resend.read_resend(service.context, _viewer(caller), job.id)).resent_count == 4
-    update, killed = resend_store.update, False
+    await redelivery_job.work_redeliveries(service.context)
+    assert (await redelivery_job.read_redelivery(service.context, _viewer(caller), job.id)).redelivered_count == 4
+    update, killed = redelivery_job_store.update, False
 
     async def dies(*arguments: Any) -> None:
         nonlocal killed
@@ -126,22 +126,22 @@ async def test_a_worker_that_is_killed_in_a_batch_repeats_nothing_and_leaves_not
             killed = True
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(resend_store, "update", dies)
+    monkeypatch.setattr(redelivery_job_store, "update", dies)
     with pytest.raises(KeyboardInterrupt):
-        await resend.work_resends(service.context)
-    assert (await resend.read_resend(service.context, _viewer(caller), job.id)).resent_count == 4
-    assert (await _finish(service, caller, job)).resent_count == 14
+        await redelivery_job.work_redeliveries(service.context)
+    assert (await redelivery_job.read_redelivery(service.context, _viewer(caller), job.id)).redelivered_count == 4
+    assert (await _finish(service, caller, job)).redelivered_count == 14
     assert sum((await _failed(service)).values()) == 7
 
 
 async def test_a_job_waits_while_as_many_wait_for_an_endpoint_as_may(
     service: Service, caller: Caller, endpoints: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resend, "BATCH_MAX", service.context.policy.webhook_pending_max)
+    monkeypatch.setattr(redelivery, "BATCH_MAX", service.context.policy.webhook_pending_max)
     job = await _start(service, caller)
-    assert await resend.work_resends(service.context) == 0
-    monkeypatch.setattr(resend, "BATCH_MAX", 2_000)
-    assert (await _finish(service, caller, job)).resent_count == 14
+    assert await redelivery_job.work_redeliveries(service.context) == 0
+    monkeypatch.setattr(redelivery, "BATCH_MAX", 2_000)
+    assert (await _finish(service, caller, job)).redelivered_count == 14
 
 
 async def test_one_job_of_a_holder_runs_at_a_time_and_may_be_ended(
@@ -152,16 +152,16 @@ async def test_one_job_of_a_holder_runs_at_a_time_and_may_be_ended(
         await _start(service, caller)
     others = await _start(service, other)
     for refused in (
-        resend.read_resend(service.context, _viewer(other), job.id),
-        resend.cancel_resend(service.context, _viewer(other), job.id),
+        redelivery_job.read_redelivery(service.context, _viewer(other), job.id),
+        redelivery_job.cancel_redelivery(service.context, _viewer(other), job.id),
     ):
         with pytest.raises(errors.NotFound):
             await refused
-    assert (await resend.cancel_resend(service.context, _viewer(caller), job.id)).status == "cancelled"
+    assert (await redelivery_job.cancel_redelivery(service.context, _viewer(caller), job.id)).status == "cancelled"
     await _finish(service, other, others)
     assert await _failed(service) == {endpoints[0]: 7, endpoints[1]: 7, endpoints[2]: 0}
-    assert [each.id for each in await resend.list_resends(service.context, _viewer(caller))] == [job.id]
-    assert (await resend.cancel_resend(service.context, _viewer(other), others.id)).status == "done"
+    assert [each.id for each in await redelivery_job.list_redeliveries(service.context, _viewer(caller))] == [job.id]
+    assert (await redelivery_job.cancel_redelivery(service.context, _viewer(other), others.id)).status == "done"
 
 
 async def test_another_holders_ids_and_what_makes_no_sense_are_refused(
@@ -169,20 +169,20 @@ async def test_another_holders_ids_and_what_makes_no_sense_are_refused(
 ) -> None:
     now = service.clock.now()
     for error, viewer, wanted in (
-        (errors.NotFound, _viewer(caller), ResendFilter(holder_id=other.holder_id)),
-        (errors.NotFound, _viewer(caller), ResendFilter(holder_id=caller.holder_id, endpoint_id=endpoints[2])),
-        (errors.Forbidden, _viewer(caller, "webhook.read"), ResendFilter(holder_id=caller.holder_id)),
-        (errors.BadRequest, _viewer(caller), ResendFilter(holder_id=caller.holder_id, statuses=())),
-        (errors.BadRequest, _viewer(caller), ResendFilter(holder_id=caller.holder_id, event_types=("x",))),
+        (errors.NotFound, _viewer(caller), RedeliveryFilter(holder_id=other.holder_id)),
+        (errors.NotFound, _viewer(caller), RedeliveryFilter(holder_id=caller.holder_id, endpoint_id=endpoints[2])),
+        (errors.Forbidden, _viewer(caller, "webhook.read"), RedeliveryFilter(holder_id=caller.holder_id)),
+        (errors.BadRequest, _viewer(caller), RedeliveryFilter(holder_id=caller.holder_id, statuses=())),
+        (errors.BadRequest, _viewer(caller), RedeliveryFilter(holder_id=caller.holder_id, event_types=("x",))),
         (
             errors.BadRequest,
             _viewer(caller),
-            ResendFilter(holder_id=caller.holder_id, initial_at=now, final_at=now - timedelta(days=1)),
+            RedeliveryFilter(holder_id=caller.holder_id, initial_at=now, final_at=now - timedelta(days=1)),
         ),
     ):
         with pytest.raises(error):
-            await resend.start_resend(service.context, viewer, wanted, asked_by="tests", expected_count=0)
-    assert await resend.list_resends(service.context, _viewer(caller)) == []
+            await redelivery_job.start_redelivery(service.context, viewer, wanted, asked_by="tests", expected_count=0)
+    assert await redelivery_job.list_redeliveries(service.context, _viewer(caller)) == []
 
 
 # What one body tells, and filters that part it.
@@ -214,7 +214,7 @@ async def notices(service: Service, caller: Caller) -> dict[int, list[int]]:
 
 @pytest.mark.parametrize("batch_max", [1, 3, 100])
 @pytest.mark.parametrize(
-    ("span", "resent"),
+    ("span", "redelivered"),
     [
         ((0, 9), {0, 1, 2, 3}),
         ((1, 9), {0, 1, 2, 3}),  # without the first of the first body
@@ -230,20 +230,20 @@ async def test_what_one_body_tells_goes_again_together_however_a_filter_parts_it
     monkeypatch: pytest.MonkeyPatch,
     batch_max: int,
     span: tuple[int, int],
-    resent: set[int],
+    redelivered: set[int],
 ) -> None:
-    monkeypatch.setattr(resend, "BATCH_MAX", batch_max)
+    monkeypatch.setattr(redelivery, "BATCH_MAX", batch_max)
     at = [row["created_at"] for row in await service.fetch("select created_at from delivery order by created_at, id")]
     since, until = span
     job = await _start(service, caller, initial_at=at[since], final_at=at[until])
     service.clock.advance(hours=1)
     job = await _finish(service, caller, job)
-    assert (job.expected_count, job.resent_count) == (until - since + 1,) * 2
+    assert (job.expected_count, job.redelivered_count) == (until - since + 1,) * 2
     pending = {row["id"] for row in await service.fetch("select id from delivery where status = 'pending'")}
-    assert pending == {each for place in resent for each in list(notices.values())[place]}
+    assert pending == {each for place in redelivered for each in list(notices.values())[place]}
     # A worker finds each body once, and nothing waits that no body tells.
     firsts = await service.fetch("select id from delivery where status = 'pending' and covered_by is null")
-    assert {row["id"] for row in firsts} == {list(notices)[place] for place in resent}
+    assert {row["id"] for row in firsts} == {list(notices)[place] for place in redelivered}
     (tally,) = await service.fetch("select count(distinct due_at) from delivery where status = 'pending'")
     assert tally["count"] == 1
 
@@ -251,12 +251,12 @@ async def test_what_one_body_tells_goes_again_together_however_a_filter_parts_it
 async def test_a_body_that_was_told_between_two_batches_is_not_sent_once_more(
     service: Service, caller: Caller, notices: dict[int, list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resend, "BATCH_MAX", 2)
-    monkeypatch.setattr(resend, "BATCHES_MAX", 1)
+    monkeypatch.setattr(redelivery, "BATCH_MAX", 2)
+    monkeypatch.setattr(redelivery_job, "BATCHES_MAX", 1)
     job = await _start(service, caller, statuses=("failed", "delivered"))
     sent = 0
-    while (await resend.read_resend(service.context, _viewer(caller), job.id)).status == "running":
-        await resend.work_resends(service.context)
+    while (await redelivery_job.read_redelivery(service.context, _viewer(caller), job.id)).status == "running":
+        await redelivery_job.work_redeliveries(service.context)
         (row,) = await service.fetch("select count(*) from delivery where status = 'pending' and covered_by is null")
         sent += row["count"]
         await service.execute_as_owner(
@@ -273,7 +273,7 @@ async def test_a_filter_by_type_sends_the_whole_body_again(
         f"update event set name = 'refund.out.returned' where id in (select event_id from delivery where id = {first})"
     )
     job = await _finish(service, caller, await _start(service, caller, event_types=("refund.out.returned",)))
-    assert (job.expected_count, job.resent_count) == (1, 1)
+    assert (job.expected_count, job.redelivered_count) == (1, 1)
     pending = {row["id"] for row in await service.fetch("select id from delivery where status = 'pending'")}
     assert pending == set(notices[first])
 

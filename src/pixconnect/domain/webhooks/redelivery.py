@@ -1,4 +1,4 @@
-"""Sending many deliveries of one holder again, as a job."""
+"""Sending events again: what a caller, an operator or somebody at the console wants sent, and how far that is."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from msgspec import Struct
 
 from pixconnect.domain.webhooks.delivery import DeliveryStatus
 
-ResendStatus = Literal["running", "done", "cancelled"]
+RedeliveryStatus = Literal["running", "done", "cancelled"]
 
 
-class ResendFilter(Struct, frozen=True, kw_only=True):
+class RedeliveryFilter(Struct, frozen=True, kw_only=True):
     """Which deliveries; both bounds are included."""
 
-    holder_id: int
+    holder_id: int | None = None
+    """``None`` is all holders, which only operators may name."""
     endpoint_id: int | None = None
     """``None`` is all that the holder has."""
     statuses: tuple[DeliveryStatus, ...] = ("failed",)
     event_types: tuple[str, ...] = ()
+    """None is all."""
     initial_at: datetime | None = None
     final_at: datetime | None = None
 
 
-class ResendJob(Struct, frozen=True, kw_only=True):
+class RedeliveryJob(Struct, frozen=True, kw_only=True):
+    """A filter for one holder, and how far the job is: in the database, or in the memory of whoever waits for its end."""
+
     id: int
+    """0 of one that is not kept."""
     holder_id: int
     asked_by: str
     endpoint_id: int | None
@@ -33,15 +38,16 @@ class ResendJob(Struct, frozen=True, kw_only=True):
     event_types: tuple[str, ...]
     initial_at: datetime
     final_at: datetime
-    """At the latest when the job was made: what came after is none of its."""
-    status: ResendStatus
+    """Of one that is kept at the latest when it was made: what came after is none of its."""
+    status: RedeliveryStatus
     expected_count: int
     """As counted before."""
     looked_at_count: int
-    resent_count: int
+    redelivered_count: int
     at_endpoint_id: int
     """Of this endpoint everything up to ``at_instant`` and ``at_id`` was looked at, and all of those before it."""
     at_instant: datetime | None
+    """``None`` if this endpoint is the next one, and nothing of it was looked at."""
     at_id: int
     created_at: datetime
     ended_at: datetime | None

@@ -8,7 +8,7 @@ import sys
 
 import msgspec
 
-from pixconnect import assembly
+from pixconnect.assembly import operators
 from pixconnect.cli import integrator, operator, running
 from pixconnect.cli.main import main
 from support.verbs import MESSAGE_OCTETS_MAX, Wanted
@@ -59,7 +59,7 @@ def _run_verb(wanted: Wanted, out: int, err: int, status: int) -> None:
 
 
 if __name__ == "__main__":
-    assert assembly
+    assert operators
     for folder in (operator, integrator, running):
         for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
             importlib.import_module(module.name)

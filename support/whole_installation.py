@@ -19,9 +19,9 @@ import asyncpg
 import httpx2
 from msgspec import Struct
 
-from pixconnect import assembly
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
 from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.assembly import base
 from pixconnect.config import Settings
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES
@@ -352,7 +352,7 @@ class WholeInstallation:
             name="tests",
         )
         box = AesSecretBox(read_secret_key("", self.installation.home), entropy)
-        policy = assembly.make_policy(Settings())
+        policy = base.make_policy(Settings())
         operator = Operator(
             pool=pool, clock=SystemClock(), entropy=entropy, policy=policy, secret_box=box, operator="tests"
         )

@@ -37,10 +37,10 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
     settings = read_database_settings()
     # Beside a result only complaints are worth a line.
     set_up_logging(settings.log_format, "warning")
-    from pixconnect import assembly  # noqa: PLC0415  it imports everything; help and wrong options need not
+    from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
     async def do() -> Result:
-        async with assembly.open_operator(settings) as operator:
+        async with operators.open_operator(settings) as operator:
             return await use_case(operator)
 
     with complaining_of_home(settings):

@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from pixconnect import __version__, assembly
+from pixconnect import __version__
 from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.api.frame import browser
+from pixconnect.assembly.base import open_base
+from pixconnect.assembly.operators import open_operator
 from pixconnect.cli.frame import live_mode, private_files
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import read_settings
@@ -78,8 +80,8 @@ async def _answer(
     set_up_logging(settings.log_format, settings.log_level)
     port = int(sockets[0].getsockname()[1])
     async with (
-        assembly.open_base(settings, "pixconnect console") as base,
-        assembly.open_operator(
+        open_base(settings, "pixconnect console") as base,
+        open_operator(
             settings,
             url=settings.console_login_url,
             role=CONSOLE_ROLE,

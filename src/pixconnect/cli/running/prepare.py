@@ -7,7 +7,7 @@ import asyncio
 
 import msgspec
 
-from pixconnect import assembly
+from pixconnect.assembly import operators
 from pixconnect.cli.frame.settings import read_settings
 from pixconnect.cli.running import migrate
 from pixconnect.config import Settings
@@ -15,6 +15,7 @@ from pixconnect.local import sandbox_file
 from pixconnect.local.sandbox_file import Prepared, SandboxFile
 from pixconnect.local.supervised import Lifeline
 from pixconnect.usecases.identity import console_session
+from pixconnect.usecases.simulation.demonstration import DemoCredentials
 
 
 def prepare_under(lifeline: Lifeline) -> None:
@@ -26,12 +27,12 @@ def prepare_under(lifeline: Lifeline) -> None:
 
 async def _prepare(settings: Settings) -> Prepared:
     # Once, before any other process starts: two of them would each make a key of their own.
-    assembly.prepare_home(settings)
+    operators.prepare_home(settings)
     applied = await migrate.bring_up_to_date(settings)
     if settings.mode != "sandbox":
         return Prepared(migrations_count=len(applied), sandbox_file=None)
     file = await _make_demonstration(settings)
-    async with assembly.open_operator(settings) as operator:
+    async with operators.open_operator(settings) as operator:
         token = await console_session.make_link(operator)
     return Prepared(migrations_count=len(applied), sandbox_file=file, console_link_token=token)
 
@@ -39,8 +40,8 @@ async def _prepare(settings: Settings) -> Prepared:
 async def _make_demonstration(settings: Settings) -> SandboxFile:
     written = sandbox_file.read(settings.home_path)
     # The database knows only the hash of the client's secret: the file of an earlier start is where it is still readable.
-    known = msgspec.convert(written, assembly.DemoCredentials, from_attributes=True) if written else None
-    credentials = await assembly.prepare_demo(settings, known)
+    known = msgspec.convert(written, DemoCredentials, from_attributes=True) if written else None
+    credentials = await operators.prepare_demo(settings, known)
     return SandboxFile(
         base_url=settings.public_base_url,
         auth_url=settings.public_auth_url,

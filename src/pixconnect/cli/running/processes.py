@@ -14,7 +14,9 @@ from typing import Final
 import structlog
 import uvloop
 
-from pixconnect import __version__, assembly
+from pixconnect import __version__
+from pixconnect.assembly import api, worker
+from pixconnect.assembly.sandbox import simulate
 from pixconnect.cli.frame import failures, live_mode, private_files
 from pixconnect.cli.frame.settings import read_settings
 from pixconnect.cli.running import tls
@@ -64,18 +66,18 @@ def serve_on(sockets: Sequence[socket], lifeline: Lifeline) -> None:
 
 
 def _serve_on(settings: Settings, sockets: Sequence[socket], lifeline: Lifeline) -> None:
-    run_process(settings, lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
+    run_process(settings, lifeline, lambda stop, report_ready: api.serve(settings, sockets, stop, report_ready))
 
 
 def work_under(lifeline: Lifeline) -> None:
     settings = read_settings()
     live_mode.refuse_unsafe_live(settings)
-    run_process(settings, lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
+    run_process(settings, lifeline, lambda stop, report_ready: worker.work(settings, stop, report_ready))
 
 
 def sandbox_under(lifeline: Lifeline) -> None:
     settings = read_settings()
-    run_process(settings, lifeline, lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready))
+    run_process(settings, lifeline, lambda stop, report_ready: simulate(settings, stop, report_ready))
 
 
 def run_process(settings: Settings, lifeline: Lifeline, main: Main) -> None:

@@ -1,0 +1,185 @@
+"""Opens what each process of the service needs, and what they share beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box
+from pixconnect.adapters.server_file import ServerFile
+from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
+from pixconnect.assembly.outside import open_outgoing, open_rail
+from pixconnect.config import Settings
+from pixconnect.foundation import pool, schema_history
+from pixconnect.foundation.notifier import EventNotifier, Notifier
+from pixconnect.foundation.privileges import SERVICE_ROLE
+from pixconnect.http import listening
+from pixconnect.store.frame.identifiers import IdBlocks
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.directory import HolderDirectory
+from pixconnect.usecases.frame.policy import Policy
+from pixconnect.usecases.frame.server_watch import ServerWatch
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.running import installation
+from pixconnect.usecases.simulation.clock import follow_clock
+from pixconnect.worker.leases import Connect
+from pixconnect.writing.write_queues import WriteQueues
+
+SERVICE_SCHEMA: Final = "pixconnect"
+SERVICE_PACKAGE: Final = "pixconnect.store"
+
+
+def make_policy(settings: Settings) -> Policy:
+    base = urlsplit(settings.public_base_url)
+    return Policy(
+        ispb=settings.ispb,
+        institution_name=settings.institution_name,
+        location_prefix=f"{base.netloc}{base.path}{LOCATION_PATH}",
+        location_key_set_url=f"{settings.public_base_url}{LOCATION_KEY_SET_PATH}",
+        auth_url=settings.public_auth_url,
+        charge_lifetime_s=settings.charge_lifetime_s,
+        handover_timeout_s=settings.handover_timeout_s,
+        is_sandbox=settings.mode == "sandbox",
+        has_rail=settings.mode == "sandbox",
+        token_lifetime_s=settings.token_lifetime_s,
+        token_failures_max=settings.token_failures_max,
+        signing_key_rotation_days=settings.signing_key_rotation_days,
+        signing_key_published_days=settings.signing_key_published_days,
+        webhook_pending_max=settings.webhook_pending_max,
+        lookup_tokens_max=settings.lookup_tokens_max,
+        lookup_refill_count=settings.lookup_refill_count,
+    )
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    context: Context
+    keyring: Keyring
+    """The context's signer, with the keys that others verify by."""
+    notifier: Notifier
+
+
+@asynccontextmanager
+async def open_base(settings: Settings, name: str, *, plans_once: bool = False) -> AsyncGenerator[Base]:
+    """Open everything that a process of the service needs; on the way out, what waits is written first.
+
+    Args:
+        settings: Those of this process.
+        name: The process, as PostgreSQL shows it.
+        plans_once: As in ``open_pool``.
+
+    Raises:
+        InstallationError: The database is of the other mode, or in live mode not durable.
+        SchemaError: The tables are not those of this program.
+        SettingsError: The sandbox's address is missing.
+        ClientCertificateError: There is no certificate for receivers where the settings say.
+    """
+    # Everything is closed in the opposite order: the writes before the connections that they need.
+    clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
+    secret_box = open_own_secret_box(settings, entropy)
+    server = ServerWatch(ServerFile(settings.home_path), has_rail=policy.has_rail)
+    async with AsyncExitStack() as opened:
+        connections = await _open_connections(settings, name, server, plans_once=plans_once)
+        opened.push_async_callback(pool.close_pool, connections)
+        ids = IdBlocks(connections)
+        # Before anything is written: the tables must be this program's, of this mode, on a server that forgets nothing.
+        async with connections.acquire() as connection:
+            await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+            await installation.check_mode(connection, settings.mode)
+            await installation.check_durability(connection, settings.mode)
+            await server.begin(connection)
+        keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
+        await keyring.start()
+        directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
+        keyring.on_look, directory.on_use = directory.note_revision, keyring.note_use
+        rail, control = await opened.enter_async_context(open_rail(settings, secret_box))
+        policy = msgspec.structs.replace(policy, abilities=rail.abilities)
+        locations, receivers = await opened.enter_async_context(open_outgoing(settings, clock, control))
+        notifier = Notifier(connections)
+        writes = WriteQueues(
+            pool=connections,
+            clock=clock,
+            size_max=settings.group_size_max,
+            queue_length_max=settings.queue_length_max,
+            wake_workers=notifier.notify,
+            wake_sequencer=EventNotifier(connections).notify,
+        )
+        opened.push_async_callback(writes.close)
+        context = Context(
+            pool=connections,
+            clock=clock,
+            entropy=entropy,
+            ids=ids,
+            writes=writes,
+            policy=policy,
+            directory=directory,
+            rail=rail,
+            locations=locations,
+            signer=keyring,
+            receivers=receivers,
+            secret_box=secret_box,
+            sandbox_control=control,
+            wake_workers=notifier.notify,
+            server=server,
+        )
+        server.on_start(keyring.forget_all)
+        yield Base(context=context, keyring=keyring, notifier=notifier)
+
+
+def keep_up(settings: Settings, base: Base, *, for_others: bool) -> Sequence[Coroutine[None, None, None]]:
+    context = base.context
+    tasks = [base.keyring.keep_fresh(), context.server.keep_noting(context.pool, for_others=for_others)]
+    # Only the sandbox's clock can be moved; a process that has not heard of it would date things wrongly for a moment.
+    if context.policy.is_sandbox:
+        tasks.append(follow_clock(context, connect_as_service(settings, "pixconnect clock")))
+    return tasks
+
+
+def connect_as_service(settings: Settings, name: str) -> Connect:
+    return partial(pool.connect, settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name=name)
+
+
+def listen_for_metrics(settings: Settings) -> socket.socket | None:
+    """Listen on loopback, where the operator has set a port."""
+    if not settings.metrics_port:
+        return None
+    (listener,) = listening.open_listening(
+        "127.0.0.1", settings.metrics_port, 1, port_setting="PIXCONNECT_METRICS_PORT"
+    )
+    return listener
+
+
+async def _open_connections(settings: Settings, name: str, server: ServerWatch, *, plans_once: bool) -> pool.Pool:
+    return await pool.open_pool(
+        settings.database_url,
+        role=SERVICE_ROLE,
+        schema=SERVICE_SCHEMA,
+        connections_max=settings.database_connections_max,
+        name=name,
+        waiting_max=settings.queue_length_max,
+        look=server.look,
+        plans_once=plans_once,
+    )
+
+
+@asynccontextmanager
+async def running_beside(*tasks: Coroutine[None, None, None]) -> AsyncGenerator[None]:
+    """Run these beside the block, and cancel them after it."""
+    running = [asyncio.create_task(task) for task in tasks]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def open_own_secret_box(settings: Settings, entropy: SystemEntropy) -> AesSecretBox:
+    return open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)

@@ -1,0 +1,48 @@
+"""The process that simulates the network: the other side of the rail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.assembly.base import (
+    connect_as_service,
+    open_own_secret_box,
+)
+from pixconnect.assembly.outside import rail_secrets
+from pixconnect.config import Settings
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.http import listening
+from pixconnect.sandbox import server as sandbox_server
+from pixconnect.sandbox.server import SandboxSettings
+from pixconnect.usecases.running import installation
+
+
+async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
+    """Simulate the network until told to stop."""
+    set_up_logging(settings.log_format, settings.log_level)
+    entropy = SystemEntropy()
+    secret_box = open_own_secret_box(settings, entropy)
+    sandbox_settings = SandboxSettings(
+        database_url=settings.database_url,
+        secrets=rail_secrets(secret_box),
+        seed=settings.sandbox_seed,
+        latency_ms=settings.sandbox_latency_ms,
+        two_steps_ms=settings.sandbox_two_steps_ms,
+    )
+    (listener,) = listening.open_listening(
+        "127.0.0.1", settings.sandbox_port, 1, port_setting="PIXCONNECT_SANDBOX_PORT"
+    )
+    # The sandbox gives money away: it must never meet a live database.
+    await _refuse_live_database(settings)
+    with listener:
+        await sandbox_server.serve(sandbox_settings, listener, SystemClock(), stop, report_ready)
+
+
+async def _refuse_live_database(settings: Settings) -> None:
+    connection = await connect_as_service(settings, "pixconnect sandbox")()
+    try:
+        await installation.check_mode(connection, "sandbox")
+    finally:
+        await connection.close()

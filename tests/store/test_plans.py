@@ -17,7 +17,7 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Cursor, Page, Span
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.domain.money.charge import STATUSES
+from pixconnect.domain.money.charge import STATUSES, read_contents
 from pixconnect.domain.money.refund import RefundStatus
 from pixconnect.domain.money.transfer import TransferStatus
 from pixconnect.domain.standard.charge_search import ChargeSearch
@@ -240,7 +240,7 @@ async def revise_all(connection: "Connection") -> None:
     """What a group of revisions does that gives each of 64 charges another location."""
     changes = Changes()
     for charge in (await charge_store.lock_by_txid(connection, [(f"T{n:031}", HOT) for n in GROUP]))[0].values():
-        revised = msgspec.structs.replace(charge, contents="{}", revision=(charge.revision or 0) + 1)
+        revised = msgspec.structs.replace(charge, contents=read_contents(charge), revision=(charge.revision or 0) + 1)
         changes.revise_charge(charge, revised)
     for location in (await location_store.lock(connection, PAIRS)).values():
         changes.move_location(location, location)

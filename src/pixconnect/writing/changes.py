@@ -12,7 +12,6 @@ from typing import Any, LiteralString
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
 from pixconnect.domain.money.charge import Charge, read_contents
-from pixconnect.domain.money.charge_contents import encode_contents
 from pixconnect.domain.money.ledger import LedgerEntry
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.refund import Refund
@@ -92,7 +91,7 @@ class Changes:
                     charge_id=before.id,
                     holder_id=before.holder_id,
                     revision=before.revision or 0,
-                    contents=encode_contents(read_contents(before)),
+                    contents=read_contents(before),
                 )
             )
 

@@ -30,7 +30,7 @@ from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Payer, decode_contents, encode_contents
+from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Payer
 
 PAYER_NAME_LENGTH_MAX: Final = 200
 """As in the official Pix API 2.9.0 (``devedor.nome``)."""
@@ -101,8 +101,8 @@ class Charge(Struct, frozen=True, kw_only=True):
     """It cannot be paid from this instant on."""
     held_by: int | None = None
     """The transfer that was accepted for it and has not ended yet."""
-    contents: str | None = None
-    """``ChargeContents``, encoded; ``None`` if only the contract's door has written it."""
+    contents: ChargeContents | None = None
+    """``None`` if only the contract's door has written it."""
     revision: int | None = None
     """How often its contents were changed; ``None`` is never."""
     is_unbound: bool | None = None
@@ -136,14 +136,14 @@ def open_standard_charge(
         created_at=now,
         modified_at=now,
         expires_at=now + timedelta(seconds=contents.lifetime_s),
-        contents=encode_contents(contents),
+        contents=contents,
     )
 
 
 def read_contents(charge: Charge) -> ChargeContents:
     """What it says at the latest, whichever door has made it."""
     if charge.contents is not None:
-        return decode_contents(charge.contents)
+        return charge.contents
     lifetime_s = round((charge.expires_at - charge.created_at).total_seconds())
     return ChargeContents(
         # A reset of the sandbox's clock brings the expiry of what was made in its future nearer, and leaves when it was made.
@@ -167,7 +167,7 @@ def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Ch
     is_revived = charge.status == "EXPIRED" and now < expires_at
     return msgspec.structs.replace(
         charge,
-        contents=encode_contents(contents),
+        contents=contents,
         revision=(charge.revision or 0) + 1,
         amount_cents=contents.amount_cents,
         key=contents.key,
@@ -182,7 +182,7 @@ def remove_charge(charge: Charge, status: Removal, now: datetime) -> Charge:
     errors.ensure(may_be_changed(charge), charge.status)
     return msgspec.structs.replace(
         charge,
-        contents=encode_contents(read_contents(charge)),
+        contents=read_contents(charge),
         revision=(charge.revision or 0) + 1,
         status=status,
         modified_at=now,
@@ -201,7 +201,7 @@ def unbind_charge(charge: Charge) -> Charge:
 
 def is_amount_free(charge: Charge) -> bool:
     """Whether the payer may pay another amount than it asks for."""
-    return charge.contents is not None and decode_contents(charge.contents).may_change_amount is True
+    return charge.contents is not None and charge.contents.may_change_amount is True
 
 
 def tells_payer(charge: Charge, now: datetime) -> bool:

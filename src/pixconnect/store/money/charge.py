@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.charge import SHOWN_AS_EXPIRED, Charge, ChargeStatus, ShownStatus
-from pixconnect.domain.money.charge_contents import Payer
+from pixconnect.domain.money.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
 from pixconnect.domain.standard.location import OF_CHARGES, parse_path
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
@@ -20,6 +20,10 @@ def _payer(name: str | None, tax_id: str | None) -> Payer | None:
     return None if name is None or tax_id is None else Payer(name=name, tax_id=tax_id)
 
 
+def _contents(text: str | None) -> ChargeContents | None:
+    return None if text is None else decode_contents(text)
+
+
 CHARGE: Final = Table(
     "charge",
     Charge,
@@ -28,10 +32,11 @@ CHARGE: Final = Table(
     payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
     modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text, revision integer, is_unbound boolean
     """,
-    read={"payer": (_payer, "payer_name", "payer_tax_id")},
+    read={"payer": (_payer, "payer_name", "payer_tax_id"), "contents": (_contents, "contents")},
     write={
         "payer_name": lambda charge: charge.payer and charge.payer.name,
         "payer_tax_id": lambda charge: charge.payer and charge.payer.tax_id,
+        "contents": lambda charge: charge.contents and encode_contents(charge.contents),
     },
 )
 

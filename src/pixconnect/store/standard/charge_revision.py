@@ -6,6 +6,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.domain.money.charge_contents import ChargeContents, decode_contents, encode_contents
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.part import Part
 from pixconnect.store.frame.table import Table
@@ -15,8 +16,7 @@ class ChargeRevision(Struct, frozen=True, kw_only=True):
     charge_id: int
     holder_id: int
     revision: int
-    contents: str
-    """``ChargeContents``, encoded."""
+    contents: ChargeContents
 
 
 REVISION: Final = Table(
@@ -24,6 +24,8 @@ REVISION: Final = Table(
     ChargeRevision,
     "charge_id bigint, holder_id bigint, revision integer, contents text",
     key=("charge_id", "holder_id", "revision"),
+    read={"contents": (decode_contents, "contents")},
+    write={"contents": lambda revision: encode_contents(revision.contents)},
 )
 
 INSERT: Final = Part[ChargeRevision](
@@ -37,6 +39,7 @@ _FIND: Final[LiteralString] = """
 """
 
 
-async def find(pool: Connection | Pool, holder_id: int, charge_id: int, revision: int) -> str | None:
+async def find(pool: Connection | Pool, holder_id: int, charge_id: int, revision: int) -> ChargeContents | None:
     """What a charge said in an earlier revision."""
-    return await pool.fetchval(_FIND, charge_id, holder_id, revision)
+    text = await pool.fetchval(_FIND, charge_id, holder_id, revision)
+    return None if text is None else decode_contents(text)

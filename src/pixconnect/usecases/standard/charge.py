@@ -10,7 +10,7 @@ from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, br_code
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, decode_contents
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
@@ -86,11 +86,11 @@ async def read_charge(
         raise errors.NotFound("txid: there is no such charge")
     contents, latest = charge_rules.read_contents(charge), charge.revision or 0
     if revision is not None and revision != latest:
-        text = await revision_store.find(context.pool, charge.holder_id, charge.id, revision)
-        if text is None:
+        earlier = await revision_store.find(context.pool, charge.holder_id, charge.id, revision)
+        if earlier is None:
             reason = f"a cobrança não tem essa revisão; a mais recente é a {latest}"
             raise Violated(ENTITY, [Violation(property="revisao", reason=reason, value=str(revision))])
-        contents = decode_contents(text)
+        contents = earlier
     locations = await locate_charges(context, [charge])
     return StandardCharge(
         charge=charge,

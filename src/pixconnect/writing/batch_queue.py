@@ -51,6 +51,13 @@ from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import Answer, Outcomes, PendingReply, Request, WriteOperation
+from pixconnect.writing.pending_request import (
+    PendingRequest,
+    account_stalled,
+    queue_full,
+    refuse_for_room,
+    refuse_stalled,
+)
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 10.0
 """For how long a batch whose COMMIT was lost is tried again to learn what it did."""
@@ -71,42 +78,6 @@ _RETRIED = (
 _STALLED = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 
 _log = structlog.get_logger(__name__)
-
-
-class _Waiter(Generic[Request, Answer]):
-    """One request and whoever waits for its answer."""
-
-    __slots__ = ("answer", "lost_at_s", "operation", "request")
-
-    def __init__(
-        self, operation: WriteOperation[Request, Answer], request: Request, answer: PendingReply[Answer]
-    ) -> None:
-        self.operation = operation
-        self.request = request
-        self.answer = answer
-        # When a COMMIT with this request in it was lost: from then on it may have taken effect.
-        self.lost_at_s: float | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it was answered, or its client has gone."""
-        return self.answer.done()
-
-    def resolve(self, outcome: Answer | errors.PixConnectError) -> None:
-        if self.is_over:
-            return
-        if not isinstance(outcome, errors.PixConnectError):
-            self.answer.set_result(outcome)
-        elif self.lost_at_s is not None and isinstance(outcome, errors.ServiceUnavailable | errors.InternalError):
-            # Both errors promise that nothing was done, but the lost COMMIT may have written this one.
-            self.resolve_unknown()
-        else:
-            self.answer.set_exception(outcome)
-
-    def resolve_unknown(self) -> None:
-        """Answer ``OutcomeUnknown``, which says how to repeat the request."""
-        if not self.is_over:
-            self.answer.set_exception(_unknown(self.operation.external_id_of(self.request)))
 
 
 class BatchQueue(Generic[Request, Answer]):
@@ -138,9 +109,9 @@ class BatchQueue(Generic[Request, Answer]):
         self._pool = pool
         self._clock = clock
         self._size_max = size_max
-        self._queue: FairQueue[_Waiter[Request, Answer]] = FairQueue(queue_length_max, _refuse_for_room)
-        self._stalled: StalledHolders[_Waiter[Request, Answer]] = StalledHolders(
-            self._answer_surely, _refuse, clock=clock, size_max=size_max, tries=stalled_tries
+        self._queue: FairQueue[PendingRequest[Request, Answer]] = FairQueue(queue_length_max, refuse_for_room)
+        self._stalled: StalledHolders[PendingRequest[Request, Answer]] = StalledHolders(
+            self._answer_surely, refuse_stalled, clock=clock, size_max=size_max, tries=stalled_tries
         )
         self._part_tries = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
         self._wake = asyncio.Event()
@@ -170,8 +141,8 @@ class BatchQueue(Generic[Request, Answer]):
 
     def put(self, request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, for who waits in another way; that the queue is full is raised at once."""
-        if self._is_closing or not self._queue.put(request.holder_id, _Waiter(self._operation, request, reply)):
-            raise _queue_full()
+        if self._is_closing or not self._queue.put(request.holder_id, PendingRequest(self._operation, request, reply)):
+            raise queue_full()
         if self._task is None:
             # In a context of its own: the task works for everybody, and must not count as the first caller's.
             self._task = asyncio.create_task(self._run(), name=f"batches of {self._operation.name}", context=Context())
@@ -190,7 +161,7 @@ class BatchQueue(Generic[Request, Answer]):
         await self._stalled.close()
 
     async def _run(self) -> None:
-        waiters: list[_Waiter[Request, Answer]] = []
+        waiters: list[PendingRequest[Request, Answer]] = []
         while True:
             if self._overload is not None:
                 await self._overload.wait(is_busy=False)
@@ -214,9 +185,9 @@ class BatchQueue(Generic[Request, Answer]):
             await self._answer_surely(waiters, self._wait_beside)
         return bool(waiters)
 
-    def _take_next(self, *, is_busy: bool) -> list[_Waiter[Request, Answer]]:
+    def _take_next(self, *, is_busy: bool) -> list[PendingRequest[Request, Answer]]:
         """The next batch, of the busy holder or of the others in turn; stalled holders' requests go to their own queues."""
-        waiters: list[_Waiter[Request, Answer]] = []
+        waiters: list[PendingRequest[Request, Answer]] = []
         size_max = self._size_now()
         while len(self._queue) and len(waiters) < size_max:
             taken = self._queue.take(size_max - len(waiters), may_have=self._lane(is_busy=is_busy))
@@ -232,7 +203,7 @@ class BatchQueue(Generic[Request, Answer]):
                 elif len(own_queue) < self._size_max:
                     own_queue.append(waiter)
                 else:
-                    waiter.resolve(_stalled())
+                    waiter.resolve(account_stalled())
         return waiters
 
     def _size_now(self) -> int:
@@ -245,8 +216,8 @@ class BatchQueue(Generic[Request, Answer]):
 
     async def _answer_surely(
         self,
-        waiters: list[_Waiter[Request, Answer]],
-        on_stall: Callable[[list[_Waiter[Request, Answer]]], Awaitable[None]],
+        waiters: list[PendingRequest[Request, Answer]],
+        on_stall: Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]],
     ) -> None:
         try:
             await self._answer(waiters, on_stall)
@@ -258,8 +229,8 @@ class BatchQueue(Generic[Request, Answer]):
 
     async def _answer(
         self,
-        waiters: list[_Waiter[Request, Answer]],
-        on_stall: Callable[[list[_Waiter[Request, Answer]]], Awaitable[None]],
+        waiters: list[PendingRequest[Request, Answer]],
+        on_stall: Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]],
         *,
         is_brief: bool = False,
     ) -> None:
@@ -277,7 +248,9 @@ class BatchQueue(Generic[Request, Answer]):
             for waiter, outcome in zip(waiters, outcomes, strict=True):
                 waiter.resolve(outcome)
 
-    async def _write_durably(self, waiters: list[_Waiter[Request, Answer]], *, is_brief: bool) -> Outcomes[Answer]:
+    async def _write_durably(
+        self, waiters: list[PendingRequest[Request, Answer]], *, is_brief: bool
+    ) -> Outcomes[Answer]:
         """Retry until the outcome is known or time is up; ``waiters`` grows by the requests that are admitted."""
         # Monotonic time, which the sandbox cannot move.
         started_s = self._clock.monotonic_s()
@@ -307,12 +280,12 @@ class BatchQueue(Generic[Request, Answer]):
                     raise errors.ServiceUnavailable(f"{say_why(error)}; nothing was done") from error
                 await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
-    def _may_find_out(self, waiters: list[_Waiter[Request, Answer]]) -> bool:
+    def _may_find_out(self, waiters: list[PendingRequest[Request, Answer]]) -> bool:
         """Whether a COMMIT with these was lost recently enough to go on trying."""
         lost_at_s = min((waiter.lost_at_s for waiter in waiters if waiter.lost_at_s is not None), default=None)
         return lost_at_s is not None and self._clock.monotonic_s() - lost_at_s <= UNKNOWN_OUTCOME_TIMEOUT_S
 
-    async def _write_once(self, waiters: list[_Waiter[Request, Answer]], attempt: _Attempt) -> Outcomes[Answer]:
+    async def _write_once(self, waiters: list[PendingRequest[Request, Answer]], attempt: _Attempt) -> Outcomes[Answer]:
         async with self._pool.acquire(timeout=UNREACHABLE_TIMEOUT_S) as connection:
             requests = [waiter.request for waiter in waiters]
             batch = Batch(
@@ -348,11 +321,11 @@ class BatchQueue(Generic[Request, Answer]):
             return outcomes
 
     def _find_latecomers(
-        self, waiters: list[_Waiter[Request, Answer]], fits: Callable[[Request], bool]
+        self, waiters: list[PendingRequest[Request, Answer]], fits: Callable[[Request], bool]
     ) -> Iterator[Request]:
         """Move queued requests that fit into the batch, of each holder in turn; the others keep their order."""
 
-        def may_join(waiter: _Waiter[Request, Answer]) -> bool:
+        def may_join(waiter: PendingRequest[Request, Answer]) -> bool:
             if waiter.is_over:
                 return True  # takes it out of the queue; it does not join the batch
             return self._stalled.find(waiter.request.holder_id) is None and fits(waiter.request)
@@ -363,34 +336,34 @@ class BatchQueue(Generic[Request, Answer]):
                 waiters.append(waiter)
                 yield waiter.request
 
-    async def _part_stalled(self, waiters: list[_Waiter[Request, Answer]]) -> None:
+    async def _part_stalled(self, waiters: list[PendingRequest[Request, Answer]]) -> None:
         """Split a stalled batch by holder, to find out whose row is locked."""
-        parts: dict[int, list[_Waiter[Request, Answer]]] = {}
+        parts: dict[int, list[PendingRequest[Request, Answer]]] = {}
         for waiter in waiters:
             parts.setdefault(waiter.request.holder_id, []).append(waiter)
         if len(parts) > 1:
             await asyncio.gather(*(self._try_part(part) for part in parts.values()))
             return
         # One holder alone has already waited for the whole lock timeout: refuse it, and try its next requests apart.
-        _refuse(waiters)
+        refuse_stalled(waiters)
         for holder_id in parts:
             self._stalled.open(holder_id)
 
-    async def _try_part(self, part: list[_Waiter[Request, Answer]]) -> None:
+    async def _try_part(self, part: list[PendingRequest[Request, Answer]]) -> None:
         async with self._part_tries:
             await self._answer(part, self._wait_beside, is_brief=True)
 
-    async def _wait_beside(self, part: list[_Waiter[Request, Answer]]) -> None:
+    async def _wait_beside(self, part: list[PendingRequest[Request, Answer]]) -> None:
         own_queue = self._stalled.open(part[0].request.holder_id)
         if own_queue is None:
-            _refuse(part)
+            refuse_stalled(part)
         else:
             own_queue.extend(part)
 
     async def _answer_poisoned(
         self,
-        waiters: list[_Waiter[Request, Answer]],
-        on_stall: Callable[[list[_Waiter[Request, Answer]]], Awaitable[None]],
+        waiters: list[PendingRequest[Request, Answer]],
+        on_stall: Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]],
         error: Exception,
     ) -> None:
         """Halve the batch until the poisoned request is alone; only its sender gets the error."""
@@ -423,29 +396,3 @@ class _Attempt:
 def _check_outcomes(outcomes: Sequence[object], requests: Sequence[object]) -> None:
     if len(outcomes) != len(requests):
         raise _OutcomesMissingError(f"{len(outcomes)} outcomes of {len(requests)} requests")
-
-
-def _refuse(waiters: Sequence[_Waiter[Request, Answer]]) -> None:
-    for waiter in waiters:
-        waiter.resolve(_stalled())
-
-
-def _refuse_for_room(waiter: _Waiter[Request, Answer]) -> None:
-    waiter.resolve(_queue_full())
-
-
-def _queue_full() -> errors.ServiceUnavailable:
-    return errors.ServiceUnavailable("the write queue is full: try again shortly; nothing was done")
-
-
-def _stalled() -> errors.ServiceUnavailable:
-    return errors.ServiceUnavailable("the account is locked by another operation; nothing was done")
-
-
-def _unknown(external_id: str | None) -> errors.OutcomeUnknown:
-    lost = "the database was lost during the commit and what happened is unknown"
-    if external_id is None:
-        return errors.OutcomeUnknown(lost)
-    return errors.OutcomeUnknown(
-        f'{lost}: repeat the request with external_id "{external_id}", which cannot take effect twice'
-    )

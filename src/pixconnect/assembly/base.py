@@ -89,12 +89,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
         ids = IdBlocks(connections)
-        # Before anything is written: the tables must be this program's, of this mode, on a server that forgets nothing.
-        async with connections.acquire() as connection:
-            await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
-            await installation.check_mode(connection, settings.mode)
-            await installation.check_durability(connection, settings.mode)
-            await server.begin(connection)
+        await _check_database(connections, settings, server)
         keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
         await keyring.start()
         directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
@@ -131,6 +126,15 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         )
         server.on_start(keyring.forget_all)
         yield Base(context=context, keyring=keyring, notifier=notifier)
+
+
+async def _check_database(connections: pool.Pool, settings: Settings, server: ServerWatch) -> None:
+    """Before anything is written: the tables must be this program's, of this mode, on a server that forgets nothing."""
+    async with connections.acquire() as connection:
+        await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+        await installation.check_mode(connection, settings.mode)
+        await installation.check_durability(connection, settings.mode)
+        await server.begin(connection)
 
 
 def keep_up(settings: Settings, base: Base, *, for_others: bool) -> Sequence[Coroutine[None, None, None]]:

@@ -133,7 +133,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Our institution's name, shown as ``bank`` in transfers; live mode refuses the sandbox's."""
 
     rail_url: str = ""
-    """The rail adapter's address; empty means the sandbox that ``pixconnect run`` starts."""
+    """The sandbox rail's address; empty means the one that ``pixconnect run`` starts. Live mode ignores it."""
 
     sandbox_port: Annotated[int, Meta(ge=0, le=65535)] = 0
     """The port of the sandbox rail on 127.0.0.1; 0 takes a free one."""

@@ -119,7 +119,7 @@ class Application:
                 await self._slow_down(progress, interval_s)
             await send_response(send, scope, status, [*own_headers, (b"x-request-id", request_id.encode())], content)
         finally:
-            # Whoever guesses could otherwise hang up before a refusal is told, and leave no line.
+            # Otherwise a client that guesses could hang up before we send the refusal, and leave no line in the log.
             if self._access_log.wants(status):
                 self._note_access(progress, status, said)
 
@@ -230,7 +230,7 @@ class Application:
             return None
         if prepared.is_public or not prepared.has_body or not self._admission.refuses(caller.holder_id):
             return None
-        # It counts this one, so it is asked last.
+        # It counts this request, so we ask it last.
         if not self._refusal_pace.is_due_now(caller.holder_id, started_s):
             return None
         request_id = envelope.choose_request_id(headers.get(b"x-request-id"), self._entropy)
@@ -278,7 +278,7 @@ def make_application(services: Services, access_log: AccessLog | RequestLines) -
 
 
 def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
-    """The error that the caller is told."""
+    """The error that the caller gets."""
     if isinstance(error, errors.PixConnectError):
         return error
     if isinstance(error, _DATABASE_GONE):

@@ -34,7 +34,7 @@ from pixconnect.api.standard.problem import GENERAL, make_form
 # fmt: off
 CHARGES: Final = Section(
     title="Charges",
-    text="Ask to be paid: a charge is a QR code that anybody with Pix can pay once, in full, before it expires.",
+    text="Ask for a payment: a charge is a QR code that anybody with Pix can pay once, in full, before it expires.",
     operations=(
         Row("create_charge", "POST", "/v1/connect/charge", "charge.write",
             NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge),
@@ -84,7 +84,7 @@ TRANSFERS: Final = Section(
 
 REFUNDS: Final = Section(
     title="Refunds",
-    text="Give back what you received, wholly or in part.",
+    text="Refund payments that you received, in full or in part.",
     operations=(
         Row("create_refund", "POST", "/v1/connect/refund", "refund.write",
             NONE, Nothing, refund.CreateRefundRequest, refund.Refund, refund.create_refund),
@@ -102,7 +102,7 @@ REFUNDS: Final = Section(
 
 LEDGER: Final = Section(
     title="Ledger",
-    text="What is in your account, and how it came there.",
+    text="Your account's balance and its history.",
     operations=(
         Row("retrieve_current_balance", "GET", "/v1/connect/ledger/balance", "ledger.read",
             NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance),
@@ -122,7 +122,7 @@ LEDGER: Final = Section(
 
 WEBHOOKS: Final = Section(
     title="Webhooks",
-    text="Be told what happens, by signed HTTP POST, at least once and in order for each charge, transfer and refund.",
+    text="Receive events by signed HTTP POST, at least once and in order for each charge, transfer and refund.",
     operations=(
         Row("create_webhook_endpoint", "POST", "/v1/webhook/endpoints", "webhook.write",
             NONE, Nothing, endpoint.CreateEndpointRequest, endpoint.WebhookEndpoint, endpoint.create_endpoint),
@@ -193,7 +193,7 @@ SERVICE: Final = Section(
 
 SANDBOX: Final = Section(
     title="Sandbox",
-    text="The other side of the rail: be paid, break things, move the clock. Any valid token; not there in live mode.",
+    text="The other side of the rail: receive payments, cause failures, move the clock. Any valid token; not in live mode.",
     operations=(
         Row("sandbox_pay", "POST", "/sandbox/v1/payments", "any",
             NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay),
@@ -266,7 +266,7 @@ _FORMS_BELOW: Final = (
 
 
 def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes) -> RefusalForm:
-    """How to refuse a request; where nothing is routed to, by what the path begins with."""
+    """How to refuse a request; if no operation has the path, by the path's beginning."""
     if operation is not None:
         return operation.refusals
     for path, form in _FORMS_BELOW:

@@ -18,13 +18,13 @@ PACED: Final = frozenset({401, 403, 429, 503})
 PACED_BY_COST: Final = frozenset({400, 405, 413, 415, 422})
 """Statuses that tell a caller something about its own requests; a caller that is not known gets all refusals as those above."""
 COST_TIMES: Final = 20
-"""How many times as long as reading a request took it is until the next one's refusal is told: that is 5 % of a core."""
+"""The delay before a party's next refusal, as a multiple of the time that reading the request took: that is 5 % of a core."""
 COSTLY_EACH_MIN_S: Final = 0.005
 AT_ONCE_COUNT: Final = 20
 EACH_S: Final = 0.02
 """Between two refusals of a flood."""
 LATER_MAX_S: Final = 1.0
-"""No refusal is told later than this."""
+"""No refusal waits longer than this."""
 _SPREAD: Final = 256
 # A token is one refusal told at once; an overdraft is what the next one waits for, and is soon forgotten.
 _REFUSALS: Final = RatePolicy(
@@ -71,6 +71,6 @@ class RefusalPace:
         bucket.spend(tokens)
         if delay_s <= LATER_MAX_S:
             return delay_s
-        # Those that came together are told one after the other, or they would come together again.
+        # Refusals that came together are sent one after the other, or they would come together again.
         self._spread = (self._spread + 1) % _SPREAD
         return LATER_MAX_S * (1 - self._spread / (2 * _SPREAD))

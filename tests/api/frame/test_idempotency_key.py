@@ -30,7 +30,7 @@ FORM = (
     'one with blanks, commas or quotes stands between quotes, like "order 7"'
 )
 LENGTH = "Idempotency-Key: must have 1 to 255 characters"
-EQUAL = "Idempotency-Key: must be equal to external_id, or one of the two be left out"
+EQUAL = "Idempotency-Key: must be equal to external_id; or leave one of the two out"
 
 
 @pytest.mark.parametrize("path", BODIES)

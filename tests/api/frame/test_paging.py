@@ -112,6 +112,6 @@ async def test_a_cursor_does_not_stand_beside_a_later_page(api: Any, use_cases: 
     after = next_of(await api.get(CHARGES))
     answer = await api.get(f"{CHARGES}?page=2&after={after}")
     assert (answer.status, answer.code) == (400, "BAD_REQUEST")
-    assert answer.message == "after: must not stand beside a page greater than 1"
+    assert answer.message == "after: must not be given together with a page greater than 1"
     assert (await api.get(f"{CHARGES}?after={after}&after={after}")).message == "after: stands twice in the query"
     assert (await api.get(f"{CHARGES}?after=")).message == NOT_OURS

@@ -22,7 +22,7 @@ from pixconnect.usecases.money import charge as charge_usecases
 
 
 class ChargePayer(charge_contents.Payer, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is asked to pay."""
+    """The payer."""
 
     name: Annotated[str, Meta(max_length=PAYER_NAME_LENGTH_MAX)]
     """Free text."""
@@ -47,7 +47,7 @@ class CreateChargeRequest(
     external_id: ExternalId | None = None
     """Your own name for it."""
     payer: ChargePayer | None = None
-    """Who is asked to pay; echoed."""
+    """The payer, as it was sent."""
 
 
 class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,11 +66,11 @@ class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     emvqrcps: str
     """The text of the QR code, to be copied and pasted."""
     base64image: str
-    """The QR code as a PNG in base64 if `base64=true` was asked for, otherwise empty."""
+    """The QR code as a PNG in base64 with `base64=true`, otherwise empty."""
     transaction_identification: str
     """Its txid, its name in the Pix scheme."""
     payer: ChargePayer | None = None
-    """Who was asked to pay, as it was sent."""
+    """The payer, as it was sent."""
 
 
 class PaidBy(Struct, frozen=True, kw_only=True):
@@ -85,11 +85,11 @@ class PaidBy(Struct, frozen=True, kw_only=True):
     amount: Amount
     """The amount paid."""
     status: TransferStatus
-    """CONFIRMED; RETURNED when all of it was given back."""
+    """CONFIRMED; RETURNED when all of it was refunded."""
     paid_at: Instant
     """When it was paid."""
     payer: TransferParty
-    """Who paid, and from which account."""
+    """The payer and its account."""
 
 
 class QrCodeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,7 +135,7 @@ async def get_charge_by_txid(services: Services, request: Request[str, QrCodeQue
 
 
 async def get_charge_paid_by(services: Services, request: Request[int, Nothing, Nothing]) -> PaidBy:
-    """Read by what a charge was paid.
+    """Read the payment of a charge.
 
     NOT_FOUND for a charge that nobody has paid, and for one whose payment the rail has accepted and not settled yet: its
     message says which.
@@ -173,7 +173,7 @@ async def _show_drawn(services: Services, charge: charges.Charge) -> Charge:
 
 
 def _show(charge: charges.Charge, picture: str = "") -> Charge:
-    # The picture is there whether or not it was asked for: the contract has the field always.
+    # The picture is always made: the contract always has the field.
     return Charge(
         id=charge.id,
         amount=charge.amount_cents,

@@ -137,7 +137,7 @@ class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
-    """What will be sent again."""
+    """The deliveries to send again."""
 
     replayed: int
     """The number of events."""
@@ -151,7 +151,7 @@ class RedeliverRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Redelivered(Struct, frozen=True, kw_only=True):
-    """What will be sent again."""
+    """The deliveries to send again."""
 
     redelivered: int
     """The number of deliveries."""
@@ -257,7 +257,7 @@ async def redeliver_unacknowledged(services: Services, request: Request[int, Not
 async def list_events(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[WebhookEvent]:
     """List your events.
 
-    Whatever happened, whether or not anybody was told. Newest first.
+    All events, with or without a webhook. Newest first.
     """
     asked = paging.read_asked("events", request)
     page = await endpoint_usecases.list_events(services.context, request.caller, asked.span)
@@ -312,7 +312,7 @@ def _show_delivery(delivery: delivery_rules.Delivery) -> WebhookDelivery:
 
 
 def _show_event(event: events.Event) -> WebhookEvent:
-    # The body is stored as it is posted: what is listed can never differ from it.
+    # We store the body as it is posted, so a list never differs from it.
     return _read_event(event.body)
 
 

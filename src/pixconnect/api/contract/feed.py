@@ -31,7 +31,7 @@ class EventFeedQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Which events, and how long to wait for them."""
 
     cursor: Annotated[str, Meta(max_length=512)] | None = None
-    """Where to go on: the `cursor` of the last answer, or of the last event that you have dealt with."""
+    """Where to continue: the `cursor` of the last answer, or of the last event that you have processed."""
     start: Literal["oldest", "now"] | None = None
     """Where to begin without a cursor: at the oldest event that is kept, which is the default, or behind the newest."""
     page_size: Annotated[int, Meta(ge=1, le=feed.PAGE_SIZE_MAX)] = 100
@@ -56,28 +56,28 @@ class EventOutcome(Struct, frozen=True, kw_only=True):
 
 
 class EventDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the payload does not say; what does not apply is left out."""
+    """What the payload does not say; fields that do not apply are left out."""
 
     amount: Amount | None = None
-    """Of a charge: the amount asked for."""
+    """For a charge: its amount."""
     paid_by: PaidBy | None = None
-    """Of a charge that was paid: by what."""
+    """For a paid charge: the payment."""
     debit_party: TransferParty | None = None
-    """Of an incoming transfer: the payer."""
+    """For an incoming transfer: the payer."""
     credit_party: TransferParty | None = None
-    """Of an outgoing transfer: the payee."""
+    """For an outgoing transfer: the payee."""
     charge_id: Id | None = None
-    """Of a transfer that pays a charge of yours: which one."""
+    """For a transfer that pays a charge of yours: the charge."""
     transaction_identification: str | None = None
-    """Of a transfer by QR code: the code's txid."""
+    """For a transfer by QR code: the code's txid."""
     transfer_id: Id | None = None
-    """Of a refund: the transfer that is returned."""
+    """For a refund: the transfer that it returns."""
     return_reason: RefundReason | None = None
-    """Of a refund: why it is returned."""
+    """For a refund: its reason."""
     description: str | None = None
-    """Of a refund: its author's words."""
+    """For a refund: its author's words."""
     outcome: EventOutcome | None = None
-    """Of a transfer or refund that failed: why."""
+    """For a transfer or refund that failed: why."""
 
 
 class FeedEvent(Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class FeedEvent(Struct, frozen=True, kw_only=True):
     detail: EventDetail
     """What the payload does not say."""
     cursor: str
-    """Goes on after this event: keep it with what you did about it."""
+    """Continues after this event: store it together with your own record of the event."""
 
 
 class EventFeed(Struct, frozen=True, kw_only=True):
@@ -116,8 +116,9 @@ class EventFeed(Struct, frozen=True, kw_only=True):
 async def read_event_feed(services: Services, request: Request[None, EventFeedQuery, Nothing]) -> EventFeed | Later:
     """Read the feed of your events.
 
-    Every event, whether or not a webhook endpoint was told of it, in an order that never changes: whoever keeps the cursor
-    misses none. A new event can be read within moments. A cursor older than events are kept is refused with CURSOR_EXPIRED.
+    Every event, with or without a webhook, in an order that never changes: a program that stores the cursor misses
+    none. You can read a new event within moments. The service refuses a cursor older than the events it keeps, with
+    CURSOR_EXPIRED.
     """
     query, holder_id = request.query, request.caller.holder_id
     asked = _read_query(query, holder_id)
@@ -143,7 +144,7 @@ async def read_event_feed(services: Services, request: Request[None, EventFeedQu
 
 def _read_query(query: EventFeedQuery, holder_id: int) -> FeedQuery:
     if query.cursor is not None and query.start is not None:
-        raise errors.BadRequest("start: must not stand beside a cursor")
+        raise errors.BadRequest("start: must not be given together with a cursor")
     names: frozenset[EventName] | None = None
     if query.event_types is not None:
         given = frozenset(query.event_types.split(","))
@@ -183,7 +184,7 @@ def _show_page(page: feed.FeedPage, holder_id: int) -> EventFeed:
 
 
 class _Body(Struct, frozen=True):
-    """What is taken of an event's body as it stands there."""
+    """The fields that we take unchanged from an event's body."""
 
     create_timestamp: str
     payload: msgspec.Raw

@@ -110,7 +110,7 @@ async def check_health(services: Services, request: Request[None, Anything, Noth
 
     Always 200, within two seconds, without a token. Look at `status`.
     """
-    # Whatever it found, the answer is 200: the request itself has succeeded, and `status` says the rest.
+    # The answer is 200 in any case: the request itself has succeeded, and `status` says the rest.
     health = await services.read_health()
     return Health(
         status=health.status,

@@ -78,7 +78,7 @@ class ServerMetadata(Struct, frozen=True, kw_only=True):
     issuer: str
     """As `iss` in tokens."""
     token_endpoint: str
-    """Where tokens are had."""
+    """The address of the token endpoint."""
     jwks_uri: str
     """The keys that verify tokens."""
     scopes_supported: list[str]

@@ -33,7 +33,7 @@ from pixconnect.usecases.simulation.sandbox_holder import NewSandboxHolder
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody outside; what is left out is made up."""
+    """A payer at another institution; the sandbox makes up what you leave out."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     """The account's owner."""
@@ -42,7 +42,7 @@ class OutsidePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Money that somebody outside sends you. One of `emv`, `location` and `key`."""
+    """Money that a payer at another institution sends you. One of `emv`, `location` and `key`."""
 
     emv: str | None = None
     """One of your QR codes."""
@@ -94,7 +94,7 @@ class ReturnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     amount: Amount | None = None
     """The amount to give back; all that is left of the Pix if left out."""
     reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
-    """Why it is given back."""
+    """Why it is returned."""
 
 
 class ReturnOutcome(Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class ReturnOutcome(Struct, frozen=True, kw_only=True):
     return_identification: str
     """Its name on the network, and that of your incoming refund."""
     original_end_to_end_id: str
-    """The Pix that was given back."""
+    """The returned Pix."""
     amount: Amount
     """The amount given back."""
     status: Literal["PROCESSING", "RETURNED", "ERROR"]
@@ -142,7 +142,7 @@ class KeyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class KeyListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of the directory is asked for."""
+    """The part of the directory to read."""
 
     page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
     """From 1."""
@@ -187,7 +187,7 @@ class HolderRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     balance: Amount | None = None
     """What is put into the account at once; nothing if left out."""
     scopes: Annotated[list[Scope], Meta(min_length=1)] | None = None
-    """What its client may do; everything if left out."""
+    """Its client's scopes; all of them if left out."""
 
 
 class SandboxHolder(Struct, frozen=True, kw_only=True):
@@ -231,7 +231,7 @@ class SandboxClock(Struct, frozen=True, kw_only=True):
 
 
 async def pay(services: Services, request: Request[None, Nothing, PaymentRequest]) -> Payment:
-    """Be paid by somebody outside.
+    """Receive a payment from another institution.
 
     By one of your QR codes, locations or keys. 200 for whatever reaches the rail, refused payments included.
     """
@@ -251,7 +251,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
         raise errors.BadRequest("amount: is required with a key")
     else:
         arrival = await sandbox_usecases.pay_by_key(*asked, body.key or "", amount_cents, payer, body.payer_message)
-    # Also of a payment that the service refused: the rail was asked, and `code` says why.
+    # This includes a payment that the service refused: the rail asked it, and `code` says why.
     return Payment(
         end_to_end_id=arrival.id,
         amount=arrival.amount_cents,
@@ -307,7 +307,7 @@ async def list_keys(services: Services, request: Request[None, KeyListQuery, Not
 async def add_key(services: Services, request: Request[None, Nothing, KeyRequest]) -> TransferParty:
     """Add an entry to the directory.
 
-    Of a new outside account. A key that exists already answers its entry as it is.
+    Opens an account at another institution. If the key exists already, the answer is its entry, unchanged.
     """
     body = request.body
     new = sandbox_control.NewKey(key_type=body.key_type, key=body.key, name=body.name, tax_id=body.tax_id)

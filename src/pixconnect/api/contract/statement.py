@@ -49,7 +49,7 @@ class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     format: Literal["json", "csv", "ofx", "camt053"] = "json"
     """The answer's format."""
     language: statements.Language = "en"
-    """Of descriptions that we write: English or Portuguese."""
+    """The language of descriptions that we write: English or Portuguese."""
 
 
 class Counterparty(Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     counterparty: Counterparty | None = None
     """The other side; a deposit has none."""
     description: Annotated[str, Meta(examples=["Pix received from Maria Silva"])]
-    """What was written on the refund; of any other line what it is and the other side's name, in the `language`."""
+    """The text on a refund; for any other line its kind and the other side's name, in the `language`."""
     external_id: str | None = None
     """Your own name for the transfer or refund, or for the charge that was paid; others have none."""
     transaction_identification: str | None = None
@@ -110,7 +110,7 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     """
     query = request.query
     context = services.context
-    # What can be refused is refused here, before the first byte: after that an answer can only be broken off.
+    # We check everything before the first byte: after that we can only break the answer off.
     found = await statement_usecases.open_statement(
         context, request.caller, query.initial_date, query.final_date, query.language
     )

@@ -125,7 +125,7 @@ def append_path(parent: Node, path: str, text: str) -> None:
 
 
 def clean(text: str, length_max: int) -> str:
-    """Somebody else's text, cut, with U+FFFD in place of each character that XML 1.0 cannot carry."""
+    """Text from another system, cut, with U+FFFD in place of each character that XML 1.0 cannot carry."""
     return _FOREIGN.sub("\ufffd", text[:length_max])
 
 

@@ -89,7 +89,7 @@ class InitiatePixWithQRCodeRequest(
     forbid_unknown_fields=True,
     rename=dict(AMOUNT_ON_THE_WIRE, br_code="emv"),
 ):
-    """A transfer to whoever a QR code names."""
+    """A transfer to the payee that a QR code names."""
 
     amount_cents: Amount
     """The amount to send; if the code carries one, exactly that."""
@@ -148,7 +148,7 @@ class TransferListQuery(ListQuery, frozen=True, kw_only=True):
 
 
 class TransferSearchQuery(ListQuery, frozen=True, kw_only=True):
-    """Which transfers; everything that is given must hold."""
+    """Filters of transfers; all of those that you give must hold."""
 
     status: TransferStatus | None = None
     """Only transfers of this status."""
@@ -210,7 +210,7 @@ async def get_transfer_by_external_id(services: Services, request: Request[str, 
 async def get_transfer_by_end_to_end_id(services: Services, request: Request[str, Nothing, Nothing]) -> Transfer:
     """Read a transfer by its end-to-end id.
 
-    Of a transfer between two holders of this service, your own side.
+    For a transfer between two holders of this service, the answer is your own side.
     """
     view = await transfer_usecases.read_transfer_by_end_to_end_id(services.context, request.caller, request.parameter)
     return _show(view)
@@ -241,9 +241,10 @@ async def search_transfers(
 ) -> Listing[Transfer]:
     """Search your transfers.
 
-    Of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By `direction`, `key` or
-    `txid` at most 10000 transfers are looked at: if the period and `status` have more, the answer is BAD_REQUEST and says how
-    many.
+    Transfers of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By
+    `direction`, `key` or
+    `txid` the service looks at no more than 10000 transfers: if the period and `status` have more, the answer is
+    BAD_REQUEST and says how many.
     """
     query = request.query
     asked = paging.read_asked("transfers searched", request)

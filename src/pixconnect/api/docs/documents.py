@@ -63,7 +63,7 @@ async def get_openapi_30(services: Services, request: Request[None, Anything, No
 
 
 async def get_pix_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read the OpenAPI document of the central bank's Pix API, as it is spoken here."""
+    """Read the OpenAPI document of the central bank's Pix API, as this service implements it."""
     return Document(content=services.descriptions.standard(), media_type=OPENAPI_TYPE)
 
 

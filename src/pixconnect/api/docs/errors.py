@@ -63,7 +63,7 @@ def codes_of(row: AnyOperation, statuses: Iterable[str]) -> list[tuple[int, str,
 
 
 def render_errors_of(row: AnyOperation, responses: Schema) -> str:
-    """What an operation may be refused for: the rules with their meanings, the rest by name."""
+    """The refusals of an operation: its rules with their meanings, the rest by name."""
     statuses = [status for status in responses if status != "200"]
     if not statuses:
         return ""

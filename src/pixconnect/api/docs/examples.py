@@ -41,7 +41,7 @@ _OUTSIDE: Final = dict(
     name="Sandbox Settle",
     tax_id="52998224725",
 )
-# What a sandbox takes without a network, and live mode does not.
+# Effects that a sandbox accepts without a network, and live mode does not.
 _RECEIVER: Final = "http://localhost:8181/"
 _EVENT_TYPES: Final = ["qrcode.approved", "transfer.out.confirmed"]
 _PUBLIC_KEY: Final = {
@@ -160,14 +160,14 @@ _LATER: Final[Mapping[str, Mapping[str, object]]] = {
     "Transfer": dict(status="CONFIRMED", last_modified="2026-11-20T12:34:58.123456Z"),
     "Refund": dict(status="RETURNED", last_modified="2026-11-20T12:34:58.123456Z"),
 }
-"""What is otherwise when it is read: the rail has answered."""
+"""Fields that differ when the thing is read later: the rail has answered by then."""
 
 _BY_OPERATION: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
     "change_webhook_endpoint": {"WebhookEndpoint": dict(status="inactive")},
     "sandbox_add_key": {"TransferParty": dict(key="maria@outside.example", name="Maria Silva")},
     "sandbox_clear_faults": {"FaultRules": {"rules": []}},
 }
-"""What is otherwise because of what was asked."""
+"""Fields that differ because of the request."""
 
 _BY_TYPE: Final = dict(string="text", integer=1, number=0.5, boolean=True)
 
@@ -190,7 +190,8 @@ class Examples:
 
     def make(self, schema: Schema, name: str = "") -> object:
         """A value that the schema allows and a reader understands; ``name`` is the field's."""
-        # What the schema says itself comes first, then what is usual for a field of this name, then any value of the type.
+        # The schema's own example comes first, then the usual value for a field of this name, then any value of the
+        # type.
         if "examples" in schema:
             return schema["examples"][0]
         if "default" in schema:
@@ -225,7 +226,7 @@ def example_of_body(row: AnyOperation, schemas: Mapping[str, Schema]) -> object:
 
 
 def example_of_parameter(name: str) -> str:
-    """What may stand for a parameter of a path or a query: the names of what the other examples make."""
+    """Values for parameters of a path or a query: the names of the things that the other examples make."""
     others = dict(
         id="1",
         externalId=_BY_FIELD["external_id"],

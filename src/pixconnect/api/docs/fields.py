@@ -64,7 +64,7 @@ class Fields:
             for name, schema in self._schemas.items()
             if self.is_shown(name)
         )
-        return f"<section id=types><h2>Types</h2><p>What answers and bodies are made of.</p>{articles}</section>"
+        return f"<section id=types><h2>Types</h2><p>The types of answers and bodies.</p>{articles}</section>"
 
     def is_shown(self, name: str) -> bool:
         """Whether a record has an article: envelopes are described at the beginning."""
@@ -73,7 +73,7 @@ class Fields:
         return has_fields and not name.endswith(("Response", "Request"))
 
     def _read(self, record: str) -> list[_Field]:
-        # Of alternatives, which have the same fields, all kinds of each field are shown.
+        # For alternatives, which have the same fields, we show all kinds of each field.
         schema = self._schemas[record]
         forms = [find_schema(form, self._schemas) for form in schema.get("oneOf", [schema])]
         required = forms[0].get("required", [])
@@ -99,7 +99,7 @@ class Fields:
     def _unfold(self, schema: Schema, *, is_open: bool) -> str:
         """The fields of the record that a field holds, alone, in a list or by name."""
         inner: Any = schema.get("items", schema.get("additionalProperties", schema))
-        # What else may be in it is allowed or not, by true or false.
+        # True or false says whether other members are allowed.
         if not inner or inner is True or "$ref" not in inner:
             return ""
         name = str(inner["$ref"]).removeprefix(SCHEMAS)
@@ -121,7 +121,7 @@ class Fields:
             return f"list of {self._kind(schema['items'])}"
         limits = [f"{schema[word]}" for word in ("minLength", "maxLength") if word in schema]
         default = f", default {schema['default']}" if "default" in schema else ""
-        # Of a number the type says more than the format.
+        # For a number the type says more than the format.
         words = ("type", "format") if schema.get("type") in FORMATS else ("format", "type")
         kind = str(schema.get(words[0], schema.get(words[1], "")))
         return escape(kind + (f" ({' to '.join(limits)})" if limits else "") + default)

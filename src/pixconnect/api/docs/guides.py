@@ -1,8 +1,8 @@
 """The pages of this repository as the service serves them: as HTML for people, as Markdown for programs that read.
 
-They are found beside the source, or within the package where it was installed as a wheel; an installation that has neither
-serves the interface's own page alone. Only pages that were found when the process started have an address, so a name out of a
-request is looked up and never becomes a path.
+The process looks for them beside the source, or within the package if it was installed as a wheel; without either it
+serves the interface's own page alone. Only pages that it found at its start have an address, so a name in a request is
+looked up and never becomes a path.
 """
 
 from __future__ import annotations
@@ -133,14 +133,14 @@ def _mend_link(page: GuidePage, part: Token) -> None:
         return
     found = _lead(page, str(part.attrGet(name)))
     if found is None:
-        # What is not served is told by its words alone.
+        # A link to a page that is not served becomes its words alone.
         part.attrs.pop(name)
     else:
         part.attrSet(name, found)
 
 
 def _lead(page: GuidePage, link: str, *, suffix: str = "") -> str | None:
-    """Where a link of a page leads when it is served; ``None`` if its target is not."""
+    """The address of a link's target; ``None`` if the target is not served."""
     target, mark, fragment = link.partition("#")
     if not target or "://" in target:
         return link

@@ -173,13 +173,13 @@ def _need(scopes: Sequence[str]) -> list[Schema]:
 
 
 def summarize(row: AnyOperation) -> tuple[str, str]:
-    """A line on what an operation does, and sentences."""
+    """Split a docstring into an operation's summary and its description."""
     first, rest = split_docstring(row.handler.__doc__ or "")
     return row.summary or first.removesuffix("."), rest
 
 
 def describe_query(row: AnyOperation) -> list[Schema]:
-    # What is ignored is not described either.
+    # An unused parameter is not described either.
     if row.query is Anything or row.query is Nothing:
         return []
     (_,), components = msgspec.json.schema_components([row.query])

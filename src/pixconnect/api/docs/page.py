@@ -83,7 +83,7 @@ def _render_introduction(document: dict[str, Any], base_url: str, token_url: str
         f"<label><input type=radio name=language id=in-{name}{' checked' if name == 'curl' else ''}> {title}</label>"
         for name, title in LANGUAGES
     )
-    where = "Whoever runs the service gives you a <code>client_id</code> and a <code>client_secret</code>."
+    where = "The service's operator gives you a <code>client_id</code> and a <code>client_secret</code>."
     if is_sandbox:
         where = (
             "The sandbox comes with a demonstration account: its <code>client_id</code> and <code>client_secret</code> are "

@@ -65,7 +65,7 @@ _METHODS: Final[Mapping[str, str]] = dict(
     sandbox_get_clock="sandbox.clock",
     sandbox_open_holder="sandbox.open_holder",
 )
-"""By operation; what has no method here is asked for by ``request``, which takes everything."""
+"""By operation; for an operation without a method here, ``request`` takes everything."""
 
 _RECORDS: Final = dict(
     create_charge=dict(payer="ChargePayer"),

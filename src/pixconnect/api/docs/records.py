@@ -44,7 +44,7 @@ _ENUMERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _NAMES: Final = {frozenset(values): name for name, values in _ENUMERATIONS.items()}
 
-# What the schema of a number adds to its type: without it generators take 32 bits, which is R$ 21 474 836.47.
+# A number's schema says its width: without it generators take 32 bits, which is R$ 21 474 836.47.
 FORMATS: Final = dict(integer="int64", number="double")
 
 _NULL: Final = dict(type="null")
@@ -95,7 +95,7 @@ def _describe_envelopes(rows: Iterable[AnyOperation]) -> dict[str, Schema]:
         if row.answer is Document or row.is_bare:
             continue
         name = row.record.__name__
-        data = dict(**to_schema(name), description="What was asked for.")
+        data = dict(**to_schema(name), description="The answer to the request.")
         if row.item:
             data = typed("array", items=to_schema(name), description="The items of this page.")
         found[envelope_name(row)] = _describe_envelope(f"`{name}` in the envelope.", is_success=True, data=data)
@@ -103,7 +103,7 @@ def _describe_envelopes(rows: Iterable[AnyOperation]) -> dict[str, Schema]:
             found[envelope_name(row)]["properties"]["pagination"] = to_schema("Pagination")
             found[envelope_name(row)]["required"].append("pagination")
     error = to_schema("ErrorInfo")
-    found["ErrorResponse"] = _describe_envelope("Why there is no answer.", is_success=False, error=error)
+    found["ErrorResponse"] = _describe_envelope("Why the request failed.", is_success=False, error=error)
     return found
 
 
@@ -133,7 +133,7 @@ def polish(schema: Schema) -> Schema:
     """A schema as we want it read: no null beside a type, and a type or name for every enumeration."""
     schema = {name: value for name, value in schema.items() if name != "title"}
     if "anyOf" in schema:
-        # What may be left out is never answered as null, and need not be sent as null.
+        # A field that may be left out is never answered as null, and need not be sent as null.
         parts = [part for part in schema.pop("anyOf") if part != _NULL]
         schema = {**schema, **(parts[0] if len(parts) == 1 else {"anyOf": parts})}
     # A default of null or of an object says no more than that the field may be left out.

@@ -67,7 +67,7 @@ def render_login(base_url: str, token_url: str) -> str:
 
 
 def example_path(row: AnyOperation) -> str:
-    """An operation's path with an example of its parameter and of what its query must have."""
+    """An operation's path with an example of its parameter and of its required query."""
     path = row.path
     if row.parameter.name:
         path = path.replace(f"{{{row.parameter.name}}}", example_of_parameter(row.parameter.name))

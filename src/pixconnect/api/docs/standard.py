@@ -28,13 +28,13 @@ from pixconnect.api.standard import problem
 from pixconnect.api.standard.frame import PREFIXES, StandardOperation
 
 _DESCRIPTION: Final = """\
-A API Pix do Banco Central, versão 2.9.0, como este serviço a fala: cobranças imediatas, locations, Pix recebidos, devoluções e
-webhooks. Instantes são UTC com três decimais; valores são textos com dois. Campos e parâmetros desconhecidos são ignorados, e
+A API Pix do Banco Central, versão 2.9.0, como este serviço a implementa: cobranças imediatas, locations, Pix recebidos,
+devoluções e webhooks. Instantes são UTC com três decimais; valores são textos com dois. Campos e parâmetros desconhecidos são ignorados, e
 tudo o que está errado em uma requisição vem de uma vez em `violacoes`.
 """
 _TAGS: Final = dict(
     cob="Cobranças imediatas.",
-    loc="Locations: os endereços a que os códigos levam.",
+    loc="Locations: os endereços dos payloads dos QR Codes.",
     pix="Pix recebidos.",
     devolucao="Devoluções de Pix recebidos.",
     webhook="Avisos de Pix recebidos.",
@@ -68,17 +68,17 @@ _LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
 """By the operation whose success they follow, and the one that they lead to: its parameters."""
 _WRITES: Final = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 _STATUS_TEXTS: Final = {
-    "400": "A requisição tem algo errado.",
+    "400": "A requisição é inválida.",
     "401": "Falta um token válido.",
     "403": "O token não permite esta operação.",
-    "404": "Não existe o que o caminho indica.",
+    "404": "O recurso indicado no caminho não existe.",
     "405": "O caminho não aceita este método.",
     "413": "O corpo é grande demais.",
     "415": "O corpo não é JSON.",
     "429": "Requisições demais.",
     "500": "Erro do serviço.",
     "503": "O serviço não pode atender agora; nada foi feito.",
-    "504": "Não se sabe se foi feito; repita a mesma requisição.",
+    "504": "Não se sabe se a operação foi concluída; repita a mesma requisição.",
 }
 
 

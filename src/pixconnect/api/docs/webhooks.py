@@ -21,7 +21,7 @@ class EventFamily(Struct, frozen=True, kw_only=True):
     """The name of the whole event's schema."""
     payload: type
     resource: str
-    """The name of the schema of what they are about, whose status they tell."""
+    """The name of the schema of the thing that the event concerns, with its status."""
 
     @property
     def names(self) -> list[EventName]:
@@ -37,7 +37,7 @@ PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
 
 # A tag apart from that of the operations on webhooks: generators write a file for each tag, once for operations and once for
 # webhooks, and the later one would stand.
-EVENTS: Final = dict(name="Events", description="What is posted to your webhook endpoints.")
+EVENTS: Final = dict(name="Events", description="Events that the service posts to your webhook endpoints.")
 
 _HEADERS: Final[Mapping[str, tuple[str, Schema, str]]] = {
     "WebhookId": ("webhook-id", typed("string"), "`evt_` and the event's id: the same on every attempt."),
@@ -64,9 +64,9 @@ HEADER_PARAMETERS: Final[Schema] = {
 """The headers of a webhook, for the document's components."""
 
 _RESPONSES: Final = {
-    "2XX": described("Taken: it does not come again."),
-    "410": described("The endpoint is gone: nothing is posted to it any more."),
-    "default": described("Not taken: it comes again, later and later, for days."),
+    "2XX": described("Accepted: the service does not send it again."),
+    "410": described("The endpoint is gone: the service disables it and posts no more events to it."),
+    "default": described("Not accepted: the service sends it again, at growing intervals, for days."),
 }
 
 
@@ -75,7 +75,7 @@ def add_event_schemas(schemas: dict[str, Schema]) -> None:
     event = schemas["WebhookEvent"]
     for family in _FAMILIES:
         payload = schemas[family.payload.__name__]["properties"]
-        # What these may be is said where charges, transfers and refunds are, and those import events.
+        # Charges, transfers and refunds define these values, and they import events.
         payload["id"] = {**event["properties"]["id"], "description": payload["id"]["description"] + " Below 2^53."}
         payload["status"]["enum"] = schemas[family.resource]["properties"]["status"]["enum"]
         properties = event["properties"] | {

@@ -41,7 +41,7 @@ class PublishedKey(Struct, frozen=True, kw_only=True):
     """A public key as a JWK (RFC 7517)."""
 
     kid: str
-    """Its name, as in the headers of what it signed."""
+    """The key's name, as in the headers of its signatures."""
     kty: Literal["EC"]
     """The key's family."""
     crv: Literal["P-256"]

@@ -36,7 +36,7 @@ async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certi
     caller = verifier.recall(authorization) if authorization is not None else None
     if caller is None:
         caller = await verifier.verify(authorization)
-    # Not part of what is remembered: the same token may come by two connections.
+    # Not part of the cached result: the same token may come by two connections.
     check_certificate(caller, certificate)
     return caller
 
@@ -51,7 +51,7 @@ _remember_sender = lru_cache(1024)(sender_address)
 
 
 def read_sender(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tuple[Network, ...]) -> str:
-    """The same for the record of who asked for what: of an IPv6 address all of it."""
+    """The caller's address for the record of requests: the whole IPv6 address."""
     if not trusted_proxies:
         return peer
     forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1")

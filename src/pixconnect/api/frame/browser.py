@@ -1,6 +1,6 @@
 """Headers that tell browsers what they may do with our answers: show the documentation page, save a statement, and no more.
 
-No answer is guessed to be of another type, framed, or told to others as the page somebody came from.
+Browsers must not guess another type, frame an answer, or tell other sites the address of the page.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ DOCS_POLICY: Final = (
 TRYING_POLICY: Final = DOCS_POLICY + b"; connect-src 'self'"
 """For the documentation in a sandbox, from which requests may be sent to this very service."""
 STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")
-"""Come back by https only, for a year: for what is served by https."""
+"""Come back by https only, for a year: sent with answers over https."""
 
 
 def safe_headers(base_url: str) -> list[tuple[str, str]]:
@@ -25,7 +25,7 @@ def safe_headers(base_url: str) -> list[tuple[str, str]]:
         base_url: The service's address as callers see it.
     """
     headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
-    # A browser that was told so over http would never come back to a service that has no https.
+    # A browser that got this over http would never come back to a service that has no https.
     if base_url.lower().startswith("https://"):
         headers.append(STRICT_TRANSPORT)
     return headers

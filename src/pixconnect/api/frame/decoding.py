@@ -4,12 +4,12 @@ A body is first read by msgspec alone, which is fast, and right where the body i
 escape which could hide a NUL or half a character, is read again, slowly, as the contract wants it:
 
 - of a key that stands twice the last counts, whatever stood before it;
-- an integer may be however long: it is cut to ``HUGE``, far outside of any range, and is so never "of the wrong type";
+- an integer may have any length: we cut it to ``HUGE``, far outside of any range, so that it never has "the wrong
+  type";
 - NUL and lone surrogates, which PostgreSQL and UTF-8 cannot hold, are refused by name.
 
-Reading slowly takes fifty times as long, so nobody gets it for a body of ``READ_SLOWLY_MAX`` octets or more: what msgspec
-refuses of those is refused, and the message names the rule but no place. Forms and queries are counted before they are taken
-apart.
+The slow reading takes fifty times as long, so bodies of ``READ_SLOWLY_MAX`` octets or more do not get it: if msgspec
+refuses one, the message names the rule but no place. We count the fields of forms and queries before we split them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FORM_MAX: Final = 4 * 1024
 """In bytes."""
 FORM_FIELDS_MAX: Final = 32
 PARAMETERS_MAX: Final = 64
-"""Of a query."""
+"""The limit for a query."""
 READ_SLOWLY_MAX: Final = 8 * 1024
 
 BodyForm = Literal["json", "form", "form or json"]
@@ -80,7 +80,7 @@ class BodyDecoder(Generic[Record]):
         Raises:
             BadRequest: It is not a ``Record``; the message names the field.
         """
-        # Most callers send exactly this type: anything else is looked at more closely.
+        # Most callers send exactly this type; we check any other more closely.
         media_type = headers.get(b"content-type")
         if media_type not in self._media_types:
             media_type = self._find_media_type(media_type)
@@ -89,7 +89,8 @@ class BodyDecoder(Generic[Record]):
         if media_type == _FORM:
             return _convert(_read_form(body), self._record)
         is_long = len(body) >= READ_SLOWLY_MAX
-        # Half a pair msgspec refuses itself, though not by name, which is not said of a long body anyway.
+        # msgspec refuses half a surrogate pair itself, though without naming it, and a long body's refusal names no
+        # field anyway.
         if b"\\u" not in body or (_NUL not in body if is_long else not _SUSPICIOUS.search(body)):
             try:
                 return self._read_fast(body)
@@ -151,13 +152,13 @@ class QueryDecoder(Generic[Record]):
 
 
 def read_object(body: bytes) -> dict[str, object] | None:
-    """The members of a JSON object, of whatever types; ``None`` where the body is none. Texts are not judged."""
+    """The members of a JSON object, of any types; ``None`` if the body is none. It does not check texts."""
     try:
         found: object = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         if len(body) >= READ_SLOWLY_MAX:
             return None
-        # Numbers out of range and half characters are JSON all the same: whoever reads that member refuses it.
+        # Numbers out of range and half characters are JSON all the same: the code that reads such a member refuses it.
         try:
             found = json.loads(body.decode(), parse_int=_cut, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
@@ -298,7 +299,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 def _find_bad_text(value: object) -> str | None:
     """The path of the first text, or of the object with the first name, that has NUL or half a surrogate pair."""
-    # Values that are still to be looked at, the next one last; each with the names that lead to it, the last one first.
+    # Values that we still have to check, the next one last; each with the names that lead to it, the last one first.
     waiting: list[tuple[object, _Names]] = [(value, None)]
     while waiting:
         found, names = waiting.pop()

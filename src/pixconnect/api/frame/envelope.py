@@ -81,7 +81,7 @@ class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
     items: Iterable[ItemT] | msgspec.Raw
     """In their wire form: made one by one while they are written, and ``Raw`` afterwards."""
     page: int
-    """The page that was asked for, from 1."""
+    """The number of the page, from 1."""
     page_size: int
     total_count: int
     """Items in the whole list."""
@@ -136,11 +136,11 @@ def choose_request_id(given: bytes | None, entropy: Entropy) -> str:
 
 
 SUCCESS_HEAD: Final = b'{"success":true,"data":'
-"""What comes before ``data``, for an answer that is sent while it is written."""
+"""The octets before ``data``, for an answer that we send while we write it."""
 
 
 def write_success_tail(request_id: str, now: datetime) -> bytes:
-    """What comes after ``data``, for an answer that is sent while it is written."""
+    """The octets after ``data``, for an answer that we send while we write it."""
     return b',"meta":%b}' % _meta(request_id, now)
 
 
@@ -215,7 +215,7 @@ def rate_headers(*rates: tuple[RatePolicy, int, int]) -> Headers:
 
 
 def paginate(page: int, page_size: int, total_count: int, *, has_next: bool | None = None) -> Pagination:
-    """The numbers of a page; ``has_next``, where it is known, counts before what the total says.
+    """The numbers of a page; ``has_next``, if the caller knows it, overrides what the total says.
 
     Example:
         >>> paginate(2, 10, 11).total_pages

@@ -53,7 +53,7 @@ def apply(value: bytes, body: BodyT) -> BodyT:
     if body.external_id is None:
         return cast(BodyT, structs.replace(cast(Struct, body), external_id=key))
     if body.external_id != key:
-        raise errors.BadRequest(f"{NAME}: must be equal to external_id, or one of the two be left out")
+        raise errors.BadRequest(f"{NAME}: must be equal to external_id; or leave one of the two out")
     return body
 
 

@@ -12,13 +12,13 @@ from pixconnect.writing.write_queues import WriteQueues
 REQUESTS: Final = MetricFamily(
     name="pixconnect_requests_total",
     kind="counter",
-    meaning="Requests answered; operation is empty where there is none of that path and method.",
+    meaning="Requests answered; operation is empty if the path and method belong to none.",
     labels=("operation", "status"),
 )
 DURATIONS: Final = MetricFamily(
     name="pixconnect_request_duration_seconds",
     kind="histogram",
-    meaning="From a request's head until its answer was ready, whatever the answer; of operations that were asked for.",
+    meaning="Time from a request's head until its answer was ready, whatever the answer; by operation.",
     labels=("operation",),
 )
 FAMILIES: Final = (REQUESTS, DURATIONS, *usecase_metrics.FAMILIES)
@@ -30,7 +30,7 @@ def make_api_read(
     """A function that measures this process.
 
     Args:
-        writes: Their figures are told too.
+        writes: Their figures are included.
         answers: How many there were, by operation and status.
         durations_s: How long they took, by operation.
     """

@@ -51,13 +51,13 @@ def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> Page
     """
     query = request.query
     fields = {field: getattr(query, field) for field in query.__struct_fields__ if field not in _OF_THE_PAGE}
-    # What is left out is not hashed, so a list may gain a filter and yesterday's cursors stay good.
+    # Filters that are left out are not hashed, so a list may gain a filter and yesterday's cursors stay valid.
     filters = {field: value for field, value in fields.items() if value is not None}
     listed = msgspec.json.encode([name, request.caller.holder_id, request.parameter, filters])
     after = None
     if query.after is not None:
         if query.page > 1:
-            raise errors.BadRequest("after: must not stand beside a page greater than 1")
+            raise errors.BadRequest("after: must not be given together with a page greater than 1")
         after = read_cursor(query.after, listed)
     span = Span(
         page=query.page,

@@ -15,7 +15,7 @@ _ID_MAX: Final = 2**53 - 1
 def _read_id(text: str) -> int:
     number = decoding.read_integer("id", text)
     if not 1 <= number <= _ID_MAX:
-        # No resource has such an id, and PostgreSQL could not even be asked for some of them.
+        # No resource has such an id, and PostgreSQL cannot even represent some of them.
         raise errors.NotFound(f"id: there is nothing with the id {text[:20]}")
     return number
 
@@ -25,7 +25,7 @@ def _read_external_id(text: str) -> str:
 
 
 def _text(name: str, description: str) -> Parameter[str]:
-    # Any text is taken: one of the wrong form names nothing, which is NOT_FOUND and no BAD_REQUEST.
+    # Any text is valid: one of the wrong form names nothing, which is NOT_FOUND and not BAD_REQUEST.
     return Parameter(name=name, read=str, schema=_schema("string", minLength=1), description=description)
 
 

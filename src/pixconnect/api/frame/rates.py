@@ -1,6 +1,6 @@
 """Rate limits that the operator may set: requests a minute of one client, and of one holder.
 
-Each process counts for itself. Every answer says, in its headers, what is allowed and what is left.
+Each process counts for itself. Every answer says in its headers how many requests are allowed and left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WINDOW_S: Final = 60
 
 
 class RequestRates:
-    """What every client and every holder has left, in this process; limits are requests a minute, 0 is none."""
+    """Each client's and holder's remaining requests in this process; limits are requests a minute, 0 means none."""
 
     def __init__(self, clock: Clock, client_max: int, holder_max: int) -> None:
         self._monotonic_s = clock.monotonic_s

@@ -18,7 +18,7 @@ _UNTOLD: Final = frozenset({"health_check", "check_liveness", "check_readiness",
 
 
 class RequestLines:
-    """Takes the place of the access log where somebody watches."""
+    """Replaces the access log when the service runs in a terminal."""
 
     def wants(self, status: int) -> bool:
         return True
@@ -48,7 +48,7 @@ class RequestLines:
 
 
 def choose_access_log(clock: Clock, wanted: AccessLogWanted, level: LogLevel) -> AccessLog | RequestLines:
-    """The lines for whoever watches, or the access log as it was set."""
+    """The lines for a terminal, or the access log as the settings say."""
     if terminal_log.is_shown() and wanted != "off":
         return RequestLines()
     return AccessLog(clock, wanted="all" if level == "debug" else "off" if level == "error" else wanted)
@@ -70,7 +70,7 @@ def _describe(said: object) -> list[str]:
 
 
 def _describe_standard(record: object) -> list[str]:
-    """What the standard's door answered: its lists say how many there are inside, and amounts are texts."""
+    """What the standard's door answered: its lists have their counts inside, and amounts are texts."""
     page = getattr(getattr(record, "parametros", None), "paginacao", None)
     if page is not None:
         return [f"{page.quantidade_total_de_itens} in all"]

@@ -1,8 +1,8 @@
 """From a path and a method to an operation.
 
-The path is taken as it was sent: it is split before it is percent-decoded, so that ``%2F`` inside an ``external_id`` is part
-of the id, and a trailing slash names nothing unless a route ends in one. Only parameters are decoded, so that a proxy's rule
-for a path cannot be passed by writing the path in another way. Nothing is redirected or repaired.
+We route the path as it was sent: we split it before we percent-decode it, so that ``%2F`` inside an ``external_id`` is
+part of the id, and a trailing slash names nothing unless a route ends in one. We decode only parameters, so that
+writing a path in another way cannot evade a proxy's rule for it. We redirect and repair nothing.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Services(Struct, frozen=True, kw_only=True):
     read_health: Callable[[], Awaitable[Health]]
     """Answers within 2 s, whatever hangs."""
     read_readiness: Callable[[], Awaitable[Health]]
-    """As ``read_health``, of what decides whether this process should get requests."""
+    """As ``read_health``, but only the checks that decide whether this process should get requests."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
     """A PNG of this text; callers take turns."""
     feed_waits: FeedWaits

@@ -59,7 +59,7 @@ def _check(value: object, declared: inspect.Type, path: str) -> str | None:
     kinds = alternatives(declared)
     kind = next((one for one in kinds if _is_of(value, one)), None)
     if kind is None:
-        # What may be null is said to be what it is otherwise.
+        # For a field that may be null the message names its other type.
         nouns = [_NOUNS[type(one)] for one in kinds if not isinstance(one, inspect.NoneType)]
         return f"{path or 'body'}: must be {' or '.join(dict.fromkeys(nouns))}"
     if isinstance(kind, inspect.StructType):
@@ -77,7 +77,7 @@ def _check(value: object, declared: inspect.Type, path: str) -> str | None:
 
 
 def _name_form(declared: inspect.Type) -> str:
-    # Who describes a pattern lists what there is to choose from.
+    # A pattern's description lists the choices.
     if not isinstance(declared, inspect.Metadata):
         return _DECLARED_FORM
     schema = cast("dict[str, object]", declared.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]
@@ -95,7 +95,7 @@ def _check_fields(given: Mapping[str, object], struct: inspect.StructType, path:
                 return found
         elif struct.forbid_unknown_fields:
             return f"{below}: unknown field"
-    # After the fields that were sent: a misspelt name is said before the one that is missing for it.
+    # After the fields that were sent: we name a misspelt field before the missing one that it stands for.
     for name, field in declared.items():
         if field.required and name not in given:
             return f"{path}.{name}: is required" if path else f"{name}: is required"

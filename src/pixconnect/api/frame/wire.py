@@ -46,13 +46,13 @@ ExternalId = Annotated[
     Meta(
         min_length=1,
         max_length=255,
-        description="Unique among your own, and what makes a repeated request safe. Made by the service if left out.",
+        description="Your own unique name for it, which makes a repeated request safe; the service makes one otherwise.",
     ),
 ]
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of a list is asked for."""
+    """The page of a list."""
 
     page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
     """From 1. Exact, and slower the further down; to read a whole list use `after`."""

@@ -78,7 +78,7 @@ async def patch_charge(services: Services, request: Asked) -> Reply:
     try:
         asked = charge_body.read_patch(request.body.require(ENTITY))
     except Violated:
-        # That there is no such charge comes before what is wrong with the body.
+        # A missing charge is reported before mistakes in the body.
         await charge_usecases.check_charge(services.context, request.caller, txid)
         raise
     patched = await charge_usecases.patch_charge(
@@ -158,7 +158,7 @@ def _show(services: Services, shown: StandardCharge, paid_by: Mapping[int, Pix] 
         devedor=contents.payer and _show_payer(contents.payer),
         loc=place,
         location=place and place.location,
-        # What an earlier revision says was said while the charge was active.
+        # An earlier revision describes the charge while it was active.
         status=_SHOWN[charge.status] if shown.is_latest else "ATIVA",
         valor=_show_value(contents),
         chave=contents.key,

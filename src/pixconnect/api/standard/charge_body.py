@@ -1,4 +1,4 @@
-"""Bodies of immediate charges: read member by member, so that all that is wrong is told at once."""
+"""Bodies of immediate charges: read member by member, so that one answer names everything that is wrong."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_patch(members: Mapping[str, object]) -> ChargePatch:
     change = _read_change(body, is_whole=False)
     location_id = _read_location(body)
     removes = body.choice("status", (REMOVAL,)) is not None
-    # What is removed says nothing any more, so whoever changes it too has made a mistake.
+    # A removed charge has nothing left to change, so a caller who changes it in the same request has made a mistake.
     if removes and any(map(body.has, _OTHERS)):
         body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
     violations.raise_if_any()
@@ -94,7 +94,7 @@ def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | No
     modality = value.integer("modalidadeAlteracao", least=0, most=1)
     if value.has("retirada"):
         value.refuse("retirada", "Pix Saque e Pix Troco não são oferecidos")
-    # Whether a patch may say zero depends on what the charge says already.
+    # Whether a patch may set zero depends on the charge's present state.
     elif amount_cents == 0 and modality != 1 and is_whole:
         value.refuse("original", "só pode ser 0.00 com modalidadeAlteracao 1")
     return amount_cents, None if modality is None else bool(modality)
@@ -121,7 +121,7 @@ def _read_key(body: Members, *, is_required: bool) -> str | None:
     try:
         return pix_key.parse_pix_key(sent).key
     except errors.InvalidPixKey:
-        body.refuse("chave", "não tem a forma de uma chave Pix: EVP, e-mail, telefone, CPF ou CNPJ")
+        body.refuse("chave", "não é uma chave Pix válida: EVP, e-mail, telefone, CPF ou CNPJ")
         return None
 
 

@@ -1,8 +1,8 @@
 """What an operation of the standard's door is, and how its requests are read.
 
-The same application routes, authorises, admits and counts these operations. Then the order is the standard's: what the path
-names is looked for before the query and the body are judged, so both are handed to the handler, which reads them by
-``violations.py``. A member or a parameter that nobody asks for is ignored.
+The same application routes, authorises, admits and counts these operations. Then the order is the standard's: it looks
+for the resource in the path before it checks the query and the body, so the handler gets both and reads them with
+``violations.py``. It ignores unknown members and parameters.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class StandardOperation(Struct, frozen=True):
     body: type
     """The same of the body; ``Nothing`` is not read."""
     status: int
-    """Of success."""
+    """The status of a success."""
     answer: type
     """What the description says of the answer; ``Nothing`` has no body."""
     handler: Responder
@@ -159,5 +159,5 @@ _READER: Final = Reader(path=_read_path, query=Query, body=_read_body)
 
 
 async def refuse_uncontracted(services: Services, request: Asked) -> Reply:
-    """Answer for what the standard has and this service does not offer yet."""
+    """Answer for operations of the standard that this service does not offer yet."""
     raise errors.Forbidden("this part of the standard is not offered")

@@ -34,11 +34,11 @@ EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
 EVENT_FACTS: Final = dict[EventName, str](
     (
-        ("qrcode.pending", "A charge was created."),
+        ("qrcode.pending", "A charge was created, or one that had been removed is active again."),
         ("qrcode.approved", "A charge was paid, in time and in full."),
-        ("qrcode.expired", "A charge was not paid in time."),
+        ("qrcode.expired", "A charge was not paid in time, or was removed."),
         ("transfer.in.processing", "A payment to you has arrived."),
-        ("transfer.in.confirmed", "A payment to you was taken: the money is in your account."),
+        ("transfer.in.confirmed", "We accepted a payment to you: the money is in your account."),
         ("transfer.in.error", "A payment to you was refused, and no money moved."),
         ("transfer.out.processing", "You started a transfer: its amount is reserved."),
         ("transfer.out.confirmed", "A transfer of yours has settled."),
@@ -47,15 +47,15 @@ EVENT_FACTS: Final = dict[EventName, str](
             "A transfer of yours was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is "
             "yours again.",
         ),
-        ("refund.in.processing", "The receiver of a transfer of yours gives money back."),
-        ("refund.in.returned", "What the receiver gave back was taken: the money is in your account."),
-        ("refund.in.error", "What the receiver gave back was refused, and no money moved."),
-        ("refund.out.processing", "You started to give a payment back: its amount is reserved."),
+        ("refund.in.processing", "The receiver of a transfer of yours is returning money."),
+        ("refund.in.returned", "We accepted the money that the receiver returned: it is in your account."),
+        ("refund.in.error", "We refused the money that the receiver returned, and no money moved."),
+        ("refund.out.processing", "You started a refund: its amount is reserved."),
         ("refund.out.returned", "A refund of yours has settled."),
         ("refund.out.error", "A refund of yours was rejected, or given up before it left: the money is yours again."),
     )
 )
-"""What has happened; in the order of the specification."""
+"""What each event announces, in the order of the specification."""
 
 Resource = Literal["charge", "transfer", "refund"]
 

@@ -1,4 +1,4 @@
-"""The rules that an operator may set."""
+"""What use cases know of the settings: limits, periods, addresses, and the institution's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers together what is asked at the same time: while one batch is under way, the next one fills.
+"""Answers questions that come at the same time together: while one batch is under way, the next one fills.
 
 ::
 
@@ -36,7 +36,7 @@ class Batches(Generic[Item, Answer]):
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._running is None:
-            # On behalf of all: neither the holder nor the request id of whoever came first is everybody's.
+            # It acts for all callers: neither the holder nor the request id of the first one belongs to everybody.
             self._running = asyncio.get_running_loop().create_task(self._run(), context=Context())
         return await answer
 
@@ -45,7 +45,7 @@ class Batches(Generic[Item, Answer]):
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[: self._size_max], self._waiting[self._size_max :]
-                # Whoever went away while waiting is not asked for.
+                # A caller that went away while waiting gets no question.
                 batch = [(item, answer) for item, answer in batch if not answer.done()]
                 if batch:
                     await self._run_batch(batch)
@@ -58,7 +58,7 @@ class Batches(Generic[Item, Answer]):
     async def _run_batch(self, batch: Sequence[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
             answers = await self._ask([item for item, _ in batch])
-        except Exception as error:  # noqa: BLE001  each of the batch is told what happened to all
+        except Exception as error:  # noqa: BLE001 every caller of the batch gets the batch's failure
             for _, answer in batch:
                 if not answer.done():
                     answer.set_exception(error)

@@ -21,7 +21,7 @@ DATABASE_AWAY: Final = (
     asyncpg.exceptions.IdleSessionTimeoutError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.exceptions.TransactionTimeoutError,
-    # After a failover we may still be connected to what is a standby by now, or have been led to one.
+    # After a failover we may still be connected to a server that is a standby by now, or have been directed to one.
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InsufficientResourcesError,  # class 53: no disk, no memory, no connections left
     asyncpg.PostgresSystemError,  # class 58: its files cannot be read or written
@@ -29,7 +29,7 @@ DATABASE_AWAY: Final = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
 )
-"""The database cannot be asked now. What was under way was not done, except for a COMMIT, whose outcome is unknown."""
+"""The database cannot answer now. Work under way was not done, except for a COMMIT, whose outcome is unknown."""
 
 DATABASE_BUSY: Final = (
     asyncpg.QueryCanceledError,
@@ -45,7 +45,7 @@ DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
 
 
 def say_why(error: BaseException) -> str:
-    """Why the database cannot do it now, for callers: of what is full or used up it can be reached."""
+    """Why the database cannot do it now, for callers: a database that is full or out of connections can be reached."""
     match error:
         case asyncpg.DiskFullError():
             return full_disk.MESSAGE

@@ -1,7 +1,7 @@
 """Writes exceptions for the log, without the rows and arguments that database errors quote.
 
-PostgreSQL quotes rows in the details of its errors and the driver quotes arguments: names, tax ids, keys. Of database errors,
-and of what they were raised from, only the type, the constraint and the SQLSTATE are written.
+PostgreSQL quotes rows in the details of its errors and the driver quotes arguments: names, tax ids, keys. For database
+errors, and their causes, we write only the type, the constraint and the SQLSTATE.
 """
 
 import sys

@@ -31,7 +31,7 @@ class FullDisk:
         self.is_full = False
 
     def note(self) -> None:
-        """Remember that the database had no room for what it was asked to write."""
+        """Remember that the database had no room for a write."""
         if not self.is_full:
             self.is_full = True
             _log.critical(f"{MESSAGE}: nothing is written until there is room")

@@ -47,10 +47,10 @@ class TokenHeader(Struct, frozen=True, kw_only=True):
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
-    """What a token is bound to (RFC 7800); another kind than ours makes the token invalid."""
+    """The key to which a token is bound (RFC 7800); any other kind makes the token invalid."""
 
     thumbprint: str = field(name="x5t#S256")
-    """Of the client certificate (RFC 8705)."""
+    """The thumbprint of the client certificate (RFC 8705)."""
 
 
 class Claims(Struct, frozen=True, kw_only=True):

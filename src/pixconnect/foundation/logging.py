@@ -43,7 +43,7 @@ _SECRETS: Final = re.compile(
     r"|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"  # a login in an address
 )
 _HIDDEN: Final = "[hidden]"
-# Refused for who sent them: unknown, not allowed, or too often.
+# Refused because of the sender: unknown, not allowed, or too often.
 _REFUSED: Final = frozenset({401, 403, 429})
 
 _log = structlog.get_logger(__name__)
@@ -173,9 +173,9 @@ _REFUSED_GATHERED_MAX: Final = 8192
 
 
 class AccessLog(GatheredLog[AccessLine]):
-    """Writes a line for each request, or only for those that were refused for who sent them."""
+    """Writes a line for each request, or only for those refused because of their sender."""
 
-    # Of those only a few a second are written, with the number of the others, so that guessing does not fill the disk.
+    # We write only a few of those a second, with the number of the others, so that guessing does not fill the disk.
     REFUSED_SHOWN_MAX = 4
 
     def __init__(self, clock: Clock, *, wanted: AccessLogWanted, stream: IO[str] = sys.stderr) -> None:
@@ -205,7 +205,7 @@ class AccessLog(GatheredLog[AccessLine]):
         target: bytes = b"",
         said: object = None,
     ) -> None:
-        """Note a request; what was asked for by its very name, and what was said, is for terminals alone."""
+        """Note a request; only terminals show the full name and the message."""
         level = "warning" if status in _REFUSED else "info"
         line = AccessLine(
             self._real_now(), level, "request", operation, method, path, status, round(duration_ms, 3), request_id,
@@ -255,7 +255,7 @@ def _hide_secrets(logger: object, method: str, event: EventDict) -> EventDict:
 def _make_printable(logger: object, method: str, event: EventDict) -> EventDict:
     for field, value in event.items():
         if isinstance(value, str):
-            # A traceback has lines; anything else that has some is somebody else's.
+            # A traceback has several lines; any other text with several comes from outside.
             is_ours = field in {"exception", "stack"}
             event[field] = outgoing_text.on_terminal_lines(value) if is_ours else outgoing_text.on_terminal(value)
     return event

@@ -1,6 +1,6 @@
 """A process's metrics, in the text format of Prometheus.
 
-The hot path only counts in plain attributes; they are read when somebody asks.
+The hot path only counts in plain attributes; a scrape reads them.
 """
 
 from __future__ import annotations

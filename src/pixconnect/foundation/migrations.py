@@ -45,7 +45,7 @@ class NewerSchemaError(SchemaError):
 
 
 class TablesAreHeldError(SchemaError):
-    """Somebody holds a table that a step has to change for too long."""
+    """Another session holds a table that a step has to change for too long."""
 
 
 class Migration(Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ async def _run_within_lock_timeout(
 
 async def _run_whole(connection: asyncpg.Connection, schema: str, migration: Migration) -> bool:
     await connection.execute(in_schema(migration.sql, schema))
-    # PostgreSQL lets everybody execute a new function. Triggers fire without it; what others may call is granted.
+    # PostgreSQL lets every role execute a new function. Triggers need no grant; functions that roles call get one.
     await connection.execute(_NO_FUNCTION_IS_PUBLIC.format(schema=schema))
     return True
 

@@ -17,7 +17,7 @@ from pixconnect.foundation.pool import Pool
 CHANNEL: Final = "pixconnect_work"
 ONLY_ORDERS: Final = "orders"
 ONLY_DELIVERIES: Final = "deliveries"
-"""The payloads where one of the two is all that is new: whoever looks for anything else need not wake up."""
+"""The payloads when only one of the two is new: a listener for anything else need not wake up."""
 QUIET_S: Final = 0.005
 QUIET_BUSY_S: Final = 0.02
 """The pause after ``BUSY_FROM`` orders or more: workers gather for longer then. Other news ends it."""
@@ -67,7 +67,7 @@ class Notifier:
             if not self.tell_here(news):
                 payload = f", '{news}'" if news else ""
                 try:
-                    # On behalf of all, or it would wait for a connection in the share of whoever asked first.
+                    # It acts for all callers, or it would wait for a connection in the share of the first one.
                     with for_everybody():
                         await self._pool.execute(f"notify {CHANNEL}{payload}")
                 # The others will find the work when they poll.
@@ -78,7 +78,7 @@ class Notifier:
                 await self._wait_for_other_news(QUIET_BUSY_S - QUIET_S)
 
     def _take_news(self) -> str:
-        """All that is new since the last time, as it is told."""
+        """Everything new since the last time, as the payload says it."""
         has_orders, has_others, is_all_new = self._orders_count > 0, self._has_other_news.is_set(), self._is_all_new
         self._orders_count, self._is_all_new = 0, False
         self._has_other_news.clear()

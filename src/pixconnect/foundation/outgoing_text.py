@@ -1,8 +1,8 @@
 """Texts of strangers where they leave: one function for each place, so that none of them can act there.
 
-A payer's name, a tenant's external id or a receiver's answer may hold anything. What each place would obey is taken out or
-written in another way; nothing else is changed, and nothing that is stored. XML has its own in
-``api/contract/statement_xml.py``, and text within HTML is escaped by the templates besides.
+A payer's name, a tenant's external id or a receiver's answer may hold anything. We remove or rewrite only the
+characters that the target would obey; stored texts stay unchanged. XML has rules of its own in
+``api/contract/statement_xml.py``, and templates also escape text within HTML.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OBEYED_BY_TERMINALS: Final = re.compile(r"[^\n\t\x20-\x7e]")
 _OUR_COLOURS: Final = re.compile(r"\x1b\[(?:0|1|2|31|32|33)m")
 # A spreadsheet would part cells at these; which one it parts by is its language's to say.
 _PARTS_CELLS: Final = re.compile(r"[;\t\r\n]")
-# The wide ones are taken for the narrow ones in some languages.
+# Some languages read the wide ones as the narrow ones.
 _FORMULA_BEGINS: Final = tuple("=+-@|%\uff1d\uff0b\uff0d\uff20")
 _NOT_IN_FILE_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")

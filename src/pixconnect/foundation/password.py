@@ -17,7 +17,7 @@ _STEP_S: Final = 30
 _STEPS_EITHER_WAY: Final = 1
 """A telephone's clock may be half a minute off."""
 
-# 64 MiB for each look at a password: whoever steals the table pays that for each guess.
+# 64 MiB for each check of a password: a thief of the table pays that for each guess.
 _hasher = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
 
 

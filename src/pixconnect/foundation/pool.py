@@ -157,8 +157,8 @@ def _session_settings(role: str | None, schema: str, name: str, *, plans_once: b
         timezone="UTC",
         jit="off",
         default_transaction_isolation="read committed",
-        # Every statement finds its rows by an index that was made for it. Where tables have just grown, PostgreSQL would take
-        # statistics, or their absence, for a reason to read whole tables instead.
+        # Every statement finds its rows by an index that was made for it. Just after tables have grown, PostgreSQL's
+        # statistics, or their absence, would make it read whole tables instead.
         enable_seqscan="off",
         enable_hashjoin="off",
         enable_mergejoin="off",

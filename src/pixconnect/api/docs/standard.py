@@ -29,8 +29,8 @@ from pixconnect.api.standard.frame import PREFIXES, StandardOperation
 
 _DESCRIPTION: Final = """\
 A API Pix do Banco Central, versão 2.9.0, como este serviço a implementa: cobranças imediatas, locations, Pix recebidos,
-devoluções e webhooks. Instantes são UTC com três decimais; valores são textos com dois. Campos e parâmetros desconhecidos são ignorados, e
-tudo o que está errado em uma requisição vem de uma vez em `violacoes`.
+devoluções e webhooks. Instantes são UTC com três decimais; valores são textos com dois. Campos e parâmetros desconhecidos
+são ignorados, e todos os erros de uma requisição vêm de uma vez em `violacoes`.
 """
 _TAGS: Final = dict(
     cob="Cobranças imediatas.",

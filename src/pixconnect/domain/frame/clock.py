@@ -1,7 +1,7 @@
 """The clock as an argument.
 
-Whatever is written is dated by the database's clock plus the offset that the sandbox has moved it by: each batch reads
-both under its locks. A process's own clock is only compared with it; see ``Reading``. Dates and deadlines follow
+The database's clock, plus the offset by which the sandbox has moved it, dates everything that is written: each batch
+reads both under its locks. We only compare a process's own clock with it; see ``Reading``. Dates and deadlines follow
 ``now``; leases, timeouts, tokens, signing keys, certificates, login limits and logs follow ``real_now`` or
 ``monotonic_s``.
 """
@@ -61,7 +61,7 @@ class Clock(Protocol):
         ...
 
     def now(self) -> datetime:
-        """The service's time by the machine's clock, for what is not written. Aware, UTC, whole microseconds."""
+        """The service's time by the machine's clock, for anything that is not written. Aware, UTC, whole microseconds."""
         ...
 
     def real_now(self) -> datetime:

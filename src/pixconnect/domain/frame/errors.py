@@ -106,7 +106,7 @@ class MethodNotAllowed(Refusal):
 
 
 class CursorExpired(Refusal):
-    """What comes after the cursor is no longer kept, or was lost with another database."""
+    """Events after the cursor are no longer kept, or were lost with another database."""
 
     code = "CURSOR_EXPIRED"
 
@@ -163,7 +163,7 @@ class PixKeyNotOwned(RuleBroken):
 
 
 class PixKeyNotFound(RuleBroken):
-    """The directory knows no such key, or the rail resolves none but ours."""
+    """The directory has no such key, or the rail resolves only our own keys."""
 
     code = "PIX_KEY_NOT_FOUND"
 
@@ -266,7 +266,7 @@ class OutcomeUnknown(PixConnectError):
     def __init__(self, message: str, txid: str | None = None) -> None:
         super().__init__(message)
         self.txid = txid
-        """Of a charge of the standard's door, which is repeated under it."""
+        """For a charge of the standard's door, which the caller repeats under its txid."""
 
 
 class InternalError(PixConnectError):

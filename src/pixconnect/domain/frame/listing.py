@@ -1,4 +1,4 @@
-"""Lists: which part is asked for, and a page of it."""
+"""Lists: the query for a page, and the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OtherItem = TypeVar("OtherItem")
 
 
 class Cursor(Struct, frozen=True, kw_only=True):
-    """Where a list goes on: after the item that was seen last."""
+    """Where a list continues: after the last item that the caller has seen."""
 
     created_at: datetime
     id: int
@@ -23,7 +23,7 @@ class Cursor(Struct, frozen=True, kw_only=True):
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """Which part of a list is asked for; lists are newest first."""
+    """The query for a page; lists are newest first."""
 
     page: int = 1
     """From 1; ignored beside ``after``."""
@@ -42,7 +42,7 @@ class Span(Struct, frozen=True, kw_only=True):
 class Page(Struct, Generic[Item], frozen=True, kw_only=True):
     items: list[Item]
     total_count: int
-    """Of the whole list, read together with the page; by cursor, as it was on the first page."""
+    """The count of the whole list, read together with the page; with a cursor, the count on the first page."""
     next: Cursor | None = None
     """``None`` on the last page."""
 

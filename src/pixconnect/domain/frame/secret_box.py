@@ -1,7 +1,8 @@
 """The port to encryption at rest.
 
-What we must use again (signing keys, webhook secrets) is sealed; what we only compare (client secrets) is
-fingerprinted. Both are bound to what they belong to, so that a sealed value copied into another row cannot be opened.
+We seal secrets that we must use again (signing keys, webhook secrets), and fingerprint those that we only compare
+(client secrets). Both are bound to the thing they belong to, so that a sealed value copied into another row cannot be
+opened.
 While the secret key is being replaced a box has two: it seals with the new one and still opens what the old one sealed.
 """
 
@@ -23,7 +24,7 @@ class SecretBox(Protocol):
 
     @property
     def seal_head(self) -> bytes:
-        """The first bytes of everything that is sealed now; what begins otherwise is to be sealed again."""
+        """The first bytes of every value that we seal now; a value that begins otherwise must be sealed again."""
         ...
 
     def seal(self, plaintext: bytes, about: str) -> bytes:

@@ -29,7 +29,7 @@ Value = TypeVar("Value", int, datetime)
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What things must have; ``None`` and nothing is anything. Bounds are included."""
+    """Conditions that things must meet; ``None`` and empty mean any. Bounds are included."""
 
     statuses: tuple[str, ...] = ()
     amount_min_cents: int | None = None

@@ -1,1 +1,1 @@
-"""Who may do what: clients and their scopes, signing keys, the console's people."""
+"""Permissions: clients and their scopes, signing keys, the console's people."""

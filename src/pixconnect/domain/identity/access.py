@@ -1,4 +1,4 @@
-"""Who may ask: clients, their scopes, and the caller of a request.
+"""Clients, their scopes, and the caller of a request.
 
 A client belongs to one holder and has some of the scopes. Only the client knows its secret; we keep a keyed hash. Token
 lifetimes and the limits on failed token requests follow real time, whatever the sandbox clock says.
@@ -189,7 +189,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
     """Find the address that the failures of a token request count for; arguments as in ``sender_address``."""
     address = _find_sender(peer, forwarded_for, trusted)
     if isinstance(address, IPv6Address):
-        # Whoever has one IPv6 address has its whole /64.
+        # A caller with one IPv6 address has its whole /64.
         return str(IPv6Network((address, 64), strict=False))
     return peer if address is None else str(address)
 
@@ -208,8 +208,8 @@ def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> I
     address = _parse_address(peer)
     if address is None:
         return None
-    # From right to left, and only as far as proxies that we trust wrote it: anybody can send this header, and whoever
-    # believed all of it would give each guess at a secret an address of its own.
+    # From right to left, and only as far as proxies that we trust wrote it: any client can send this header, and if we
+    # believed all of it, each guess at a secret could come from an address of its own.
     for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
         if not any(address in network for network in trusted):
             break

@@ -1,4 +1,4 @@
-"""Who looks at the console: an operator, who sees all holders, or a holder by one of its clients."""
+"""Visitors of the console: an operator, who sees all holders, or a holder by one of its clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ READ_SCOPES: Final = dict[str, Scope](
 
 
 class Viewer(Struct, frozen=True, kw_only=True):
-    """What somebody may see."""
+    """What a visitor may see."""
 
     holder_id: int | None
     """``None`` is all holders."""
@@ -59,20 +59,20 @@ class Viewer(Struct, frozen=True, kw_only=True):
             raise errors.Forbidden(f"this client lacks the scope {scope}")
 
     def check_owner(self, holder_id: int) -> None:
-        """Raise ``NotFound`` for what belongs to another holder: it looks like what does not exist."""
+        """Raise ``NotFound`` for things of another holder: the answer is the same as for things that do not exist."""
         if self.holder_id not in (None, holder_id):
             raise errors.NotFound("there is no such thing")
 
 
 class Visitor(Struct, frozen=True, kw_only=True):
-    """Somebody who has signed in."""
+    """A person who has signed in."""
 
     session_id: int
     kind: VisitorKind
     name: str
     """The operator's, or the client_id."""
     role: Role
-    """A reader changes nothing. What a holder's visitor may do its client's scopes say."""
+    """A reader changes nothing. A holder's visitor may do what the client's scopes allow."""
     holder_id: int | None
     scopes: frozenset[str]
     csrf_token: str
@@ -85,7 +85,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
 
     @property
     def party(self) -> int | str:
-        """Who shares what there is with others: a holder, with all its visitors, or an operator."""
+        """The party for fair shares: a holder with all its visitors, or an operator."""
         return self.holder_id or self.audit_name
 
     @property
@@ -93,11 +93,11 @@ class Visitor(Struct, frozen=True, kw_only=True):
         return f"client {self.name}" if self.kind == "holder" else f"console {self.name}"
 
     def viewer(self, chosen_holder_id: int | None = None) -> Viewer:
-        """What it may see of the holder that was chosen; a holder's visitor sees its own, whatever was chosen."""
+        """What it may see of the chosen holder; a holder's visitor sees its own, whatever was chosen."""
         return Viewer(holder_id=self.holder_id or chosen_holder_id, scopes=self.scopes)
 
     def caller(self, chosen_holder_id: int | None = None, peer: str = "") -> Caller:
-        """Who asks the use cases of the API for a change, from which address.
+        """The caller of a use case of the API that makes a change, with its address.
 
         Raises:
             Forbidden: A reader changes nothing.

@@ -79,8 +79,8 @@ def current_key(keys: Sequence[SigningKey], host: str, now: datetime) -> Signing
         for key in own
         if key.revoked_at is None and ((ends_at := next_signs_from(key, own)) is None or ends_at > now)
     ]
-    # The oldest that no later key has followed yet. Where that one was revoked it is the next, even if its time is only
-    # about to come: the process that made it may have had a clock a little ahead.
+    # The oldest key that no later one has followed yet. If that one was revoked it is the next, even if its time has
+    # not quite come: the clock of the process that made it may have been a little ahead.
     return min(still_sign, key=_age, default=None)
 
 
@@ -89,7 +89,7 @@ def superseded_at(key: SigningKey, keys: Sequence[SigningKey]) -> datetime | Non
     ends_at = next_signs_from(key, [other for other in keys if other.host == key.host])
     if ends_at is not None:
         return ends_at
-    # Keys have been made since and none signs for this host: nobody serves it any more, and its last key ends with its
+    # Newer keys exist and none signs for this host: no process serves the host any more, and its last key ends with its
     # certificate.
     has_later = any(_age(other) > _age(key) for other in keys)
     return key.expires_at if has_later else None

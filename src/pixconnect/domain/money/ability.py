@@ -1,7 +1,7 @@
-"""What follows from what a rail cannot do (``rail.Abilities``): decided here, so that use cases only ask.
+"""The consequences of what a rail cannot do (``rail.Abilities``): decided here, so that use cases only ask.
 
-A payment that cannot be refused is taken, and given back where it would have been refused (``refund.open_automatic_refund``).
-What else a rail cannot do is refused to callers, before anything is done.
+If the rail does not let us refuse a payment, we accept it and return it (``refund.open_automatic_refund``). For
+anything else that the rail cannot do, we refuse the caller before anything is done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pixconnect.domain.money.transfer import Transfer
 
 
 def answer_report(abilities: Abilities, acknowledgement: Acknowledgement) -> Acknowledgement:
-    """Leave a refusal out where the rail takes none: what it was about is given back, or kept for an operator."""
+    """Drop a refusal if the rail takes none: its payment is refunded, or kept for an operator."""
     if abilities.refuses_credits or acknowledgement.refusal_code is None:
         return acknowledgement
     return msgspec.structs.replace(acknowledgement, refusal_code=None)

@@ -7,8 +7,8 @@ A code is a row of fields, each an id of two digits, a length of two digits and 
 
 A *static* code names a key, a *dynamic* one the location of a signed payload, and a *recurrence* alone cannot be paid.
 We write the strict form and read what is in circulation. Two traps: lengths count characters while the CRC counts UTF-8
-bytes, and a right CRC says nothing about the fields, so both are judged. Digits are compared as ASCII: ``int`` and
-``str.isdigit`` also take digits of other scripts, signs and blanks.
+bytes, and a right CRC says nothing about the fields, so we check both. We compare digits as ASCII: ``int`` and
+``str.isdigit`` also accept digits of other scripts, signs and blanks.
 
 Source: Manual de Padroes para Iniciacao do Pix 2.10.0; EMV QR Code Specification, merchant-presented.
 """
@@ -48,7 +48,7 @@ _LOCATION: Final = re.compile(
     r"/+[A-Za-z0-9._~!$&'()*+,;=:@%-][A-Za-z0-9._~!$&'()*+,;=:@%/-]*"
 )
 
-# What must stand in the fields outside the templates: id, whether it is mandatory, its form, and the form in words.
+# The rules for fields outside the templates: id, whether it is mandatory, its form, and the form in words.
 _FORMS: Final = (
     ("00", True, re.compile("01"), "must be 01"),
     ("01", False, re.compile("1[12]"), "must be 11 or 12"),
@@ -74,7 +74,7 @@ class BrCode(Struct, frozen=True, kw_only=True):
     description: str | None
     """26-02, for the payer."""
     facilitator_ispb: str | None
-    """26-03, who hands out the cash of a Pix Saque."""
+    """26-03, the institution that pays out the cash of a Pix Saque."""
     is_single_use: bool
     """Field 01 is 12. It does not tell static from dynamic."""
     merchant_category: str
@@ -101,7 +101,7 @@ class BrCode(Struct, frozen=True, kw_only=True):
 
 
 def parse_br_code(text: str) -> BrCode:
-    """Read a BR Code of ours or of anybody else; where its key or location leads is not judged here."""
+    """Read any BR Code, ours or another's; it does not check where the key or location leads."""
     _check_frame(text)
     fields = _read_fields(text, "the code")
     # Fields stand in any order but for these two, by EMV.
@@ -145,7 +145,7 @@ def parse_amount(text: str) -> Cents:
 def format_dynamic_br_code(
     location: str, merchant_name: str, merchant_city: str, recurrence_location: str | None = None
 ) -> str:
-    """Write the code of a charge: paid once, and what is to be paid stands behind its location.
+    """Write the code of a charge: it can be paid once, and its location serves the payment's details.
 
     Args:
         location: Host and path of the payload, without a scheme, at most 77 characters.
@@ -245,7 +245,7 @@ def _check_forms(fields: Mapping[str, str]) -> None:
 def _read_pix_templates(fields: Mapping[str, str], first_id: str, last_id: str) -> list[dict[str, str]]:
     templates: list[dict[str, str]] = []
     for field_id, value in fields.items():
-        # Templates of other schemes may hold anything, so only one that names Pix is taken apart.
+        # Templates of other schemes may hold anything, so we parse only one that names Pix.
         if first_id <= field_id <= last_id and _GUI in value.lower():
             template = _read_fields(value, f"field {field_id}")
             if template.get("00", "").lower() == _GUI:
@@ -271,7 +271,7 @@ def _read_pix_template(fields: Mapping[str, str]) -> dict[str, str]:
 
 def _read_recurrence_location(fields: Mapping[str, str]) -> str | None:
     locations = [template["25"] for template in _read_pix_templates(fields, "80", "99") if "25" in template]
-    # A payer could not be told which of them was agreed to.
+    # We could not tell a payer which of them the parties agreed on.
     if len(locations) > 1:
         raise _refusal("offers more than one recurrence")
     for location in locations:

@@ -50,7 +50,7 @@ PAYER_TOLD_AFTER_EXPIRY: Final = timedelta(days=7)
 
 
 class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client asks for, as it was sent: nothing is judged or normalised yet."""
+    """A client's request as it was sent: not yet checked or normalised."""
 
     operation: ClassVar[str] = "charge"
 
@@ -86,7 +86,7 @@ class Charge(Struct, frozen=True, kw_only=True):
     external_id: str
     """The client's name for it; unique for the holder."""
     fingerprint: bytes
-    """Of the request that made it, to tell a replay from a conflict."""
+    """The fingerprint of the request that made it, to tell a replay from a conflict."""
     txid: str
     """32 of ``[a-zA-Z0-9]``; unguessable, because its location's address holds it."""
     amount_cents: int
@@ -106,11 +106,11 @@ class Charge(Struct, frozen=True, kw_only=True):
     revision: int | None = None
     """How often its contents were changed; ``None`` is never."""
     is_unbound: bool | None = None
-    """Whether its location was taken away, so that no code leads to it; ``None`` is no."""
+    """Whether its location was taken away, so that no code leads to it; ``None`` means no."""
 
     @property
     def shown_status(self) -> ShownStatus:
-        """What the contract's door shows: to it, what was removed has expired."""
+        """The status that the contract's door shows: there a removed charge has expired."""
         if self.status == "REMOVED_BY_RECEIVER" or self.status == "REMOVED_BY_PSP":  # noqa: PLR1714  narrows its type
             return "EXPIRED"
         return self.status
@@ -122,7 +122,7 @@ def open_standard_charge(
     return Charge(
         id=charge_id,
         holder_id=holder_id,
-        # What the client calls it: the other door finds it by the same name, under which it can make no other.
+        # The client's own name for it: the other door finds the charge by the same name, and cannot reuse it.
         external_id=txid,
         # No request of the contract has made it, so none is a replay.
         fingerprint=b"",
@@ -146,7 +146,7 @@ def read_contents(charge: Charge) -> ChargeContents:
         return charge.contents
     lifetime_s = round((charge.expires_at - charge.created_at).total_seconds())
     return ChargeContents(
-        # A reset of the sandbox's clock brings the expiry of what was made in its future nearer, and leaves when it was made.
+        # When the sandbox's clock is reset, charges made in its future expire sooner, and keep their time of creation.
         lifetime_s=lifetime_s if lifetime_s > 0 else LIFETIME_S,
         amount_cents=charge.amount_cents,
         key=charge.key,
@@ -190,7 +190,7 @@ def remove_charge(charge: Charge, status: Removal, now: datetime) -> Charge:
 
 
 def lead_to_charge(charge: Charge, br_code: str) -> Charge:
-    """Let the code of another location lead to it."""
+    """Make the code of another location lead to it."""
     return msgspec.structs.replace(charge, br_code=br_code, is_unbound=None)
 
 
@@ -205,7 +205,7 @@ def is_amount_free(charge: Charge) -> bool:
 
 
 def tells_payer(charge: Charge, now: datetime) -> bool:
-    """Whether who the charge is for, and what is said to them, is served to whoever knows its location: while it can be paid.
+    """Whether its location may serve the payer's name and the texts for the payer: while it can be paid.
 
     And for a time after: its expiry may still be put off, and payers ask why they came too late.
     """

@@ -32,17 +32,17 @@ class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount_cents: int
     """0 only if the payer chooses it."""
     may_change_amount: bool | None = None
-    """Whether the payer may pay another amount; ``None`` is no, and was not said."""
+    """Whether the payer may pay another amount; ``None`` means no, and that the caller did not say."""
     key: str
     """Normalised."""
     payer: Payer | None = None
     question: str | None = None
-    """What the payer is asked (``solicitacaoPagador``)."""
+    """The question to the payer (``solicitacaoPagador``)."""
     lines: tuple[Line, ...] = ()
 
 
 class ContentsChange(Struct, frozen=True, kw_only=True):
-    """What is to be said instead; ``None`` stays as it was."""
+    """The new values; a field that is ``None`` stays as it was."""
 
     lifetime_s: int | None = None
     amount_cents: int | None = None

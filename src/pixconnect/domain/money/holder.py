@@ -1,4 +1,4 @@
-"""Holders, who own an account with us, and parties: accounts as others see them."""
+"""Holders, who own an account with us, and parties: accounts as the network shows them."""
 
 from datetime import datetime
 from typing import Literal

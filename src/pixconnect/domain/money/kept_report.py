@@ -160,7 +160,7 @@ def find_fault(report: Report) -> str | None:
 
 
 def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
-    # What the tables would refuse is found here, so that the report can be kept with a reason.
+    # We find here what the tables would refuse, so that we can keep the report with a reason.
     letter, field = ("E", "end_to_end_id") if isinstance(report, CreditReport) else ("D", "return_id")
     name = name_of(report)
     if not is_name(name) or name[0] != letter:

@@ -36,7 +36,7 @@ class Balance(Struct, frozen=True, kw_only=True):
     reserved_cents: int
     """Held for orders under way; never below zero."""
     last_number: int
-    """Of the last entry that changed current funds."""
+    """The time of the last entry that changed current funds."""
     last_entry_at: datetime
     modified_at: datetime
     may_deposit: bool
@@ -103,7 +103,7 @@ def post(
     change = {debit_account: -amount_cents, credit_account: amount_cents}
     available_cents = balance.available_cents + change.get("available", 0)
     reserved_cents = balance.reserved_cents + change.get("reserved", 0)
-    # Whoever posts has judged the funds under this lock; that they do not suffice now would be our defect.
+    # The caller has checked the funds under this lock; if they do not suffice now, that is our defect.
     errors.ensure(min(available_cents, reserved_cents) >= 0, "what is taken was judged or reserved before")
     # Between available and reserved, current funds stay as they are, and the holder's statement shows nothing.
     is_numbered = (debit_account in _FUNDS) != (credit_account in _FUNDS)

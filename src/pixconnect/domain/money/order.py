@@ -69,7 +69,7 @@ def open_order(ordered: Transfer | Refund, now: datetime, handover_timeout: time
 
 
 class FirstIds(Struct, frozen=True, kw_only=True):
-    """The first ids that were given out after the last start of the database's server; 0 as long as none is known."""
+    """The first ids given out after the last start of the database's server; 0 while we know of none."""
 
     transfer_id: int = 0
     refund_id: int = 0
@@ -93,18 +93,19 @@ def may_give_up(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
 
 def may_send(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
     """Whether the rail may hear of it for the first time now."""
-    # What was open before a start is sent while its time lasts. Later nobody expects it, and this may be a copy of the data.
+    # An order that was open before a start is sent while its time lasts. Later nobody expects it, and this may be a
+    # copy of the data.
     return not (is_too_late(order, now) and outlived_start(order, first_ids))
 
 
 def is_doubtful(order: OpenOrder, now: datetime, first_ids: FirstIds, abilities: Abilities) -> bool:
-    """Whether an order without a mark may have been sent all the same, and the rail is to be asked first."""
-    # Of a young one that it cannot be asked about by our id nobody could ever tell whether it was sent.
+    """Whether an order without a mark may have been sent all the same, so that we must ask the rail first."""
+    # If the rail cannot be asked by our id, we could never learn whether a young order was sent.
     return outlived_start(order, first_ids) and (is_too_late(order, now) or abilities.answers_by_our_id)
 
 
 def name_to_ask_by(order: OpenOrder, abilities: Abilities) -> str | None:
-    """By which name the rail can be asked about an order; ``None`` if by none, so that only a report can end it."""
+    """The name by which we can ask the rail about an order; ``None`` if there is none, so that only a report can end it."""
     return order.name if abilities.answers_by_our_id else order.network_id
 
 

@@ -21,13 +21,13 @@ from pixconnect.domain.money.holder import KeyType
 KEY_LENGTH_MAX: Final = 77
 
 SENT_LENGTH_MAX: Final = 120
-"""Of a key as people write it, with marks and blanks; longer texts are refused unread."""
+"""The limit for a key as people write it, with marks and blanks; we refuse longer texts unread."""
 
 _CACHED_MAX: Final = 4096
 
 _PHONE_MARKS: Final = str.maketrans("", "", " .-()")
 _PHONE: Final = re.compile(r"\+[1-9][0-9]{1,14}")
-# The version of the UUID is not judged: the directory's own example has none.
+# We do not check the UUID's version: the directory's own example has none.
 _EVP: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _EMAIL: Final = re.compile(rf"[a-z0-9.!#$'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL})*")

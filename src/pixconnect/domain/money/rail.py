@@ -18,11 +18,11 @@ InitiationType = Literal["KEY", "MANUAL", "QRCODE"]
 
 
 class RailUnavailable(Exception):  # noqa: N818  it is not our error
-    """The rail could not be asked, and nothing was sent that could take effect."""
+    """The rail could not be asked, and we sent nothing that could take effect."""
 
 
 class Abilities(Struct, frozen=True, kw_only=True):
-    """What a rail can do. Assembly puts them into ``Policy.abilities``, where use cases read them."""
+    """What a rail can do. Assembly puts it into ``Policy.abilities``, where use cases read it."""
 
     refuses_credits: bool = True
     """A payment that it reports can be refused in the acknowledgement: it has not settled yet."""
@@ -35,7 +35,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     answers_by_our_id: bool = True
     """It can be asked about an order by the id that we gave it, and refuses a second order under the same id."""
     keeps_our_id: bool = True
-    """That id is also the order's name on the network; otherwise the network's is told later."""
+    """That id is also the order's name on the network; otherwise the rail reports the network's later."""
 
 
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     ordered_at: datetime
 
 
-# ``omit_defaults`` here and in reports: the fingerprint of a kept report is of what it says, and of nothing that it does not.
+# ``omit_defaults`` here and in reports: the fingerprint of a kept report covers only the fields that it has.
 class Taken(Struct, frozen=True, kw_only=True, tag="taken", omit_defaults=True):
     """The rail has the order; its outcome comes by report or by query."""
 
@@ -126,7 +126,7 @@ QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
 
 
 class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
-    """Somebody pays one of our holders; the rail waits for our acknowledgement."""
+    """A payer pays one of our holders; the rail waits for our acknowledgement."""
 
     report_id: str
     """What is acknowledged; a repeated report carries the same."""
@@ -148,7 +148,7 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
 
 
 class CreditAccepted(CreditReport, frozen=True, kw_only=True, tag="credit_accepted"):
-    """Somebody pays one of our holders, and the money is not there yet. It can only be refused now."""
+    """A payer pays one of our holders, and the money is not there yet. We can refuse it only now."""
 
 
 class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cancelled"):
@@ -163,7 +163,7 @@ class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defau
 
     report_id: str
     id: str
-    """Our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that was told before."""
+    """Our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that the rail reported before."""
     settled_at: datetime
     network_id: str | None = None
     """As of ``Taken``."""
@@ -187,7 +187,7 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
     report_id: str
     return_id: str
     original_end_to_end_id: str
-    """Ours, or the ``network_id`` that was told."""
+    """Ours, or the ``network_id`` that the rail reported."""
     amount_cents: int
     reason: str
     description: str | None
@@ -209,7 +209,7 @@ class SettledItem(Struct, frozen=True, kw_only=True):
     """One line of the rail's statement."""
 
     id: str
-    """As it is asked about or was reported: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id`` that was told."""
+    """The name in the question or report: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id``."""
     kind: Literal["order", "refund", "credit", "return"]
     """Orders and refunds went out, credits and returns came in."""
     amount_cents: int
@@ -260,9 +260,9 @@ class Rail(Protocol):
         """
         ...
 
-    # A charge does not expire before what was reported in time is recorded.
+    # A charge does not expire before payments reported in time are recorded.
     async def waiting_since(self) -> datetime | None:
-        """When the oldest payment was reported that is not acknowledged yet, whoever is at work on it."""
+        """When the oldest payment was reported that we have not acknowledged yet, whichever worker records it."""
         ...
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:

@@ -37,7 +37,7 @@ WINDOW = timedelta(days=90)
 """From settlement, inclusive. Source: Pix API 2.9.0, ``PixDevolucaoInvalida``; past it the SPI answers DT05."""
 
 AUTOMATIC_PREFIX: Final = "auto:"
-"""The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of what it returns."""
+"""The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of the transfer."""
 
 _REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 
@@ -54,7 +54,7 @@ _EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
 
 
 class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client asks for, as it was sent: nothing is judged yet."""
+    """A client's request as it was sent: not yet checked."""
 
     operation: ClassVar[str] = "refund"
 
@@ -74,7 +74,7 @@ class NewRefund(Struct, kw_only=True):
     external_id: str
     fingerprint: bytes
     request: RefundRequest
-    """Its amount is judged."""
+    """Its amount has been checked."""
     original_id: int
     sent: Transfer | None
     """The payer's side of the original, if it was settled by book."""
@@ -96,11 +96,11 @@ class Refund(Struct, frozen=True, kw_only=True):
     external_id: str | None
     """The client's name for an outgoing one."""
     fingerprint: bytes | None
-    """Of the request that made it; incoming ones have none."""
+    """The fingerprint of the request that made it; incoming ones have none."""
     return_id: str
-    """Of an outgoing one ours, which the rail is asked by: it never changes."""
+    """For an outgoing one our own id, by which we ask the rail: it never changes."""
     original_end_to_end_id: str
-    """As callers see it: it follows when the network's id of the original is told."""
+    """The id that callers see: it changes when the rail reports the network's id of the original."""
     correlation_id: UUID
     amount_cents: int
     status: RefundStatus
@@ -127,7 +127,7 @@ DESCRIPTION_LENGTH_MAX = 140
 
 
 def read_reason(text: str) -> RefundReason:
-    """Read the reason of a return that somebody else made; one that is unknown becomes MD06."""
+    """Read the reason of a return that another institution made; an unknown one becomes MD06."""
     # The money has come back whatever they call it: a report that could not be recorded would come again for ever.
     return _REASONS.get(text, "MD06")
 
@@ -135,7 +135,7 @@ def read_reason(text: str) -> RefundReason:
 def check_refund(amount_cents: int, original: Transfer, balance: Balance, now: datetime) -> None:
     """Refuse a refund that breaks a rule, in the documented order."""
     check_may_withdraw(balance)
-    # That the original has settled was judged before any lock: it is never undone.
+    # We checked before any lock that the original has settled: settlement is never undone.
     if original.settled_at is None:
         raise errors.InvariantBroken("judged before, and never undone")
     # Refunds under way count too: all of them may still settle.
@@ -210,7 +210,7 @@ def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
         flow="IN",
         external_id=None,
         fingerprint=None,
-        # Of the transfer that it belongs to, as with every refund.
+        # The id of the transfer that it returns, as with every refund.
         slot=sent.slot,
     )
 

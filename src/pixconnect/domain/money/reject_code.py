@@ -73,7 +73,7 @@ REASONS: Final = dict[str, str](
 RAISED_BY_NETWORK: Final[frozenset[str]] = frozenset(
     {"AG12", "AG13", "AGNT", "AM01", "AM04", "AM18", "DS02", "DS27", "RC09", "RC10"}
 )
-"""What the network itself rejects, before the receiver's institution is asked."""
+"""The rejections that the network makes itself, before it asks the receiver's institution."""
 
 
 # Codes of our own, which the scheme does not have.

@@ -1,8 +1,8 @@
 """A statement: every change of a holder's current funds in a span of time, oldest first.
 
-What it holds is fixed at the start, as a first and a last number; lines are then read by number, in parts, however long
-that takes. Numbered entries never change and none is inserted between others, so ``opening + lines = closing`` holds
-although money keeps arriving meanwhile.
+A first and a last number fix its lines at the start; we then read them by number, in parts, however long that takes.
+Numbered entries never change and none is inserted between others, so ``opening + lines = closing`` holds although money
+keeps arriving meanwhile.
 """
 
 from datetime import datetime
@@ -31,9 +31,9 @@ _TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {
 
 class NumberRange(Struct, frozen=True, kw_only=True):
     first_number: int
-    """Of the first line; without lines, the number that the next entry would have."""
+    """The number of the first line; without lines, the number that the next entry would have."""
     last_number: int
-    """Of the last line; without lines, below ``first_number``."""
+    """The number of the last line; without lines, below ``first_number``."""
     opening_cents: int
     """Current funds before the first line, as ``closing_cents`` are after the last."""
     closing_cents: int
@@ -52,7 +52,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     made_at: datetime
     extent: NumberRange
     language: Language = "en"
-    """Of descriptions."""
+    """The language of descriptions."""
 
     @property
     def closed_at(self) -> datetime:
@@ -87,7 +87,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     """The transfer's; of a refund, the original's."""
 
     def describe(self, language: Language) -> str:
-        """The line in words: an author's own, or who paid whom."""
+        """The line in words: the author's own, or payer and payee."""
         if self.description:
             return self.description
         cause = "transfer" if self.return_id is None else "refund"

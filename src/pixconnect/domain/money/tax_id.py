@@ -58,7 +58,7 @@ def is_cnpj(text: str) -> bool:
 
 @lru_cache(_CACHED_MAX)
 def _is_cpf(text: str) -> bool:
-    # One digit eleven times has right check digits and was never given to anybody.
+    # One digit eleven times has right check digits, but is never issued.
     return _CPF_FORM.fullmatch(text) is not None and text != text[0] * _CPF_LENGTH and cpf.is_valid(text)
 
 

@@ -36,7 +36,7 @@ from pixconnect.domain.money.ledger import Balance
 from pixconnect.domain.money.rail import CreditReport, InitiationType
 
 MESSAGE_LENGTH_MAX: Final = 140
-"""Of what a payer writes, by the scheme."""
+"""The scheme's limit for a payer's text."""
 
 TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
 Direction = Literal["IN", "OUT"]
@@ -55,7 +55,7 @@ _EVENT_NAMES: Final = dict[tuple[Direction, TransferStatus], EventName](
 
 
 class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A transfer to a Pix key, as a client sent it: nothing is judged or normalised yet."""
+    """A transfer to a Pix key, as a client sent it: not yet checked or normalised."""
 
     operation: ClassVar[str] = "transfer by key"
     initiation_type: ClassVar[InitiationType] = "KEY"
@@ -108,7 +108,7 @@ class NewTransfer(Struct, kw_only=True):
     external_id: str
     fingerprint: bytes
     request: TransferRequest
-    """Its amount is judged, and its payee was found."""
+    """Its amount has been checked, and its payee found."""
     payee: Payee
     payer: Party
     """The holder's account, as a payee of ours sees it."""
@@ -134,9 +134,9 @@ class Transfer(Struct, frozen=True, kw_only=True):
     external_id: str | None
     """The client's name for an outgoing one; unique for the holder."""
     fingerprint: bytes | None
-    """Of the request that made it; incoming ones have none."""
+    """The fingerprint of the request that made it; incoming ones have none."""
     end_to_end_id: str
-    """Of an outgoing one ours, which the rail is asked by: it never changes."""
+    """For an outgoing one our own id, by which we ask the rail: it never changes."""
     correlation_id: UUID
     """Shared by everything of one payment, refunds included."""
     txid: str | None
@@ -256,7 +256,7 @@ def open_incoming_transfer(
         settled_at=None,
         created_at=now,
         modified_at=now,
-        # However long it is, the payment has come: what does not fit is left out.
+        # The payment has come, however long its text is: we leave out what does not fit.
         payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
     )
 
@@ -267,7 +267,7 @@ def find_reject_code(received: Transfer, balance: Balance, charge: Charge | None
         return reject_code.ACCOUNT_BLOCKED
     if charge is None:
         return None
-    # The code asks for money for somebody else than the account that is credited.
+    # The code asks for money for another account than the credited one.
     if charge.holder_id != received.holder_id:
         return reject_code.QR_CODE_REFUSED
     return charge_rules.find_reject_code(charge, received.amount_cents, at)
@@ -275,7 +275,7 @@ def find_reject_code(received: Transfer, balance: Balance, charge: Charge | None
 
 def is_spent(transfer: Transfer) -> bool:
     """Whether it counts against its holder's limits."""
-    # What failed or was cancelled never left; what was returned did.
+    # A transfer that failed or was cancelled never left; one that was returned did.
     return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
 
 
@@ -291,7 +291,7 @@ def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> 
 
 
 def leave_charge(transfer: Transfer) -> Transfer:
-    """Make of an incoming transfer, not yet written, one that pays no charge: it will be given back."""
+    """Turn an incoming transfer, not yet written, into one that pays no charge: it will be refunded."""
     return msgspec.structs.replace(transfer, charge_id=None, slot=transfer.id % SLOTS_COUNT)
 
 

@@ -13,7 +13,7 @@ SeriesKind = Literal["charge", "transfer", "refund", "spent", "event", "delivery
 
 
 class Series(Struct, frozen=True, kw_only=True):
-    """How many were made in each hour or day, by what became of them since; of what was spent, cents."""
+    """Counts per hour or day of creation, by present state; for money spent, cents."""
 
     kind: SeriesKind
     status: str
@@ -44,11 +44,11 @@ class Spread(Struct, frozen=True, kw_only=True):
 class Figures(Struct, frozen=True, kw_only=True):
     series: tuple[Series, ...]
     reasons: tuple[Reason, ...]
-    """Of the newest that failed; the most frequent first."""
+    """The reasons of the newest that failed; the most frequent first."""
     settling: Spread | None
-    """Of transfers over the rail, from acceptance to the rail's answer; ``None`` where there were none."""
+    """For transfers over the rail, from acceptance to the rail's answer; ``None`` without any."""
     delivering: Spread | None
-    """Of webhooks, from the event to the answer that took it."""
+    """For webhooks, from the event to the answer that accepted it."""
     holders_count: int
     """Whose totals are in it."""
     is_partial: bool

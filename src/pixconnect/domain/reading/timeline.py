@@ -1,7 +1,7 @@
-"""Everything that is known of one charge, transfer or refund, and of what belongs to it, as one line of time.
+"""The history of one charge, transfer or refund and of everything that belongs to it, in one timeline.
 
-A line goes on into the future as far as it is planned: when a charge expires, when the rail is asked again, when a webhook goes
-again. What is under way says what it waits for.
+It continues into the future as far as that is planned: when a charge expires, when we ask the rail again, when a
+webhook is sent again. A step under way says what it waits for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ StepKind = Literal[
     "next_look",  # the rail is asked again
     "next_attempt",
 ]
-"""In the order in which those of one instant are told."""
+"""The order of steps at the same instant."""
 _RANKS: Final = {kind: rank for rank, kind in enumerate(get_args(StepKind))}
 
 WaitingFor = Literal[
@@ -62,7 +62,7 @@ class Step(Struct, frozen=True, kw_only=True):
     code: str | None = None
     reason: str | None = None
     count: int | None = None
-    """How often the rail was asked."""
+    """How often we asked the rail."""
     entry: LedgerEntry | None = None
     event: Event | None = None
     delivery: Delivery | None = None
@@ -72,7 +72,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """What something that is under way waits for."""
+    """What a step under way waits for."""
 
     what: WaitingFor
     subject: Resource
@@ -81,13 +81,13 @@ class Waiting(Struct, frozen=True, kw_only=True):
     next_at: datetime | None = None
     """When that is over at the latest, or is tried again; ``None`` is nobody's plan."""
     count: int | None = None
-    """How often the rail was asked, or how often it was tried."""
+    """How often we asked the rail, or tried to send."""
     endpoint_id: int | None = None
     delivery_id: int | None = None
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What is known, and may be shown to whoever looks."""
+    """The history that this visitor may see."""
 
     charge: Charge | None = None
     transfers: Sequence[Transfer] = ()
@@ -101,7 +101,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 class Timeline(Struct, frozen=True, kw_only=True):
     kind: Resource
-    """What was asked for."""
+    """The thing that the visitor asked for."""
     holder_id: int
     facts: Facts
     steps: tuple[Step, ...]
@@ -175,7 +175,7 @@ def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
     if order is not None:
         planned = structs.replace(first, status=None, count=order.asked_count, is_planned=True)
         is_handed = handed_at is not None
-        # One that was handed over is never given up, and one that was not is tried all the time.
+        # An order that was handed over is never given up; one that was not is still being tried.
         yield (
             structs.replace(planned, at=order.due_at, kind="next_look")
             if is_handed
@@ -185,7 +185,7 @@ def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
 
 def _step_of_entry(entry: LedgerEntry) -> Step:
     subject: Resource = "transfer" if entry.refund_id is None else "refund"
-    # Whatever is on a line of time has a transfer; a deposit has none.
+    # Every timeline has a transfer, except a deposit's.
     subject_id = entry.refund_id or entry.transfer_id or entry.id
     return Step(at=entry.created_at, kind="entry", subject=subject, subject_id=subject_id, entry=entry)
 

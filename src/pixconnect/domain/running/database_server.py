@@ -10,13 +10,13 @@ from msgspec import Struct
 
 class DatabaseServer(Struct, frozen=True, kw_only=True):
     system_identifier: int
-    """Of its data folder: a server that was made anew has another."""
+    """The id of its data folder: a server that was made anew has another."""
     timeline: int
     """Another after a restore to a point in time, and after a standby took over."""
     database_oid: int
     """Another where a dump was restored into a new database of the same server."""
     started_at: datetime
-    """When the server was started, which tells nothing of what it has forgotten: it may run on a copy of its data."""
+    """When the server was started; this does not show what it has forgotten: it may run on a copy of its data."""
     position: int
     """How far its write-ahead log is safe on its disk, in octets. It never goes back, unless the data was put back."""
 
@@ -31,10 +31,10 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
 
 
 class ServerMemory(Protocol):
-    """Remembers the server outside of its data: what is kept in there is put back with it."""
+    """Remembers the server outside of its data: a restore would bring back an older note inside."""
 
     def read(self) -> DatabaseServer | None: ...
 
     def write(self, server: DatabaseServer) -> None:
-        """Remember it as far as that is possible; whoever cannot be told must not be kept from working."""
+        """Remember it if possible; a failure to write must not stop the process."""
         ...

@@ -36,7 +36,7 @@ class SandboxUnavailable(Exception):  # noqa: N818  it is not our error
 
 
 class SandboxSilent(SandboxUnavailable):
-    """The sandbox was asked and gave no answer: it may have acted, or may act later."""
+    """The sandbox did not answer: it may have acted, or may act later."""
 
 
 class SandboxRefusal(Exception):  # noqa: N818  the sandbox judged what it was asked
@@ -49,14 +49,14 @@ class SandboxRefusal(Exception):  # noqa: N818  the sandbox judged what it was a
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who pays from outside; what is left out is made up."""
+    """A payer at another institution; the sandbox makes up what is left out."""
 
     name: str | None = None
     tax_id: str | None = None
 
 
 class OutsideTransfer(Struct, frozen=True, kw_only=True):
-    """Money that somebody outside sends to one of our holders."""
+    """Money that a payer at another institution sends to one of our holders."""
 
     credit_party: Party
     amount_cents: AmountCents
@@ -88,7 +88,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 class NewKey(Struct, frozen=True, kw_only=True):
-    """A directory entry to be made, with a new outside account behind it; what is ``None`` is made up."""
+    """A directory entry to make, with a new account at another institution behind it; the sandbox makes up what is ``None``."""
 
     key_type: KeyType
     key: str | None = None
@@ -113,7 +113,7 @@ class NewQrCode(Struct, frozen=True, kw_only=True):
 
 
 class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which messages a rule is for; what is left out matches all."""
+    """The messages that a rule concerns; a field that is left out matches all."""
 
     key: str | None = None
     """The payee's Pix key."""
@@ -144,21 +144,22 @@ class Due(Struct, frozen=True, kw_only=True):
 
 
 class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
-    """One thing that the sandbox can be asked to do: what it takes, and what it answers."""
+    """One call of the sandbox: what it takes, and what it answers."""
 
     name: str
     """The last part of its path, too."""
     asked: type[Asked]
     answer: type[Answered]
     refused: type[errors.PixConnectError] = errors.BadRequest
-    """What the caller is told when the sandbox refuses it."""
+    """The message for the caller when the sandbox refuses it."""
     only_reads: bool = False
     timeout_s: float = 10.0
 
 
 # The whole control: the client sends any of these calls, and the sandbox answers them in `sandbox/outside.py`.
 
-# Somebody outside pays. Longer than the 10 s for which the sandbox waits for the service's acknowledgement, as for a return.
+# A payment from outside. Longer than the 10 s for which the sandbox waits for the service's acknowledgement, as for a
+# return.
 PAY: Final = ControlCall(name="payments", asked=OutsideTransfer, answer=Arrival, timeout_s=20.0)
 GIVE_BACK: Final = ControlCall(
     name="returns", asked=OutsideReturn, answer=Arrival, refused=errors.OriginalNotRefundable, timeout_s=20.0
@@ -168,7 +169,7 @@ LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[Director
 # Add an entry of a new outside account, or answer the entry of a key that exists.
 ADD_KEY: Final = ControlCall(name="new-key", asked=NewKey, answer=DirectoryEntry, refused=errors.InvalidPixKey)
 MAKE_QR_CODE: Final = ControlCall(name="qrcodes", asked=NewQrCode, answer=str)
-# The rules, in the order in which they are tried, with what is left of their `times`.
+# The rules in the order in which the sandbox tries them, with their remaining `times`.
 READ_FAULTS: Final = ControlCall(name="faults", asked=NoneType, answer=list[FaultRule], only_reads=True)
 # Replace all rules, or refuse more than 100, or an unknown reject code.
 REPLACE_FAULTS: Final = ControlCall(name="new-faults", asked=list[FaultRule], answer=list[FaultRule])

@@ -1,4 +1,4 @@
-"""Which charges a list of the standard's door is asked for."""
+"""Filters for the standard door's list of charges."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from pixconnect.domain.money.charge import ChargeStatus
 class ChargeSearch(Struct, frozen=True, kw_only=True):
     statuses: Sequence[ChargeStatus]
     tax_id: str | None = None
-    """Of who is asked to pay."""
+    """The payer's."""
     is_placed: bool | None = None
     """Whether a location leads to it; ``None`` is either."""

@@ -1,4 +1,4 @@
-"""A location: what a dynamic QR code leads to. It outlives its charge, and may be given another one.
+"""A location: the address in a dynamic QR code. It outlives its charge, and may get another one.
 
 ::
 
@@ -23,7 +23,7 @@ OF_CHARGES: Final[LocationKind] = "cob"
 LocationStatus = Literal["COB_FREE", "COB_BOUND", "COBV_FREE", "COBV_BOUND"]
 
 TOKEN_LENGTH: Final = 22
-"""Of ``[a-zA-Z0-9]``: more than 128 random bits. The txid of a charge of the contract is longer."""
+"""Characters of ``[a-zA-Z0-9]``: more than 128 random bits. The txid of a charge of the contract is longer."""
 _PATH: Final = re.compile(r"(?:(cobv)/)?([a-zA-Z0-9]{22,35})")
 _BOUND: Final = dict[LocationKind, LocationStatus]((("cob", "COB_BOUND"), ("cobv", "COBV_BOUND")))
 _FREE: Final = dict[LocationKind, LocationStatus]((("cob", "COB_FREE"), ("cobv", "COBV_FREE")))

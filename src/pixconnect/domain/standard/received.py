@@ -7,16 +7,16 @@ from typing import Final
 from msgspec import Struct
 
 SEARCHED_MAX: Final = 100_000
-"""As many are looked at one by one, by what no index knows."""
+"""At most so many are checked one by one, for conditions without an index."""
 
 
 class ReceivedSearch(Struct, frozen=True, kw_only=True):
-    """What received Pix must have; ``None`` is whatever."""
+    """Conditions that a received Pix must meet; ``None`` means any."""
 
     txid: str | None = None
     has_txid: bool | None = None
     has_refunds: bool | None = None
-    """Whether any was asked for, however it ended."""
+    """Whether it has a refund, however that ended."""
     payer_tax_id: str | None = None
 
     @property

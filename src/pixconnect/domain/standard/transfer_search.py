@@ -1,8 +1,8 @@
 """What transfers are searched by.
 
-An id that is unique finds its transfer at once, and so does a status with a period: both have an index. Direction, key and
-txid have none, since each would cost every transfer that is written; they are looked for among so many transfers of the period
-and no more.
+A unique id finds its transfer at once, and so does a status with a period: both have an index. Direction, key and txid
+have none, because an index would cost every transfer that is written; we look for them among a bounded number of
+transfers of the period.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEARCHED_MAX: Final = 10_000
 
 
 class TransferSearch(Struct, frozen=True, kw_only=True):
-    """What a transfer must have; ``None`` is anything."""
+    """Conditions that a transfer must meet; ``None`` means any."""
 
     status: TransferStatus | None = None
     direction: Direction | None = None
@@ -28,7 +28,7 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
     end_to_end_id: str | None = None
     """Ours or the network's."""
     key: str | None = None
-    """Of the payee: of an incoming one, by which the holder was found. As keys are kept."""
+    """The payee's key; for an incoming transfer, the key by which the payer found the holder. As we store keys."""
     txid: str | None = None
 
     @property

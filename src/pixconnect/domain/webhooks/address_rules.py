@@ -1,12 +1,12 @@
-"""Which addresses we may connect to when a URL comes from others: webhook endpoints, and locations of QR codes.
+"""The addresses to which we may connect for a URL that a caller chose: webhook endpoints, and locations of QR codes.
 
 ::
 
     URL ──parse_target──► Target ──(DNS look-up)──► addresses ──check_addresses──► connect to one of these only
 
-A name is judged when it is saved, its addresses before each connection, and all of them together: one forbidden address
+We check a name when it is saved, and its addresses before each connection, all of them together: one forbidden address
 refuses the name. Only public unicast is allowed, by the ranges below; Python's own ``is_global`` lets some forbidden
-ranges through. An address inside another (mapped, NAT64) is judged as the one it carries. Where the sandbox allows
+ranges through. We check an address inside another (mapped, NAT64) as the one it carries. Where the sandbox allows
 loopback, the URL itself must say so: a name that merely leads there is refused.
 """
 
@@ -162,7 +162,7 @@ def parse_target(url: str, *, allows_loopback: bool, named: NamedHosts = NO_HOST
     # The other ports below 1024 are services that were never made to receive webhooks, such as SSH or mail.
     if not (0 < port <= 65535 if is_local or is_named else port == 443 or 1024 <= port <= 65535):
         raise TargetRefused("must use port 443 or one of 1024 to 65535")
-    # What is escaped already stays so ("%" is safe); what is not ASCII is escaped now.
+    # Escaped characters stay as they are ("%" is safe); characters outside ASCII are escaped now.
     path = quote(found["path"], safe=_PATH_SAFE)
     return Target(
         scheme=scheme,
@@ -183,7 +183,7 @@ def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequenc
     """
     if not addresses:
         raise TargetRefused("has a host without addresses")
-    # All of them: whoever runs the name server chooses the order, and which one a later look-up shows.
+    # We check all of them: the owner of the name server chooses the order, and which one a later look-up shows.
     judged = [_judge(text) for text in addresses]
     for address, _, address_is_public, is_loopback in judged:
         # The operator who named a host answers for where its name leads.
@@ -196,7 +196,7 @@ def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequenc
 
 @lru_cache(maxsize=4096)
 def _judge(text: str) -> tuple[Address, str, bool, bool]:
-    # Cached: the same few addresses are judged before every attempt, and what an address is never changes.
+    # Cached: we check the same few addresses before every attempt, and the result for an address never changes.
     address = ip_address(text)
     return address, str(address), is_public(address), _is_loopback(address)
 
@@ -275,7 +275,7 @@ def _ascii_name(text: str) -> str:
     # One final dot names the same host. Anything else is folded, or "\uff11\uff12\uff17" would not be a number.
     if text.isascii():
         return text.lower().removesuffix(".")
-    # Each character takes 5 us to encode, and one may be folded to 18: whoever asks chooses how many there are.
+    # Each character takes 5 us to encode, and may be folded to 18: the caller chooses how many there are.
     folded = unicodedata.normalize("NFKC", text).lower() if len(text) <= _HOST_LENGTH_MAX else text
     if len(folded) > _HOST_LENGTH_MAX:
         raise TargetRefused("has a host that cannot be read")

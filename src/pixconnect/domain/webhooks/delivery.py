@@ -50,7 +50,7 @@ RETRY_WAITS: Final = (
     timedelta(hours=12),
     timedelta(hours=24),
 )
-"""The backoff after each failed attempt; a delivery is given up when one fails after the last of them.
+"""The backoff after each failed attempt; the service gives up a delivery when the attempt after the last of them fails.
 
 Relied on: the number by ``ATTEMPTS_LISTED_MAX``, the sum by the least ``event_retention_days``, the first by the window in
 which the clock is walked (``usecases/simulation/clock.py``).
@@ -83,16 +83,16 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class KeyDelivery(Struct, frozen=True, kw_only=True):
-    """What the webhook of a key is told of one Pix."""
+    """What a key webhook says of one Pix."""
 
     id: int
     notice_id: int
-    """Of the delivery in which the body is kept; before there is one, its own."""
+    """The delivery that keeps the body; before there is one, its own id."""
     end_to_end_id: str
     status: DeliveryStatus
     due_at: datetime | None
     attempts: tuple[Attempt, ...]
-    """Of the body."""
+    """The body's."""
     created_at: datetime
 
 
@@ -146,7 +146,7 @@ class DueRead(Struct, frozen=True, kw_only=True):
     ready: list[DueDelivery]
     """In the order in which they became due."""
     unfinished: DueCursor | None
-    """Where to go on; ``None`` if everything was read."""
+    """Where to continue; ``None`` if everything was read."""
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     """The receiver answered 410, so its endpoint is disabled."""
     ended_at: datetime
     detail: str | None = None
-    """Why it failed, for the operator, where the owner is not told all of it."""
+    """Why it failed, for the operator; the owner may see less of it."""
 
 
 def conclude(
@@ -191,7 +191,7 @@ def conclude(
             started_at=ended_at - timedelta(microseconds=exchange.duration_us),
             status_code=status_code,
             duration_us=exchange.duration_us,
-            # Receivers answer anything; what PostgreSQL takes for no text is replaced.
+            # Receivers answer anything; we replace characters that PostgreSQL does not accept as text.
             response=exchange.response[:RESPONSE_KEPT_MAX].decode(errors="replace").replace("\0", "\ufffd"),
             error=error or (None if is_delivered else f"the receiver answered {status_code}"),
         ),
@@ -237,7 +237,7 @@ def retry_wait(failures_count: int, retry_after: timedelta | None, chance: float
     """
     if failures_count >= ATTEMPTS_MAX:
         return None
-    # Later by chance and never earlier, so that what failed together does not come back together.
+    # Randomly later and never earlier, so that deliveries that failed together do not come back together.
     scheduled = RETRY_WAITS[failures_count - 1] * (1 + JITTER * chance)
     # The longer of the two counts, but a receiver may ask for an hour at most.
     return max(scheduled, min(retry_after, RETRY_AFTER_MAX)) if retry_after is not None else scheduled

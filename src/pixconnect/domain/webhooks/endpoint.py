@@ -26,7 +26,7 @@ SECRET_OVERLAP = timedelta(hours=24)
 
 
 class EndpointRequest(Struct, frozen=True, kw_only=True):
-    """What a client asks for, as it was sent: nothing is judged yet."""
+    """A client's request as it was sent: not yet checked."""
 
     url: str
     secret: str
@@ -60,7 +60,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     modified_at: datetime
     """When its owner or the service last changed it; deliveries do not count."""
     pix_key: str | None = None
-    """Of the webhook of a key (``domain/webhooks/key_webhook.py``), which is not shown among the others."""
+    """The key of a key webhook (``domain/webhooks/key_webhook.py``), which lists of endpoints leave out."""
 
 
 def open_endpoint(

@@ -25,7 +25,7 @@ class FeedCursor(Struct, frozen=True, kw_only=True, order=True):
 
 
 class FeedQuery(Struct, frozen=True, kw_only=True):
-    """Which events are asked for."""
+    """The query for a part of the feed."""
 
     cursor: FeedCursor | None = None
     start: Literal["oldest", "now"] = "oldest"
@@ -42,12 +42,12 @@ class FeedQuery(Struct, frozen=True, kw_only=True):
 
 
 class FeedEvent(Struct, frozen=True, kw_only=True):
-    """An event, with what it is about as that is now."""
+    """An event, with the present state of the thing that it concerns."""
 
     event: Event
     charge: Charge | None = None
     transfer: Transfer | None = None
-    """Of a charge that was paid, what paid it."""
+    """For a paid charge, the payment."""
     refund: Refund | None = None
     next: FeedCursor
     """Leads on after this event."""

@@ -1,7 +1,7 @@
 """Webhooks of Pix keys, as the central bank's Pix API has them: one for a key, told of each Pix that is paid to it.
 
-Such a webhook is an ``Endpoint`` with a ``pix_key``. What it is posted is a *notice*: Pix of its key that were due together,
-each written once as it was then. A notice is kept before it is sent, so every attempt sends the same bytes.
+Such a webhook is an ``Endpoint`` with a ``pix_key``. It gets *notices*: each has the Pix of its key that were due
+together, written once as they were then. We keep a notice before we send it, so every attempt sends the same bytes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 
 RESOURCE: Final = "pix"
-"""Of a delivery to such a webhook; its resource id is that of the transfer, for refunds of it too: so they keep their order."""
+"""For a delivery to such a webhook; its resource id is the transfer's, for refunds of it too: so they keep their order."""
 
 NOTICE_PIX_MAX: Final = 100
 
 EVENT_TYPES: Final[tuple[EventName, ...]] = ("transfer.in.confirmed", "refund.out.returned", "refund.out.error")
-"""What the owner of a key is told of: a Pix that settled, and a refund of one that ended, well or not."""
+"""The events that a key webhook announces: a Pix that settled, and a refund of one that ended, well or not."""
 
 URL_LENGTH_MAX: Final = 2000
 
@@ -37,12 +37,12 @@ class KeyWebhook(Struct, frozen=True, kw_only=True):
 
 
 class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
-    """An event that the webhook of a key is told of, if the key has one."""
+    """An event that the key webhook announces, if the key has one."""
 
     event_id: int
     holder_id: int
     transfer_id: int
-    """Of the Pix, also where the event is of a refund."""
+    """The Pix's id, also if the event concerns a refund."""
     pix_key: str | None
     """``None`` leaves it to the Pix that is there already."""
     told_at: datetime
@@ -59,7 +59,7 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
 
 
 def is_told_of(happened: Transfer | Refund) -> bool:
-    """Whether what a transfer or refund has just become is told to the webhook of a key."""
+    """Whether a key webhook announces the new state of a transfer or refund."""
     if isinstance(happened, Transfer):
         return happened.direction == "IN" and happened.status == "CONFIRMED"
     return happened.flow == "OUT" and happened.status != "PROCESSING"

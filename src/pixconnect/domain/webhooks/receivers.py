@@ -28,5 +28,5 @@ class Receivers(Protocol):
         ...
 
     async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
-        """Post once, under the same rules, to an address that was judged just now."""
+        """Post once, under the same rules, to an address that we have just checked."""
         ...

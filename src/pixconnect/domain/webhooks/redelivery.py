@@ -45,7 +45,7 @@ class RedeliveryJob(Struct, frozen=True, kw_only=True):
     looked_at_count: int
     redelivered_count: int
     at_endpoint_id: int
-    """Of this endpoint everything up to ``at_instant`` and ``at_id`` was looked at, and all of those before it."""
+    """For this endpoint the job has gone through everything up to ``at_instant`` and ``at_id``, and all endpoints before it."""
     at_instant: datetime | None
     """``None`` if this endpoint is the next one, and nothing of it was looked at."""
     at_id: int

@@ -23,7 +23,7 @@ def message_id(event_id: int) -> str:
 
 
 def notice_message_id(delivery_id: int) -> str:
-    """Of a body to the webhook of a key, which is of no single event."""
+    """For a body to a key webhook, which belongs to no single event."""
     return f"pix_{delivery_id}"
 
 

@@ -1,12 +1,13 @@
 """The holder that sends more than all others together: it has batches of its own, written beside theirs.
 
-A batch waits for the slowest of its balances, and the balance of who sends most is the one that workers and other processes
-lock too. So the others' requests must neither be in one batch with its requests nor behind one::
+A batch waits for the slowest of its balances, and workers and other processes also lock the balance of the holder that
+sends most. So the others' requests must neither be in one batch with its requests nor behind one::
 
     queue ─► a1 a2 a3 a4 a5 ─► batches of a ─────────────┐ at the same time
           └► b1 c1 ──────────► batches of everybody else ┘
 
-Its batches follow one another as everybody's do, so it loses nothing by it, and who comes later finds it apart already.
+Its batches follow one another like all others, so it loses nothing; and requests that come later find it separated
+already.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ KEPT_S: Final = 1.0
 
 
 class BusyHolder:
-    """Who that is in the queue of one operation, if anybody.
+    """The busy holder in the queue of one operation, if there is one.
 
     Args:
         write_next: Writes and answers what waits of this holder and says whether there was anything; raises nothing.
@@ -45,7 +46,7 @@ class BusyHolder:
         self.holder_id: int | None = None
 
     def choose(self, written: Iterable[int]) -> None:
-        """Begin batches of its own for whoever sends most; called while none of everybody's is being written.
+        """Begin separate batches for the holder that sends most; called while no common batch is being written.
 
         Args:
             written: Whose requests the last one of everybody's batches had. What came meanwhile is often less than that.

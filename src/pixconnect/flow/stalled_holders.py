@@ -1,4 +1,4 @@
-"""Holders whose row is locked by somebody else: each gets a queue of its own, so that it does not delay the other batches."""
+"""Holders whose row another transaction has locked: each gets a queue of its own and does not delay other batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Waiter(Protocol):
-    """One request and whoever waits for its answer."""
+    """One request and its caller, which waits for the answer."""
 
     @property
     def is_over(self) -> bool: ...
@@ -103,6 +103,7 @@ class StalledHolders(Generic[WaiterT]):
         except Exception:  # noqa: BLE001  nobody awaits this task, so the log must have it
             _log.exception("stalled holder failed")
         finally:
-            # Whatever happened, the holder's next requests go through the common queue, and none is left here unanswered.
+            # Whatever happened, the holder's next requests go through the common queue, and no request here stays
+            # unanswered.
             del self._queues[holder_id]
             self._refuse(list(queue))

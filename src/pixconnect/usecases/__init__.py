@@ -1,1 +1,1 @@
-"""What a caller can do; owns the transaction."""
+"""Everything that a caller can do; each use case owns its transaction."""

@@ -42,7 +42,7 @@ class Batch(list[Item]):
         self._commit_hooks: list[Callable[[], None]] = []
 
     def admit(self, fits: Callable[[Item], bool]) -> None:
-        """Add requests that have arrived meanwhile and need only the locks that are held."""
+        """Add requests that have arrived meanwhile and need only the locks that we hold."""
         self.extend(self._find_latecomers(fits))
 
     def on_commit(self, hook: Callable[[], None]) -> None:

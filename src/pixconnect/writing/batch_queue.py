@@ -181,7 +181,7 @@ class BatchQueue(Generic[Request, Answer]):
             await self._overload.wait(is_busy=True)
         waiters = self._take_next(is_busy=True)
         if waiters:
-            # Where it meets a lock it is tried once more before it is refused, as in a batch with others.
+            # If it meets a lock we try it once more before we refuse it, as in a batch with others.
             await self._answer_surely(waiters, self._wait_beside)
         return bool(waiters)
 
@@ -210,7 +210,7 @@ class BatchQueue(Generic[Request, Answer]):
         return self._size_max if self._overload is None else self._overload.bound_batch(self._size_max)
 
     def _lane(self, *, is_busy: bool) -> Callable[[Hashable], bool] | None:
-        """Whose requests go into a batch of the busy holder, or of everybody else; ``None`` while nobody is busy."""
+        """The holders whose requests go into the next batch: the busy one or all others; ``None`` while no holder is busy."""
         busy_id = self._busy.holder_id
         return None if busy_id is None else lambda holder_id: (holder_id == busy_id) is is_busy
 
@@ -304,7 +304,7 @@ class BatchQueue(Generic[Request, Answer]):
                 outcomes = await self._operation.write(batch)
                 _check_outcomes(outcomes, batch)
             except DATABASE_AWAY as error:
-                # Where the server itself says it, as of a full disk, the connection may be whole.
+                # If the server itself reports the failure, such as a full disk, the connection may be intact.
                 if isinstance(error, asyncpg.PostgresError) and not connection.is_closed():
                     await transaction.rollback()
                 raise  # otherwise there is none left to roll back on

@@ -20,7 +20,7 @@ def tell_events(events: Iterable[Event]) -> None:
 
 
 def describe_event(body: str) -> str:
-    """The name of an event, and of what it is about: the amount and the name that its owner gave it."""
+    """The name of an event, and of the thing that it concerns: the amount and its owner's name for it."""
     event: dict[str, Any] = msgspec.json.decode(body)
     payload = event.get("payload", {})
     words = [str(event.get("name", ""))]

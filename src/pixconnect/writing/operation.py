@@ -1,4 +1,4 @@
-"""What can be written in a batch, by name: a use case declares its operation beside the function that decides.
+"""The operations that batches can write, by name: a use case declares its operation beside the function that decides.
 
 ::
 
@@ -30,7 +30,7 @@ Outcomes = Sequence[Answer | errors.PixConnectError]
 
 
 class PendingReply(Protocol[Answer_contra]):
-    """What is told how a request ended: a future, or something cheaper that raises nothing."""
+    """Receives a request's outcome: a future, or something cheaper that raises nothing."""
 
     def done(self) -> bool:
         """Whether nobody waits any more."""

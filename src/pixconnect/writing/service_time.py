@@ -1,7 +1,7 @@
 """Service time: the database's clock, plus the offset by which the sandbox has moved it.
 
-Whatever is written is dated and judged by it. A process whose own clock differs too much from the database's writes nothing:
-its own deadlines and retries would be wrong by as much.
+It dates everything that is written. A process whose own clock differs too much from the database's writes nothing: its
+own deadlines and retries would be wrong by as much.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def take_time(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime
     """Service time for a write, from a clock that was read together with other things; raises as ``check_skew``.
 
     Args:
-        asked_at: By this process's own clock, before the database was asked.
+        asked_at: By this process's own clock, before we asked the database.
     """
     now = _take(clock, asked_at, read)
     check_skew(clock)

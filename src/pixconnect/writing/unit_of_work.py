@@ -56,8 +56,8 @@ class UnitOfWork:
         """Lock charges by id and holder. Call it before any id of the batch is used."""
         if not wanted:
             return {}
-        # Balances do not guard charges: one may have been made, with its event, after this batch took its ids. With new ids
-        # this batch's events come after that one.
+        # Balances do not guard charges: another process may have made one, with its event, after this batch took its
+        # ids. With new ids this batch's events come after that one.
         charges, first_id = await charge_store.lock(self.connection, wanted)
         self._take_block(first_id)
         return charges
@@ -156,7 +156,7 @@ class UnitOfWork:
 async def begin_work(batch: Batch[Any]) -> UnitOfWork:
     """Begin a batch that moves no money: read the clock, take ids, and admit all latecomers.
 
-    Call it after locking everything that will change: what other requests would need is not locked.
+    Call it after locking everything that will change: other requests may need rows that are not locked.
     """
     asked_at = batch.clock.real_now()
     read, first_id = await identifier_store.open_group(batch.connection)
@@ -187,6 +187,6 @@ async def lock_balances(
 
 
 def _admit(batch: Batch[Request], read: DatabaseClock, fits: Callable[[Request], bool]) -> None:
-    # After a move of the clock, whoever sends a request may know the new time: the next batch dates it.
+    # After a move of the clock, a caller may know the new time: the next batch dates its request.
     if batch.clock.revision == read.revision:
         batch.admit(fits)

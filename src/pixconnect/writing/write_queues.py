@@ -56,7 +56,7 @@ class WriteQueues:
         return await self._queue_of(operation).submit(request)
 
     def put(self, operation: WriteOperation[Request, Answer], request: Request, reply: PendingReply[Answer]) -> None:
-        """As ``submit``, for who waits in another way than by a coroutine."""
+        """As ``submit``, for callers that do not wait as a coroutine."""
         self._queue_of(operation).put(request, reply)
 
     async def submit_all(
@@ -68,7 +68,7 @@ class WriteQueues:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Batch[Any]]:
-        """A batch without requests, committed when this ends: for what falls due without a caller, such as expiry."""
+        """A batch without requests, committed when this ends: for work that falls due without a caller, such as expiry."""
         async with self._pool.acquire() as connection:
             batch = Batch[Any]((), connection, self._clock, self._wake_workers, self._wake_sequencer)
             async with connection.transaction():

@@ -111,7 +111,7 @@ def _read_instant(name: str, text: str) -> tuple[datetime, datetime]:
         )
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=SAO_PAULO)
-    # What is not written is all of it: of a day its hours, of a minute its seconds.
+    # A part that is left out means all of it: for a day its hours, for a minute its seconds.
     if len(text) == _DAY_LENGTH:
         # By the calendar: a day has 23 or 25 hours where summer time begins or ends.
         end = (instant + timedelta(days=1)).astimezone(UTC)

@@ -37,7 +37,7 @@ async def record(
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """What somebody does in the console by a use case that callers of the API have too.
+    """An act in the console, by a use case that the API has too.
 
     The use case records it in the transaction that does it, on connections of the console's role: the service's may not.
     """
@@ -53,7 +53,7 @@ class Act(Struct, frozen=True, kw_only=True):
 
 
 async def record_act(connection: Connection, act: Act | None) -> None:
-    """Record what is done here and now; nothing for callers of the API, who give no act."""
+    """Record the act, with the change that it makes; nothing for callers of the API, who give no act."""
     if act is not None:
         await _append(connection, act.operator, act.verb, act.subject, None, act.after)
 
@@ -93,7 +93,7 @@ def _encode(state: State | None) -> str | None:
 
 
 def _cut(value: object) -> object:
-    """The same with each text cut to what a row may keep: its sender chooses how long it is, and nobody empties the audit."""
+    """The same with each text cut to the size that a row may keep: its sender chooses its length, and audit rows stay."""
     if isinstance(value, str):
         # The database keeps no NUL, in JSON neither.
         return cut_text(value.replace("\0", "\ufffd"))

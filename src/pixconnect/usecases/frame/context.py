@@ -1,4 +1,4 @@
-"""What every use case is given: the database, the ports, and the operator's rules."""
+"""What every use case gets: the database, the ports, and the operator's rules."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class HasLookups(Protocol):
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """What assembly makes once a process: every port there is. Use cases ask for fewer."""
+    """All ports, which assembly makes once per process. Use cases ask for fewer."""
 
     pool: Pool
     clock: Clock

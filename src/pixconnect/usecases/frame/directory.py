@@ -1,7 +1,7 @@
 """Our own holders as others see them: who owns a Pix key, an account as one side of a transfer, what a QR code leads to.
 
-The details kept here of a holder never change. A key may be removed, so the cache of owners may be used only while the last
-look at ``access_revision`` is under a second old; without one, each key is looked up.
+The details of a holder kept here never change. A key may be removed, so we use the cache of owners only while our last
+reading of ``access_revision`` is under a second old; without one, we look up each key.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class HolderDirectory:
         self._revision: int | None = None
         self._fresh_until_s = float("-inf")
         self.on_use: Callable[[], None] | None = None
-        """Is told each time somebody asks whose a key is: that counts looks as fresh."""
+        """Called for each question about a key's owner, so that the revision is read often enough."""
         self._ispb = ispb
         self._institution_name = institution_name
         self._owners = BoundedCache[str, int](KEPT_MAX)
@@ -53,7 +53,7 @@ class HolderDirectory:
         self._locations = Batches(self._find_served, BATCH_MAX)
 
     def note_revision(self, revision: int, looked_at_s: float) -> None:
-        """Take note of a look at the revision that began at this instant of the process's clock."""
+        """Record a reading of the revision that began at this instant of the process's clock."""
         if revision != self._revision:
             self._owners.clear()
             self._revision = revision
@@ -74,10 +74,10 @@ class HolderDirectory:
         if owner is not None and self._monotonic_s() < self._fresh_until_s:
             return owner
         revision, owners = self._revision, self._owners
-        # What no text of the database can hold, which a network may report, fails for itself and not for a batch.
+        # A text that the database cannot hold, which a network may report, fails alone and not with its batch.
         owner = await self._batches.ask(key) if key.isprintable() else (await self._find_owners([key]))[0]
-        # Only what was found is cached: a key that is not ours today may be added in a moment. And not what was asked before a
-        # removal that we have heard of meanwhile: it may be the removed key.
+        # We cache only keys that we found: a key that is not ours today may be added in a moment. Nor do we cache
+        # answers to questions from before a removal that we have learnt of: the key may be the removed one.
         if owner is not None and revision == self._revision:
             owners.keep(key, owner)
         return owner

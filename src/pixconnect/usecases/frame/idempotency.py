@@ -1,4 +1,4 @@
-"""Idempotency: a request that comes again under its ``external_id`` is answered with what it made, and has one effect.
+"""Idempotency: a request repeated under its ``external_id`` gets the first one's result, and takes effect once.
 
 ::
 
@@ -7,8 +7,9 @@
        └──► batch: made before? ──yes──► as above
                         └──no──► decided, written under a unique key
 
-Two processes may race: whoever comes second meets the unique key, and its batch starts over and finds what the first has made.
-A batch whose commit was lost runs again with the same ids, and finds its own. So each try after the first looks.
+Two processes may race: the second one meets the unique key, and its batch starts over and finds the first one's result.
+A batch whose commit was lost runs again with the same ids, and finds its own. So each try after the first looks for
+replays.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Made(Protocol):
 
 
 class New(Protocol):
-    """What may be made, with every id made before the first try."""
+    """A request's new rows, with every id made before the first try."""
 
     may_exist: bool
     """Look for it first: the client named it, or it was tried before."""
@@ -72,7 +73,7 @@ class Idempotency(Generic[MadeT]):
         self._find_many = find_many
 
     async def find_replay(self, pool: Pool, caller: Caller, request: Request) -> MadeT | None:
-        """What the same request has made before; ``None`` if it comes for the first time.
+        """The first result of the same request; ``None`` if it comes for the first time.
 
         Raises:
             ExternalIdConflict: The external id was used with other contents.
@@ -88,7 +89,7 @@ class Idempotency(Generic[MadeT]):
         return outcome
 
     async def replay_or_refuse(self, pool: Pool, caller: Caller, request: Request, refusal: errors.Refusal) -> MadeT:
-        """What the same request has made before; raises the refusal if it comes for the first time."""
+        """The first result of the same request; raises the refusal if it comes for the first time."""
         replayed = await self.find_replay(pool, caller, request)
         if replayed is None:
             raise refusal
@@ -106,7 +107,7 @@ class Idempotency(Generic[MadeT]):
     def decide_each(
         self, batch: Iterable[NewT], known: dict[tuple[int, str], MadeT], decide: Callable[[NewT], MadeT]
     ) -> list[MadeT | errors.PixConnectError]:
-        """One outcome each, in order; what one request makes is known to those after it."""
+        """One outcome each, in order; each request sees what earlier ones made."""
         outcomes: list[MadeT | errors.PixConnectError] = []
         for new in batch:
             name = new.holder_id, new.external_id

@@ -103,7 +103,7 @@ class LookupBudgets:
         return self._semaphore.hold(holder_id)
 
     async def _add_settled(self, context: LookupContext, holder_id: int, budget: _Budget, now_s: float) -> None:
-        # A holder without tokens may ask very often; the database is asked once a second.
+        # A holder without tokens may ask very often; we ask the database once a second.
         if now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:
             return
         budget.looked_at_s = now_s

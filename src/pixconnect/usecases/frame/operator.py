@@ -32,12 +32,12 @@ class OperatorContext(TokenContext, Protocol):
 
     @property
     def operator(self) -> str:
-        """Who acts, as the audit names them."""
+        """The actor, as the audit names it."""
         ...
 
 
 class Operator(Struct, frozen=True, kw_only=True):
-    """The ``OperatorContext`` of somebody who works beside the service."""
+    """The ``OperatorContext`` of a person who works beside the service."""
 
     pool: Pool
     clock: Clock
@@ -48,7 +48,7 @@ class Operator(Struct, frozen=True, kw_only=True):
 
 
 def acting_as(context: OperatorContext, operator: str) -> Operator:
-    """The same for somebody else, as the audit names them: in the console many act by one process."""
+    """The same for another person, as the audit names them: in the console one process acts for many."""
     return Operator(
         pool=context.pool,
         clock=context.clock,

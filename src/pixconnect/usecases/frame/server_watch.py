@@ -1,4 +1,4 @@
-"""Compares the database's server with what is known of it, before a connection is used: after a loss nothing goes on as before.
+"""Compares the database's server with what we know of it, before a connection is used: it may have lost data.
 
 ::
 
@@ -6,9 +6,10 @@
     started again ──────── ids move ahead, caches are dropped; what was open before and is too late is asked, and never given up
     another server, timeline or database, or its log is behind ──────── the same, and each open order counts as handed over
 
-A copy of the data that was put back looks like any other start, so the first is done at each. The second can be seen: then
-money may have moved of which these tables know nothing, and an operator is told. Each is one transaction under one lock, which
-ends before any connection to that server does anything else; whoever is killed in it has changed nothing, but for ids left out.
+A copy of the data that was put back looks like any other start, so we do the first at each start. We can see the
+second: then money may have moved of which these tables know nothing, and we tell an operator. Each is one transaction
+under one lock, which ends before any connection to that server does anything else; a process killed in it has changed
+nothing, except that ids are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class ServerWatch:
     """What one process knows of the database's server.
 
     Args:
-        memory: Outside of the data, for when this process is gone; without one it knows what it has seen itself.
+        memory: Our knowledge outside of the data, for when this process is gone; without it we know only what this
+            process has seen.
         has_rail: Without one nothing was ever sent, whatever was forgotten.
     """
 
@@ -54,11 +56,11 @@ class ServerWatch:
         """The first ids after the last start that this process knows of."""
 
     def on_start(self, *forgetters: Callable[[], None]) -> None:
-        """Call these when the server was started again, or is another: what was kept in memory may be forgotten there."""
+        """Call these when the server was started again, or is another: it may have forgotten rows that caches still hold."""
         self._forgetters += forgetters
 
     async def begin(self, connection: Connection) -> None:
-        """Compare the server with the one that last held these tables, which somebody has found to be ours."""
+        """Compare the server with the one that last held these tables; the caller has checked that it is ours."""
         self._has_begun = True
         self._latest = None if self._memory is None else self._memory.read()
         await self.look(connection)
@@ -70,7 +72,7 @@ class ServerWatch:
             # Nobody has checked yet whether these are our tables.
             return
         await installation_store.refuse_standby(connection)
-        # What is known is taken first: while the answer comes, others learn how far the server is by then.
+        # We take our knowledge first: while the answer comes, other processes learn how far the server is by then.
         known, latest = self._known, self._latest
         found = await installation_store.read_server(connection)
         is_same = known is not None and found.identity == known.identity and found.started_at == known.started_at
@@ -152,7 +154,7 @@ class ServerWatch:
 
 
 def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: DatabaseServer | None) -> str | None:
-    """Why the data cannot be all that there was; ``before`` is given where the server is behind it."""
+    """Why the data cannot be complete; ``before`` is given if the server is behind it."""
     if found.system_identifier != noted.system_identifier:
         return f"another server: its system identifier was {noted.system_identifier}"
     if found.timeline != noted.timeline:

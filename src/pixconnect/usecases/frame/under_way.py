@@ -1,8 +1,8 @@
 """A cache of the transfers and refunds that this process has handed to the rail.
 
-While an order is open its transfer or refund does not change, except for what the network calls it, which the order has too. So
-it need not be read again when it ends. On a miss (another
-worker handed it over, or too many are under way) it is read from the database.
+While an order is open its transfer or refund does not change, except for its id on the network, which the order has
+too. So we need not read it again when it ends. On a miss (another worker handed it over, or too many are under way) we
+read it from the database.
 """
 
 from __future__ import annotations

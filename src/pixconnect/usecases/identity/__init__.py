@@ -1,1 +1,1 @@
-"""Who asks, and how that is proved: holders, clients, tokens, keys, operators and their sessions."""
+"""Callers, and how they prove who they are: holders, clients, tokens, keys, operators and their sessions."""

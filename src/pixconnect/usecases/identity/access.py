@@ -1,6 +1,6 @@
 """What operators do with clients. ``token_issuer.py`` gives clients their tokens.
 
-Whatever makes or changes a client raises ``NotFound`` where the holder or client does not exist.
+Every function that makes or changes a client raises ``NotFound`` if the holder or client does not exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pixconnect.usecases.frame.operator import OperatorContext
 
 _CLIENT_ID_LENGTH = 24
 _SECRET_LENGTH = 43
-"""Of 62 letters each: 256 bits."""
+"""Characters, of 62 letters and digits: 256 bits."""
 _NAME_LENGTH_MAX = 255
 
 
@@ -33,7 +33,7 @@ async def create_client(context: OperatorContext, holder_id: int, name: str, sco
     """
     if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
-    # Where money is real, nobody gets all scopes by oversight: none named is refused there.
+    # Where money is real, no client gets all scopes by oversight: there the operator must name them.
     client = Client(
         client_id=make_client_id(context.entropy),
         holder_id=holder_id,
@@ -57,7 +57,7 @@ async def set_scopes(
     """Give a client other scopes, and others besides; if it loses one, every token issued until now is refused.
 
     Args:
-        scopes: What it has from now on; what it had if empty.
+        scopes: Its scopes from now on; if empty, those that it had.
 
     Raises:
         BadRequest: No scope is named, or one that does not exist.
@@ -67,7 +67,7 @@ async def set_scopes(
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
         wanted = access_rules.parse_scopes([*(scopes or before.scopes), *added])
-        # A token says itself what it allows: those with a scope that was taken away must not outlive it.
+        # A token carries its scopes: tokens with a scope that was taken away must not outlive it.
         is_narrower = not set(before.scopes) <= set(wanted)
         tokens_from = access_rules.end_tokens_at(context.clock.real_now()) if is_narrower else None
         client = _found(

@@ -1,9 +1,9 @@
-"""Signing in to the console, and who has: sessions are rows, and the browser holds a token of which only the hash is kept.
+"""Signing in to the console, and its sessions: sessions are rows; the browser holds a token, and we keep only its hash.
 
-An operator shows a name, a password and a second factor; a holder shows what its client gets tokens by. Who guesses is slowed
+An operator gives a name, a password and a second factor; a holder gives a client's credentials. We slow down guessing
 down as at the tokens: ten failures a minute for an address, and ten for a name. But a client's secret cannot be guessed and a
-password may be, so the right password is not looked at either while its name has failed too often: who is locked out so waits a
-minute, and has the command line.
+password may be, so we do not check even the right password while its name has failed too often: an operator who is
+locked out waits a minute, or uses the command line.
 
 A session of a client is good for as long as a token would be: a client that is disabled, deleted, or has a new secret has none.
 All instants are real time.
@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 NAME_LOCKS: Final = 0x7078_6105
 """A class of advisory locks, taken after that of the address."""
 WAITING_MAX: Final = 32
-"""Sign-ins that wait for another: a look at a password takes 64 MiB, so there is one at a time."""
+"""Sign-ins that wait for another: checking a password takes 64 MiB, so we check one at a time."""
 LISTED_MAX: Final = 200
 _TOKEN_LENGTH: Final = 43
 _TEXT_LENGTH_MAX: Final = 1024
@@ -54,7 +54,7 @@ class OperatorSignIn(Struct, frozen=True, kw_only=True):
     name: str
     password: str
     code: str
-    """Of the second factor, or a recovery code."""
+    """The code of the second factor, or a recovery code."""
     address: str
     """The address that a failure counts for, found by ``client_address``."""
 
@@ -140,7 +140,7 @@ async def make_link(context: OperatorContext) -> str:
 
 
 async def find_session(context: OperatorContext, token: str, *, is_used: bool = True) -> Visitor | None:
-    """Who holds this token; ``None`` if nobody may any more. That it was used moves the session's end on."""
+    """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session."""
     if len(token) != _TOKEN_LENGTH:
         return None
     now = context.clock.real_now()

@@ -31,7 +31,7 @@ from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.writing.service_time import service_now_to_write
 
 GIVEN_AGAIN_AFTER: Final = timedelta(seconds=60)
-"""So long after its removal a key is given to another holder: far longer than a request takes that looked it up before."""
+"""How long after its removal we give a key to another holder: far longer than any request that looked it up before."""
 
 _TEXT_LENGTH_MAX = 255
 _LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
@@ -113,7 +113,7 @@ async def read_holder(context: OperatorContext, holder_id: int) -> Holder:
 
 
 async def list_holders(context: OperatorContext, after_id: int, count_max: int) -> list[tuple[Holder, int, int]]:
-    """Holders in the order of their ids, each with what is available and what is reserved, in cents."""
+    """Holders in the order of their ids, each with its available and its reserved amount, in cents."""
     return await holder_store.list_with_funds(context.pool, after_id, count_max)
 
 
@@ -186,7 +186,7 @@ async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) ->
     key = pix_key.as_kept(text)
     async with write_alone(context.pool) as connection:
         _found(await holder_store.find(connection, holder_id), holder_id)
-        # A webhook is set under the same lock: none is left for a key that is gone.
+        # Setting a webhook takes the same lock: no webhook is left for a removed key.
         await endpoint_store.lock_holder(connection, holder_id)
         removed = await holder_store.remove_key(connection, key, holder_id)
         if removed is None:

@@ -34,7 +34,7 @@ from pixconnect.usecases.identity import signing_key
 LOOK_INTERVAL_S = 0.5
 """How often a process that uses the keys looks whether ``access_revision`` has moved."""
 RESTED_AFTER_S = 1.0
-"""Who signs waits for a look if the last one is so long ago."""
+"""A signer waits for a new reading of the keys if the last one is this old."""
 RELOAD_INTERVAL_S = 20.0
 """How often a process reads the keys again in any case: three times within ``PUBLISHED_AHEAD``."""
 RELOAD_UNKNOWN_INTERVAL_S = 0.2
@@ -91,7 +91,7 @@ class Keyring:
             self._shared_look.cancel()
 
     def note_use(self) -> None:
-        """Look often for now: something of what a look brings is used."""
+        """Read often for now: a caller uses something that the reading brings."""
         self._is_used.set()
 
     async def look_after_rest(self) -> None:
@@ -109,7 +109,7 @@ class Keyring:
         try:
             await self._follow()
         except (errors.ServiceUnavailable, SealBroken, *DATABASE_FAILED) as error:
-            # It counts, from its end: what is signed must not wait for a database that is away, one after the other.
+            # It counts from its end: signers must not wait, one after the other, for a database that is away.
             self._looked_at_s = self.clock.monotonic_s()
             # The database may be away for long, and we look twice a second: the log needs that only now and then.
             if self.clock.monotonic_s() - self._logged_at_s >= RELOAD_INTERVAL_S:
@@ -144,7 +144,7 @@ class Keyring:
         """Read the keys as they are now or later, at most five times a second; concurrent callers share one read."""
         asked_at_s = self.clock.monotonic_s()
         async with self._reading:
-            # Whoever held the lock before us may have begun to read after we asked.
+            # The process that held the lock before us may have begun to read after we asked.
             if self._read_at_s >= asked_at_s:
                 return
             await asyncio.sleep(max(0.0, self._read_at_s + RELOAD_UNKNOWN_INTERVAL_S - self.clock.monotonic_s()))
@@ -180,7 +180,7 @@ class Keyring:
             for key in keys
             if (last_signature_at := signing_rules.superseded_at(key, read.keys))
         }
-        # Last, because opening may fail: what can be verified does not depend on what this process can open.
+        # Last, because opening may fail: verification does not depend on what this process can open.
         self._private = {key.kid: self._private[key.kid] for key in keys if key.kid in self._private}
         self._private = {key.kid: self._open(key) for key in keys if key.private_sealed is not None}
 
@@ -188,7 +188,7 @@ class Keyring:
         """The public key of this name, while a token that it signed can still be good, as far as this process knows."""
         self.note_use()
         until = self._tokens_until.get(kid)
-        # A replaced key is published for long after: somebody who stole it must not make tokens for as long.
+        # We publish a replaced key for long, but a thief of the key must not make tokens for as long.
         return None if until is not None and self.clock.real_now() > until else self._public.get(kid)
 
     def token_key(self) -> jose.PrivateKey:

@@ -22,7 +22,7 @@ from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 
 _PASSWORD_LENGTH: Final = 24
-"""Of 62 letters each: 142 bits."""
+"""Characters, of 62 letters and digits: 142 bits."""
 _TOTP_LENGTH: Final = 20
 """Bytes, as RFC 4226 recommends."""
 _RECOVERY_CODE_LENGTH: Final = 16

@@ -28,7 +28,7 @@ BATCH_MAX = 200
 
 
 class Resealed(Struct, frozen=True, kw_only=True):
-    """What one run has sealed again, and what is left."""
+    """What one run has sealed again, and how many are left."""
 
     webhook_endpoints_count: int
     signing_keys_count: int
@@ -36,7 +36,7 @@ class Resealed(Struct, frozen=True, kw_only=True):
     operators_count: int
     """Whose second factor it is."""
     broken: Sequence[str]
-    """Secrets that neither key opens, by what they were sealed about; they stay as they are."""
+    """Secrets that neither key opens, by what they belong to; they stay as they are."""
     clients_left_count: int
     """Clients whose secret is not yet hashed under the key in use, as far as we know."""
 

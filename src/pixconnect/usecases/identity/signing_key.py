@@ -1,4 +1,4 @@
-"""The keys that sign tokens, webhooks and QR code payloads: made, replaced, revoked and forgotten; and who certifies them.
+"""The keys that sign tokens, webhooks and QR code payloads: creation, rotation, revocation, removal, and certificates.
 
 A new key is published a minute before it signs, so that every process knows it by then. One that cannot wait signs at once:
 the very first, the first for a new host, and the one that follows a revoked key. A process that meets its unknown name reads
@@ -115,7 +115,8 @@ async def rotate_if_due(context: SigningContext) -> SigningKey | None:
 async def _make_next_key(context: SigningContext, connection: Connection) -> SigningKey:
     keys = await signing_key_store.list_all(connection)
     host, now = own_host(context.policy), context.clock.real_now()
-    # An operator's environment need not name the service's host: what has no key here is taken for that of the newest key.
+    # An operator's environment need not name the service's host: for a host without a key here we take that of the
+    # newest key.
     if keys and signing_rules.newest_key(keys, host) is None:
         host = keys[0].host
     return await _make_key(context, connection, host, now, _signs_from(signing_rules.newest_key(keys, host), now))

@@ -9,8 +9,8 @@ A verified token is cached with its caller until it expires. The cache may be us
     unknown token ── signature, claims ── is its client active? ────── caller, cached
     no answer from the database ────────────────────────────────────── ServiceUnavailable
 
-So a disabled client, an ended token and a revoked key are refused everywhere within a second, and while the database is away
-nobody is let in.
+So every process refuses a disabled client, an ended token and a revoked key within a second, and admits nobody while
+the database is away.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TokenVerifier:
 
         Raises:
             Unauthorized: The token is missing, malformed, not ours or expired, or was revoked, or its client is disabled.
-            ServiceUnavailable: The database must be asked and does not answer.
+            ServiceUnavailable: We must ask the database, and it does not answer.
         """
         if authorization is None:
             raise errors.Unauthorized("Authorization: missing; send 'Bearer <access token>'")
@@ -122,7 +122,8 @@ class TokenVerifier:
         # The key may have been revoked while we asked.
         if self._keyring.token_verification_key(kid) is None:
             raise errors.Unauthorized(_UNKNOWN_KEY)
-        # If the client was asked about at another revision than the one we know, the next look might not drop this token.
+        # If we asked about the client at another revision than the one we know, the next reading might not drop this
+        # token.
         if revision == self._revision and cached is self._cached:
             token = VerifiedToken(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
             self._was_asked = True
@@ -143,7 +144,7 @@ class TokenVerifier:
                 self._was_asked = False
                 await self._shared_look.look()
             elif self._monotonic_s() >= self._fresh_until_s:
-                # Whoever comes next finds what is known too old and looks itself, which ends the wait.
+                # The next caller finds our knowledge too old and reads itself, which ends the wait.
                 self._is_used.clear()
                 await self._is_used.wait()
 

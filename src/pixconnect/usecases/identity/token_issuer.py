@@ -1,12 +1,13 @@
 """Issues access tokens to clients that show their secret.
 
-Whoever guesses is slowed down: ten failures a minute for an address, and ten for a client_id::
+We slow down guessing: ten failures a minute for an address, and ten for a client_id::
 
     request ─► those that wait are looked at together ─► right: a token
                └► anything else, and whoever else comes from its address meanwhile ─► judged alone
 
-One request that is judged alone is judged and counted in one transaction that no other request of its address overlaps, so of a
-hundred guesses at once still only ten pass. A look counts nothing, and lets nobody in from an address of which one is judged.
+We check and count a request that is checked alone in one transaction, which no other request of its address overlaps:
+so of a hundred guesses at once still only ten pass. Checking a batch counts no failure, and admits no request from an
+address while we check one of its requests alone.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from pixconnect.usecases.identity.keyring import Keyring
 _log = structlog.get_logger(__name__)
 
 JUDGED_TOGETHER_MAX = 6
-"""Token requests under way at once, in one process, which are looked at together."""
+"""Token requests under way at once in one process, checked as a batch."""
 JUDGED_AT_ONCE_MAX = 2
-"""Those of them that are judged alone at once: each uses a connection of the database."""
+"""Those that are checked alone at once: each uses a connection of the database."""
 WAITING_MAX = 256
-"""Token requests that are judged or wait for it; more are refused."""
+"""Token requests that are checked or wait for it; we refuse more."""
 LIMITED_CLIENT_KNOWN_S = 1.0
 """How long the right secret of a limited client is cached: its owner may have replaced it."""
 _LIMITED_REMEMBERED_MAX = 4096
@@ -65,14 +66,14 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
 
 
 class ScopeNotGranted(errors.BadRequest):
-    """Scopes were asked for, and the client has none of them."""
+    """The caller asked for scopes, and the client has none of them."""
 
 
 class TokenIssuer:
     """Issues the tokens of one process, a few at a time, to each address in turn.
 
-    A flood of token requests must not take the database's connections from everybody else: so few are judged at once, few more
-    wait, and what is known to be limited is refused without the database.
+    A flood of token requests must not take the database's connections from all other requests: we check only few alone
+    at once, let few wait, and refuse known offenders without the database.
     """
 
     def __init__(self, context: TokenContext, keyring: Keyring) -> None:
@@ -104,7 +105,7 @@ class TokenIssuer:
         self._refuse_limited(request.address)
         self._refuse_guess(request.address, client_id, client_secret)
         await self._keyring.look_after_rest()
-        # The token's date, from before its client is judged: what changes of the client after that ends the token.
+        # The token's date is from before we check its client: a later change of the client ends the token.
         asked_at = self._context.clock.real_now()
         try:
             client = await self._judge(request)
@@ -145,7 +146,7 @@ class TokenIssuer:
             self._judged_alone.discard(address)
 
     async def _look(self, requests: Sequence[TokenRequest]) -> list[Client | None]:
-        """The client of each request that is right; ``None`` for one that must be judged alone."""
+        """The client of each request with the right credentials; ``None`` for one that we must check alone."""
         asked = {request.address: request for request in requests if request.address not in self._judged_alone}
         addresses = [failure_subject("address", address) for address in asked]
         client_ids = {id_ for request in requests if access_rules.is_client_id(id_ := request.client_id or "")}
@@ -155,7 +156,8 @@ class TokenIssuer:
                 self._context.pool, addresses, client_ids, FAILURES_WINDOW_S, self._context.policy.token_failures_max
             )
         clients = [_find_right(self._context.secret_box, found, request) for request in requests]
-        # From here on nobody from there is let in beside a failure that is not counted yet. Who went away holds nothing.
+        # From here on no other request of this address passes beside a failure that we have not counted yet. A request
+        # whose caller went away holds nothing.
         self._judged_alone.update(
             request.address
             for request, client in zip(requests, clients, strict=True)
@@ -193,7 +195,7 @@ class TokenIssuer:
             raise ClientLimited(limited.until_s - now_s, failures_max, limited.secret_hash)
 
     def _count_guess(self, address: str) -> None:
-        # Guesses that the database is not asked about limit their address too, as far as this process knows.
+        # Guesses that we refuse without the database limit their address too, as far as this process knows.
         now_s = self._now_s()
         guesses_max = self._context.policy.token_failures_max
         guesses = self._guesses_at_s.get(address) or deque(maxlen=guesses_max)
@@ -297,7 +299,7 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
     hashes = hash_secret(secret_box, client_id, client_secret)
     stored = found.get(client_id)
     is_right = _is_among(stored.secret_hash if stored else bytes(32), hashes)
-    # A hash under an old key is written anew by whoever judges alone.
+    # The separate check writes a hash under an old key anew.
     if stored is None or not is_right or stored.secret_key_id != secret_box.key_id:
         return None
     return stored.client if stored.client.certificate in (None, request.certificate) else None
@@ -306,7 +308,8 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
 def _issue_token(
     context: TokenContext, keyring: Keyring, client: Client, wanted: Sequence[str] | None, asked_at: datetime
 ) -> AccessToken:
-    # Libraries written for one bank ask for all that this bank has: what is not ours is left out, and the answer says so.
+    # Libraries written for one bank ask for all of its scopes: we leave out those that we do not have, and the answer
+    # says so.
     scopes = client.scopes if wanted is None else tuple(scope for scope in client.scopes if scope in wanted)
     if not scopes:
         raise ScopeNotGranted("scope: this client has none of those asked for")

@@ -48,5 +48,5 @@ def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: Automat
         received, refund_id=planned.refund_id, return_id=planned.return_id, code=code, now=work.now
     )
     work.announce_refund(refund)
-    # Nobody waits for an answer, and the money is not the holder's: it is not given up after a minute.
+    # No caller waits for an answer, and the money is not the holder's: so we do not give it up after a minute.
     return hold_refund(work, refund, received, refund_rules.WINDOW)

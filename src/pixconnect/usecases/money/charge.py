@@ -146,7 +146,7 @@ async def expire_charges(context: ExpiryContext, slots: Sequence[int], until: da
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
     if expired:
         async with context.writes.transaction() as batch:
-            # Locked before the ids are taken, so that this event comes after all that the charge has caused.
+            # Locked before we take the ids, so that this event comes after everything that the charge has caused.
             charges, _ = await charge_store.lock(batch.connection, expired)
             work = await begin_work(batch)
             for charge in charges.values():

@@ -9,7 +9,8 @@
 Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
 arrive in any order. After it has ended, one that says otherwise is kept for an operator: a cancellation never takes money back.
 
-Where the rail lets us refuse nothing, what we cannot accept is credited and given back, and its charge stays as it was.
+If the rail does not let us refuse, we credit a payment that we cannot accept and refund it, and its charge stays as it
+was.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
         case _ if is_open:
             return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, charges)), None
         case _:
-            # What was refused as it settled has not: the answer to that report was the refusal.
+            # A payment that we refused at its settlement has not settled: the answer to that report was the refusal.
             is_over = transfer.outcome_code == reject_code.CREDIT_CANCELLED or transfer.acceptance_refused
             return transfer, _contradiction("settled", transfer) if is_over else None
 
@@ -114,8 +115,8 @@ def _find_reject_code(work: UnitOfWork, credit: Credit, transfer: Transfer, char
 
 
 def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> str | None:
-    """Find out whether what was accepted is given back now that it settles."""
-    # Where we could have refused it, accepting it was our word. So it is where it holds its charge.
+    """Decide whether an accepted payment is refunded now that it settles."""
+    # If we could have refused it, accepting it was our word. The same holds if it holds its charge.
     if credit.refund is None or transfer.charge_id is not None:
         return None
     charge = charges.get(credit.code)

@@ -90,7 +90,7 @@ async def move_due(
         await _end(context, [(order.name, GivenUp()) for order in too_late])
     if waiting and context.policy.has_rail:
         await _hand_over(context, fence, waiting, until)
-    # Without a rail none is marked, so that it can be given up when its time is over.
+    # Without a rail we mark none, so that we can give it up when its time is over.
     elif waiting:
         await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
     if doubtful:
@@ -117,15 +117,15 @@ async def _count_as_handed(
 
 
 async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
-    # Read first, so that nothing has to be looked up between the mark and the sending. Until then they can only end, and what
-    # has ended is not marked.
+    # We read these first, so that nothing needs a look-up between the mark and the sending. Until then they can only
+    # end, and an ended order gets no mark.
     names = [order.name for order in orders]
     payers, ordered = await _read_payers(context, orders), await read_ordered(context.pool, names)
     marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
     if marked is None:
         raise errors.ServiceUnavailable("another worker has taken over")
-    # No await between the fenced transaction and the sending: the lease must not end meanwhile.
-    # One that is not marked was marked or ended by somebody else: it must not be sent.
+    # No await between the fenced transaction and the sending: the lease must not end meanwhile. If we did not mark an
+    # order, another worker marked or ended it: we must not send it.
     handed = [order for order in orders if order.name in marked]
     await _record(context, await _send(context, handed, ordered, payers), now, "first")
 
@@ -133,7 +133,7 @@ async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[Op
 async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime) -> None:
     """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
 
-    What was open before the database's last start, and is too late, is asked only.
+    If an order was open before the database's last start and is too late, we only ask about it.
 
     Args:
         askable: Each order, and the name that the rail is asked by.
@@ -149,7 +149,7 @@ async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[O
     try:
         answers = await context.rail.query([name for _, name in asked])
     except RailUnavailable:
-        return  # they are asked about again when they are next due
+        return  # we ask about them again when they are next due
     known = [(order, answer) for (order, _), answer in zip(asked, answers, strict=True)]
     await _record(context, known, now, "query")
     unseen = [order for order, answer in known if isinstance(answer, Unknown)]
@@ -228,7 +228,7 @@ async def _record(
     now: datetime,
     said_to: SaidTo,
 ) -> None:
-    """Record final answers; about the others the rail is asked later."""
+    """Record final answers; for the others we ask the rail later."""
     endings: list[tuple[str, Ending]] = []
     never_left: list[str] = []
     named: list[tuple[OpenOrder, Taken]] = []

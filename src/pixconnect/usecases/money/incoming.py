@@ -1,8 +1,7 @@
 """Money that comes in: what the rail reports, judged and recorded in batches.
 
-A report may come twice, and late. What it says is recorded once, and the answer to the rail is always the one that was given
-first; one that comes again with other contents is kept for an operator besides. The rail is answered only after everything is
-durable.
+A report may come twice, and late. We record it once, and always give the rail the first answer; one that comes again
+with other contents is also kept for an operator. We answer the rail only after everything is durable.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ _UNKNOWN_ORIGINAL = Misfit(
 
 
 class ReportOutcome(Struct, frozen=True, kw_only=True):
-    """What a report is answered, and what an operator has to see."""
+    """The answer to a report, and what an operator has to see."""
 
     acknowledgement: Acknowledgement | None
-    """``None`` if it cannot be given yet: the rail will report again."""
+    """``None`` if we cannot answer yet: the rail will report again."""
     misfit: Misfit | None = None
     """Why the report is kept for an operator too."""
 
@@ -66,14 +65,14 @@ async def find_credited_holder(context: ReceivingContext, report: CreditReport) 
     owner = await context.directory.find_owner(party.key)
     if owner is not None:
         return owner, False
-    # Refused under the lock of the holder that it would have reached: a process that has not heard of the removal may be
-    # recording it, and whoever comes second repeats the first answer.
+    # Refused under the lock of the holder that it would have reached: a process that does not know of the removal yet
+    # may be recording it, and the second one repeats the first answer.
     former = await holder_store.find_former_owner(context.pool, party.key)
     return former, former is not None
 
 
 async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:
-    """What was recorded when this name was reported before, for any holder."""
+    """What we recorded when this name was reported before, for any holder."""
     if isinstance(report, CreditReport):
         return (await transfer_store.find_named(connection, [report.end_to_end_id], "IN")).get(report.end_to_end_id)
     return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
@@ -85,7 +84,7 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
     if holder_id is None:
         can_refuse = context.policy.abilities.refuses_credits
         answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
-        # Somebody has got the account meanwhile.
+        # A holder has got the account meanwhile.
         if answered is None:
             return await receive_credit(context, report)
     else:
@@ -116,7 +115,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     for credit in batch:
         report, name = credit.report, credit.report.end_to_end_id
         transfer = known.get(name)
-        # What was refused without a transfer stays refused: the payer has the money back.
+        # A payment refused without a transfer stays refused: the payer has the money back.
         if transfer is None and name in refused:
             answers.append(_refuse_again(report, refused[name], can_refuse=credit.refund is None))
             continue
@@ -144,7 +143,7 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
 
     report: CreditReport
     can_refuse: bool
-    """Otherwise it is kept for an operator when it settles, whatever was said before."""
+    """Otherwise it is kept for an operator when it settles, whatever we answered before."""
     holder_id: int = 0
     """No holder's: in a queue, all of them together have the share of one."""
 
@@ -155,7 +154,7 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
 
 
 async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | None]:
-    """Refuse payments, and remember it; ``None`` for those whose account is somebody's by now."""
+    """Refuse payments, and remember it; ``None`` for those whose account has a holder by now."""
     owned = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
@@ -186,7 +185,8 @@ REFUSE_CREDITS: Final = WriteOperation("refuse_credits", _refuse_credits)
 
 def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: bool) -> ReportOutcome:
     misfit = None
-    # What was refused when it was accepted, or was cancelled, and settles all the same cannot be refused any more.
+    # We refused it at its acceptance, or the rail cancelled it; it settles all the same, and we cannot refuse it any
+    # more.
     if can_refuse and kept_report.kind_of(report) == "credit" != refused.kind:
         explanation = (
             f"the rail says that it is settled, and it was refused here with {refused.refusal_code} before that"
@@ -226,13 +226,13 @@ def first_answer(report: CreditReport | ReturnReport, recorded: Transfer | Refun
 
 
 def _acknowledge(report: CreditReport | ReturnReport, refusal_code: str | None) -> Acknowledgement:
-    # What the rail has cancelled there is nothing to refuse of.
+    # If the rail has cancelled it, there is nothing to refuse.
     is_over = isinstance(report, CreditCancelled)
     return Acknowledgement(report_id=report.report_id, refusal_code=None if is_over else refusal_code)
 
 
 def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
-    """A payment that comes again must be the same: how much, to whom, for what, from whom."""
+    """A payment that comes again must be the same: amount, account, charge and payer."""
     report, payer = credit.report, transfer.counterparty
     told = {
         "amount_cents": (transfer.amount_cents, report.amount_cents),
@@ -348,9 +348,9 @@ def _compare_return(given_back: GivenBack, refund: Refund) -> Misfit | None:
 def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
     refund = refund_rules.open_incoming_refund(given_back.report, original, given_back.refund_id, work.now)
     work.announce_refund(refund)
-    # What is refused is recorded too, in ERROR: so it gets the same answer when it comes again.
+    # We also record a refused payment, in ERROR: so it gets the same answer when it comes again.
     code = refund_rules.find_reject_code(given_back.report, original, work.balances[original.holder_id])
-    # What has settled and cannot be refused is the holder's, as long as it is no more than was sent.
+    # A payment that has settled and cannot be refused is the holder's, up to the amount that was sent.
     if code is not None and (given_back.is_refusable or code == reject_code.ABOVE_ORIGINAL):
         refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
         work.announce_refund(refund)

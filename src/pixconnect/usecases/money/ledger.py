@@ -30,7 +30,7 @@ async def read_balance(context: LedgerContext, caller: Caller) -> Balance:
 
 
 async def list_transactions(context: LedgerContext, caller: Caller, span: Span) -> Page[Transaction]:
-    """One page of what changed the holder's current funds, newest first."""
+    """One page of the entries that changed the holder's current funds, newest first."""
     return await ledger_store.read_page(context.pool, caller.holder_id, span)
 
 
@@ -38,7 +38,7 @@ class NewDeposit(Struct, frozen=True, kw_only=True):
     holder_id: int
     amount_cents: int
     entry_id: int
-    """Of the ledger entry, made before the first try: a deposit has no other name by which it could be found."""
+    """The ledger entry's id, made before the first try: a deposit has no other name by which we could find it."""
 
 
 class Deposit(Struct, frozen=True, kw_only=True):

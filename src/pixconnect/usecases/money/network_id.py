@@ -117,7 +117,7 @@ class LaterContext(HasPolicy, HasClock, HasFailedReports, Protocol): ...
 
 
 def may_be_named_later(context: LaterContext, report: Report) -> bool:
-    """Whether a report of an order that we do not know is to come again: its name may be told by what is recorded meanwhile."""
+    """Whether the rail must send a report of an unknown order again: a report recorded meanwhile may tell its name."""
     if context.policy.abilities.keeps_our_id:
         return False
     name = f"{kept_report.kind_of(report)} {report.report_id}"

@@ -1,7 +1,7 @@
-"""Who is to be paid: found by key, by account or by QR code, before anything is locked.
+"""Finds the payee by key, by account or by QR code, before anything is locked.
 
-What a rule needs and cannot be asked is passed over: the payee is then ``None``, and the caller judges what else there is to
-judge before it answers that the service is unavailable.
+If a system that a rule depends on cannot be reached, the payee is ``None``: the caller checks all other rules first,
+and only then answers that the service is unavailable.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocat
 async def find_payee(
     context: PayeeContext, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
-    """Find out who is to be paid; ``None`` if somebody who must be asked cannot be reached.
+    """Find the payee; ``None`` if a system that we must ask cannot be reached.
 
     Raises:
         RuleBroken: Everything that stands between LIMIT_EXCEEDED and HOLDER_BLOCKED in the documented order.
-        RateLimited: The holder has looked up too much that it has not paid.
+        RateLimited: The holder has looked up too many keys that it has not paid.
     """
     match request:
         case KeyTransferRequest():
@@ -67,7 +67,7 @@ async def find_payee(
 async def _find_by_key(
     context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
-    # Before anything is looked up: a holder without tokens learns nothing, not even about our own holders.
+    # Before any look-up: a holder without tokens learns nothing, not even about our own holders.
     await context.lookups.check(context, caller.holder_id)
     holder_id = await context.directory.find_owner(key.key)
     if holder_id is not None:
@@ -120,14 +120,14 @@ async def _find_by_code(
         asked = await _read_outside(context, caller, code.location)
     except LocationUnreachable:
         return None
-    # What is wrong with the key is refused before what is wrong with the charge.
+    # We refuse mistakes in the key before mistakes in the charge.
     payee = await _find_by_key(context, caller, _key_of_code(asked.key), end_to_end_id, lookup)
     _check_outside_charge(context, asked, request.amount_cents)
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=asked.txid)
 
 
 async def _read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
-    """What an outside location serves; to be led to nothing costs as much as a miss, whoever is to blame."""
+    """The payload at an outside location; a location that leads nowhere costs as much as a missing key, whoever is to blame."""
     await context.lookups.check(context, caller.holder_id)
     fetch = Lookup()
     fetch.cost = MISSED_COST
@@ -135,7 +135,8 @@ async def _read_outside(context: PayeeContext, caller: Caller, location: str) ->
         asked = await context.locations.read(location)
         fetch.cost = 0
     finally:
-        # Here, because whoever hangs up meanwhile has had us ask all the same, and so has who is told to try again.
+        # Here, because a caller that hangs up meanwhile has made us ask all the same, and so has one that must try
+        # again.
         context.lookups.spend(context, caller.holder_id, fetch)
     return asked
 

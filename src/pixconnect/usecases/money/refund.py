@@ -39,7 +39,7 @@ _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, re
 
 
 async def start_refund(context: RefundContext, caller: Caller, request: RefundRequest) -> Refund:
-    """Accept a refund: its money is reserved, and it will reach the rail or be given up.
+    """Accept a refund: we reserve its money, and it will reach the rail or be given up.
 
     Returns:
         The new refund; or the one that the same request made before, as it is now.
@@ -49,7 +49,7 @@ async def start_refund(context: RefundContext, caller: Caller, request: RefundRe
         ServiceUnavailable: Nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
-    # Read without a lock: who received it, and whether by book, never changes. Sums are checked under the lock.
+    # Read without a lock: the receiver, and whether it was by book, never change. We check sums under the lock.
     original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
     try:
         ability.check_external_id(context.policy.abilities, request.external_id)

@@ -8,8 +8,9 @@
                      │                 └── not now ──► comes again, as often as it takes             │
                      └──────────────────────────────────────────────────────────────────────────► kept; money refused
 
-Each report fails alone. What cannot be recorded is never credited in silence: a payment or a return is refused, so that the
-payer gets the money back, and stays refused however often it comes again. Where the rail takes no refusal it is only kept.
+Each report fails alone. If we cannot record a report we never credit it in silence: we refuse a payment or return, so
+that the payer gets the money back, and refuse it however often it comes again. If the rail takes no refusal we only
+keep it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ EndingReport = SettledReport | RejectedReport
 Arrival = CreditReport | ReturnReport
 
 _OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
-"""Errors that PostgreSQL raises for the values that it is given, and for no other reason."""
+"""Errors that PostgreSQL raises because of the given values, and for no other reason."""
 _NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
 
 _log = structlog.get_logger(__name__)
@@ -68,7 +69,7 @@ class ReportContext(ReceivingContext, EndingContext, HasRail, Protocol): ...
 async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int:
     """Record reports, or keep them for an operator, and then acknowledge them.
 
-    What could be neither is not acknowledged: the rail reports it again.
+    We do not acknowledge a report that we could neither record nor keep: the rail sends it again.
 
     Returns:
         How many were acknowledged.
@@ -95,7 +96,7 @@ async def _acknowledge(context: ReportContext, said: Sequence[Acknowledgement]) 
     except Exception as error:  # noqa: BLE001  a defect that one acknowledgement meets must not stop the others
         if len(said) > 1:
             return sum([await _acknowledge(context, [one]) for one in said])
-        _log.exception("a word on a report cannot be given", reason=_name_of(error))
+        _log.exception("cannot acknowledge a report", reason=_name_of(error))
         return 0
     return len(said)
 
@@ -167,7 +168,8 @@ async def _keep_unrefusable(
 ) -> Acknowledgement:
     """Keep for an operator what has settled, is credited to nobody, and cannot be refused; acknowledge it without a refusal."""
     answer = ability.answer_report(context.policy.abilities, acknowledgement)
-    # Of what is only accepted no money is here yet; and what contradicts a cancellation is kept for that.
+    # For an accepted payment no money is here yet; and a report that contradicts a cancellation is kept because of
+    # that.
     if answer != acknowledgement and not isinstance(report, CreditAccepted):
         code = acknowledgement.refusal_code
         if code != reject_code.NOT_SETTLED:
@@ -202,7 +204,7 @@ async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code:
 
 
 async def _find_holder(context: ReportContext, report: Arrival) -> int | None:
-    """Whose balance it would move; ``None`` if that cannot be looked up, so that nobody can credit it either."""
+    """The holder whose balance it would move; ``None`` if we cannot look it up, so that we cannot credit it either."""
     try:
         if isinstance(report, CreditReport):
             return (await find_credited_holder(context, report))[0]

@@ -8,7 +8,8 @@
         │                 └──── NeverTaken, long after: the rail has never seen it and takes it no more, money back
         └── 60 s without a mark ──► given up, money back, if it was accepted after the database's last start
 
-The mark is durable before the rail hears anything. Whoever finds it after a crash asks, and sends again under the same id only
+The mark is durable before the rail hears anything. A worker that finds it after a crash asks, and sends again under the
+same id only
 if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason to ask.
 """
 
@@ -61,7 +62,7 @@ class EndedOrder(Struct, frozen=True, kw_only=True):
     """The transfer or refund as it was accepted: while its order is open it does not change."""
     ending: Ending
     has_rail: bool
-    """Without a rail none was ever sent, so that each can be given up."""
+    """Without a rail no order was ever sent, so that each can be given up."""
 
     @property
     def holder_id(self) -> int:
@@ -91,7 +92,7 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
     """Record how orders ended. A repeated ending changes nothing, and ids of other institutions are skipped.
 
     Args:
-        endings: By our ``end_to_end_id`` or ``return_id``, or by the network's id where that was told.
+        endings: By our ``end_to_end_id`` or ``return_id``, or by the network's id if the rail reported it.
 
     Returns:
         For each, in order, why it was not recorded, or what is wrong with it beside; the others are recorded all the same.
@@ -105,7 +106,7 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
     said_again: list[int] = []
     for index, (name, _) in enumerate(endings):
         if isinstance(outcomes[index], errors.PixConnectError):
-            continue  # the events of an end show the name that was told before it
+            continue  # the events of an end show the name that the rail reported before it
         if name in ordered:
             (under_way if ordered[name].status == "PROCESSING" else said_again).append(index)
         elif not is_of_another(context, name):
@@ -120,7 +121,7 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
         context.under_way.forget(name_of(ordered[endings[index][0]]))
         if isinstance(was_open, errors.PixConnectError):
             outcomes[index] = was_open
-        # Somebody else has ended it meanwhile, so this is a repetition and must agree with what was recorded.
+        # Another report has ended it meanwhile, so this one is a repetition and must agree with the recorded one.
         elif not was_open:
             said_again.append(index)
     if said_again:
@@ -153,7 +154,7 @@ def is_of_another(context: HasPolicy, name: str) -> bool:
 
 
 async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
-    """Compare repeated endings with what was recorded; an operator has to see where they differ."""
+    """Compare repeated endings with the recorded ones; an operator has to see differences."""
     recorded = await read_ordered(context.pool, [name for name, _ in said_again])
     misfits: list[Misfit | None] = []
     for name, ending in said_again:
@@ -266,7 +267,7 @@ def return_paid_charge(work: UnitOfWork, charges: dict[tuple[int, int], Charge],
 
 
 ASK_AFTER = timedelta(seconds=2)
-"""The rail is asked about an order that got no answer for this long."""
+"""We ask the rail about an order that got no answer for this long."""
 ASK_AFTER_MAX = timedelta(minutes=5)
 
 

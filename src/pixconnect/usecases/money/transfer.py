@@ -51,22 +51,22 @@ _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id
 
 
 async def start_transfer(context: TransferContext, caller: Caller, request: TransferRequest) -> TransferView:
-    """Accept a transfer: its money is reserved, and it will reach the rail or be given up.
+    """Accept a transfer: we reserve its money, and it will reach the rail or be given up.
 
     Returns:
         The new transfer; or the one that the same request made before, as it is now.
 
     Raises:
         RuleBroken: In the documented order.
-        RateLimited: The holder has looked up too much that it has not paid.
-        ServiceUnavailable: Somebody who must be asked cannot be reached, or the database; nothing was done.
+        RateLimited: The holder has looked up too many keys that it has not paid.
+        ServiceUnavailable: A system that we must ask, or the database, cannot be reached; nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
     lookup = Lookup()
     try:
         return await _view(context, await _start_transfer(context, caller, request, lookup))
     except errors.Refusal:
-        # Looking somebody up without paying costs tokens, so that nobody can scan the directory.
+        # Looking up a key without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
         raise
 
@@ -76,7 +76,7 @@ async def _start_transfer(
 ) -> Transfer:
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
-        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before the network is asked anything
+        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before we ask the network anything
         if replayed is not None:
             return replayed
     try:
@@ -89,7 +89,7 @@ async def _start_transfer(
         if not isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited):
             await _check_limits_now(context, caller, request.amount_cents)
         raise
-    # Somebody who must be asked is away. What breaks a rule all the same is refused for that.
+    # A system that we must ask is away. If the transfer breaks a rule all the same, we refuse it for that.
     if payee is None:
         await _judge_without_payee(context, caller, request)
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
@@ -162,13 +162,13 @@ async def search_transfers(
     """One page of the holder's transfers that have everything looked for, newest first.
 
     Raises:
-        BadRequest: The period is too long for what it is searched by.
+        BadRequest: The period is too long for a search by these fields.
     """
     if search.external_id is None and search.end_to_end_id is None:
         read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
         page = await read(context.pool, caller.holder_id, search, span)
         return page.with_items([await _view(context, transfer) for transfer in page.items])
-    # An id names at most one: the rest is judged here.
+    # An id names at most one: we check the other conditions here.
     if search.external_id is not None:
         transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, search.external_id)
     else:
@@ -191,7 +191,7 @@ async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spen
 
 
 def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge], spending: Spending) -> Transfer:
-    """Reserve the money of one transfer, or settle it by book; what is refused has changed nothing."""
+    """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
     holder_id, amount_cents = new.holder_id, new.request.amount_cents
     balance = work.balances[holder_id]
     # In the documented order of refusals.
@@ -206,7 +206,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], C
         work.post(holder_id, "available", "reserved", amount_cents, transfer_id=transfer.id)
         work.changes.add_transfer(transfer)
         work.order(transfer, new.handover_timeout)
-    # The next transfers of this batch are judged with this one counted.
+    # The next transfers of this batch count this one.
     if transfer_rules.is_spent(transfer):
         spending.count(holder_id, amount_cents)
     return transfer

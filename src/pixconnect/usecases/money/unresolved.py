@@ -28,7 +28,7 @@ class WaitingContext(HasPool, HasClock, Protocol): ...
 
 
 class RailWaiting(Struct, frozen=True, kw_only=True):
-    """What waits for a person; each is counted up to a bound."""
+    """Work that waits for a person, each counted up to a bound."""
 
     reports_count: int
     """Kept reports that nobody has closed."""
@@ -61,7 +61,7 @@ async def list_unresolved(
 
 async def check_known(context: OperatorContext, name: str) -> None:
     """Raise ``NotFound`` for an id that nothing has: a misspelt one must not look like one that is resolved."""
-    # An order whose transfer is missing counts as known: that is what is looked for.
+    # An order whose transfer is missing counts as known: we search for exactly that.
     if await read_ordered(context.pool, [name]) or await transfer_store.find_named(context.pool, [name], "IN"):
         return
     if not await order_store.find_unresolved(context.pool, datetime.max.replace(tzinfo=UTC), None, name, 1):

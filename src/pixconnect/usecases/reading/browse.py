@@ -1,7 +1,8 @@
 """Lists as the console shows them: of one holder or of all, by whatever people filter by.
 
-What an index knows (holder, status, instant) is listed with its exact total, as callers' lists are. Anything else is looked for
-row by row, back from the newest, for so long that a page is not late; the answer says how far that was, and the next one goes
+We list fields with an index (holder, status, instant) with their exact total, as callers' lists are. For any other
+field we read row by row, back from the newest, for a bounded time; the answer says how far that was, and the next page
+goes on
 on there. Of all holders, few enough are merged from their own places in the indexes. No index is added for it: each would cost
 every charge that is written.
 """
@@ -46,11 +47,11 @@ from pixconnect.store.webhooks import event as event_store
 from pixconnect.usecases.frame.context import HasClock, HasPool
 
 LOOK_BACK_S: Final = 0.3
-"""How long one page is looked for."""
+"""How long we search for one page."""
 _FIRST_LOOK: Final = 500
 _LOOK_MAX: Final = 50_000
 HOLDERS_MERGED_MAX: Final = 100
-"""Of so many holders the rows of a status or of a time are found by each one's index; those of more by looking at all."""
+"""For up to this many holders we find rows of a status or a time by each one's index; for more we read all rows."""
 _HOLDERS_OF_FIRST_LOOK: Final = 10
 _LOOK_S: Final = 0.06
 """A look that took less is followed by one at more rows."""
@@ -59,7 +60,7 @@ _LISTED: Final = b"console"
 """In the check of the cursors of all lists here, whose filters people may change on the way."""
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 ENDPOINTS_MAX: Final = 1_000
-"""Of all holders, whose deliveries are listed together."""
+"""A query for all holders, whose deliveries are listed together."""
 PENDING_COUNTED_MAX: Final = 1_000
 
 Item = TypeVar("Item")
@@ -72,11 +73,11 @@ class BrowseContext(HasPool, HasClock, Protocol): ...
 class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
     items: Sequence[Item]
     total_count: int | None = None
-    """``None`` where it was looked for: nobody has counted."""
+    """``None`` for a search, which has no count."""
     next: str | None = None
     """Where the next page begins; ``None`` at the end."""
     searched_to: datetime | None = None
-    """How far back it was looked, where that is not to the end: ``next`` goes on there."""
+    """How far back the search went, if not to the end: ``next`` continues there."""
 
 
 class DeliveryLine(Struct, frozen=True, kw_only=True):
@@ -334,10 +335,10 @@ Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]
 
 
 async def _find_whose(pool: Pool, viewer: Viewer, *, is_narrowed: bool) -> Sequence[int] | None:
-    """Whose rows are merged by their indexes; ``None`` for all holders', which are looked at by their ids."""
+    """The holders whose rows are merged by their indexes; ``None`` for all holders, whose rows are read by id."""
     if viewer.holder_id is not None:
         return [viewer.holder_id]
-    # Where nothing is left out, the highest ids are the page already.
+    # Without a filter, the highest ids are the page already.
     if not is_narrowed:
         return None
     found = await figures_store.next_holders(pool, 0, HOLDERS_MERGED_MAX + 1)
@@ -355,7 +356,7 @@ async def _look_back(
     began_s = context.clock.monotonic_s()
     _, newest = listing_store.bounds(span)
     at, last_id = (newest, 2**63 - 1) if span.after is None else listing_store.begin_after(span.after, newest)
-    # Where ids alone say what comes next, an instant beyond the span's end does not.
+    # If ids alone give the order, an instant beyond the span's end gives none.
     if whose is None and span.after is not None:
         last_id = span.after.id
     before, rows = BrowsePosition(at=at, id=last_id), list[asyncpg.Record]()
@@ -390,7 +391,7 @@ def _with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
 
 
 def _check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    """What was asked for, or all; each once."""
+    """The chosen values, or all; each once."""
     for name in asked:
         if name not in known:
             raise errors.BadRequest(f"{what}: must be one of {', '.join(known)}")

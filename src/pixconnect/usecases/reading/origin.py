@@ -1,4 +1,4 @@
-"""Who asked for what: of what was found, of everything that a client did, and for how long it is known."""
+"""Who asked for what: for one thing, for everything that a client did, and for how long we know it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pixconnect.usecases.frame.operator import OperatorContext
 
 KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)
 SHOWN_MAX: Final = 10_000
-"""Of what a client did, at most so much at once."""
+"""At most so many of a client's acts at once."""
 _FOUND_ONCE: Final = frozenset({"charge", "transfer", "refund"})
 _CHANGES_MAX: Final = 20
 _AN_OPERATOR: Final = "an operator"
@@ -32,7 +32,7 @@ _BATCHES_MAX: Final = 20
 
 
 async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, int, int], Origin]:
-    """Who asked for each of these, by kind, id and holder; of an endpoint, for its last change."""
+    """Who asked for each of these, by kind, id and holder; for an endpoint, for its last change."""
     facts: list[Fact] = []
     origins: dict[tuple[str, int, int], Origin] = {}
     for one in found:
@@ -54,20 +54,20 @@ async def list_changes(pool: Pool, endpoint_id: int, holder_id: int, count_max: 
 async def find_shown(
     context: HasPool, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool
 ) -> Origin | None:
-    """Who asked for a thing that somebody looks at, as far as they may know."""
+    """Who asked for a thing, as far as the visitor may know."""
     fact = Fact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
     found = (await origin_store.find(context.pool, [fact])).get((kind, subject.id, subject.holder_id))
     return None if found is None else found if is_operator else _mask(found)
 
 
 async def list_shown_changes(context: HasPool, endpoint: Endpoint, *, is_operator: bool) -> list[Origin]:
-    """Who asked for the changes of an endpoint that somebody looks at, as far as they may know."""
+    """Who asked for the changes of an endpoint, as far as the visitor may know."""
     changes = await list_changes(context.pool, endpoint.id, endpoint.holder_id)
     return changes if is_operator else [_mask(change) for change in changes]
 
 
 def _mask(origin: Origin) -> Origin:
-    # A holder learns which of its clients it was; where another client is and which tokens it has, no client is told.
+    # A holder learns which of its clients it was; we tell no client where another client is and which tokens it has.
     operator = None if origin.operator is None else _AN_OPERATOR
     return structs.replace(origin, jti=None, peer=None, request_id=None, operator=operator)
 
@@ -87,7 +87,7 @@ async def list_activity(  # noqa: PLR0913  each narrows the search
     """What a client asked for in an interval, the newest first.
 
     Args:
-        holder_id: Whose client it is; by default that is looked up.
+        holder_id: The client's holder; looked up by default.
 
     Raises:
         NotFound: There is no such client any more, and no holder was named.

@@ -1,4 +1,4 @@
-"""Where an id is, of all holders: what an operator asks who was told an id and nothing else."""
+"""Finds an id in all holders: the question of an operator who knows an id and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pixconnect.usecases.reading import origin as origin_usecases
 
 TEXT_LENGTH_MAX: Final = 255
 EACH_MAX: Final = 100
-"""Of each kind: holders choose their external ids for themselves, so many may have the same."""
+"""For each kind: holders choose their external ids themselves, so many may have the same."""
 _ID_MAX: Final = 2**53 - 1
 
 
@@ -45,7 +45,7 @@ async def find_with_origins(context: OperatorContext, text: str) -> list[tuple[F
 
 
 async def find_anything(context: HasPool, viewer: Viewer, text: str) -> list[Found]:
-    """The same for whoever looks at the console: a holder finds what is its own and what its scopes show; none is no error."""
+    """The same for a visitor of the console: a holder finds its own things within its scopes; none is no error."""
     text = text.strip()
     # As webhooks name an event.
     number = text.removeprefix("evt_")

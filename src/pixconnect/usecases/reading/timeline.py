@@ -1,7 +1,7 @@
-"""Reads everything that is known of one charge, transfer or refund, for whoever may see it.
+"""Reads the history of one charge, transfer or refund, as far as the visitor may see it.
 
-How often the rail was asked is known while the order is open, and forgotten with it. Events and deliveries are there as long as
-they are kept; of a holder's endpoints that were deleted, the last twenty are known.
+We know how often the rail was asked while the order is open, and forget it with the order. Events and deliveries are
+there as long as they are kept; for a holder's deleted endpoints, the last twenty are known.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     endpoint: Endpoint | None
     """As it is now; ``None`` where it was deleted."""
     headers: tuple[tuple[str, str], ...]
-    """Of an attempt that would be made now; empty where there can be none, or for who may not make one."""
+    """The headers of an attempt made now; empty if there can be none, or if the visitor may not send webhooks."""
     waiting: Waiting | None
 
 

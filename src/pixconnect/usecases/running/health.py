@@ -29,7 +29,7 @@ from pixconnect.writing.service_time import service_now_to_write
 
 CHECK_TIMEOUT_S = 1.5
 KEPT_S = 0.2
-"""How long after a look has begun its answer is given again: what breaks, or is mended, is seen so much later at most."""
+"""How long we repeat an answer after its check began: the answer shows a fault, or its end, at most so much later."""
 WEBHOOK_LAG_MAX_S = 60
 """If a delivery that nothing holds back is overdue for longer than this, webhooks are not being sent."""
 
@@ -118,7 +118,7 @@ def _verdict(name: str, task: asyncio.Future[None]) -> str | None:
     error = task.exception()
     if error is None or isinstance(error, errors.PixConnectError):
         return error.message if error else None
-    # An error that no check foresaw may name hosts or secrets, so the public is not told its text.
+    # An error that no check foresaw may name hosts or secrets, so we do not show its text to the public.
     _log.warning("health check failed", check=name, error=type(error).__name__)
     return "cannot be reached"
 
@@ -140,7 +140,7 @@ async def check_disk(pool: Pool) -> None:
 
 
 async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]], *, has_rail: bool = True) -> None:
-    """See whether a rail is there and answers, and whether reports, silent orders or unsettled payments wait for somebody."""
+    """Check whether a rail is there and answers, and whether reports, silent orders or unsettled payments wait for a person."""
     problems: list[str] = []
     try:
         waiting = await read_waiting()
@@ -173,7 +173,7 @@ def _count(count: int, one: str, many: str) -> str:
 
 async def check_settings(*, lacks_proxies: bool) -> None:
     if lacks_proxies:
-        # Anybody reads this: what it is would tell them how to lock all callers out.
+        # Anybody can read this: the value would tell them how to lock all callers out.
         raise errors.ServiceUnavailable(
             "a setting is probably wrong: the service said at its start which, as `doctor` does"
         )

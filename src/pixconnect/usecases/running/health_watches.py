@@ -36,7 +36,7 @@ def watch_health(context: Context, keyring: Keyring, *, lacks_proxies: bool = Fa
 
 
 def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> HealthWatch:
-    """What a load balancer asks: only what another process may have in order while this one has not."""
+    """The check for load balancers: only what another process may have in order while this one has not."""
     return HealthWatch(
         {
             # By the connection for access, which is free when callers hold all others: a busy process is ready.

@@ -82,7 +82,7 @@ async def close_losses(context: OperatorContext) -> Sequence[Loss]:
     """Note that the operator knows what the database has forgotten, and has done what there is to do.
 
     Raises:
-        NotFound: Nothing was seen to be forgotten, or somebody has closed it already.
+        NotFound: The service has seen no loss, or an operator has closed it already.
     """
     async with write_alone(context.pool) as connection:
         losses = await installation_store.find_losses(connection)

@@ -5,8 +5,8 @@
     now ──► first deadline ──► all that is due by then is done ──► next deadline ──► ... ──► target
             (those within a moment of it are one stop)
 
-Four days are walked in the time that their work takes. One process walks at a time. What cannot be done in time falls due at
-the target.
+Walking four days takes only as long as their work. One process walks at a time. Work that we cannot do in time falls
+due at the target.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def move_clock(context: MovingContext, control: SandboxControl, target: da
 
     Raises:
         BadRequest: The target is beyond any calendar, or too far behind real time.
-        ServiceUnavailable: The sandbox cannot be reached, or somebody else is moving the clock.
+        ServiceUnavailable: The sandbox cannot be reached, or another process is moving the clock.
     """
     async with _moving_alone(context):
         now = await read_clock(context)
@@ -103,7 +103,7 @@ async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> 
     """Send the sandbox the time again: a move that was interrupted leaves the two apart."""
     async with context.pool.acquire() as connection:
         if not await clock_store.try_lock_clock(connection):
-            return  # whoever is moving it sets both
+            return  # the process that moves it sets both
         try:
             await read_clock(context)
             await control.call(SET_OFFSET, context.clock.offset)
@@ -138,7 +138,8 @@ async def _moving_alone(context: ClockContext) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _holding_lock(context: ClockContext) -> AsyncGenerator[None]:
-    # Who waits for the lock looks again and again, and holds no connection meanwhile: there are ten, and others need them.
+    # We wait for the lock by asking again and again, and hold no connection meanwhile: there are ten, and other work
+    # needs them.
     deadline_s = context.clock.monotonic_s() + WALK_MAX_S
     while True:
         async with context.pool.acquire() as connection:
@@ -225,14 +226,14 @@ async def _is_all_done(context: MovingContext, control: SandboxControl, walk: _W
     sandbox = await control.call(READ_DUE, None)
     if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
         return False
-    # What was reported in a charge's time is recorded now: whatever is left of those that are due was not paid.
+    # Reports from a charge's time are recorded now: charges that are still due were not paid.
     await expire_charges(context, _ALL_SLOTS, now, _EXPIRED_MAX)
     first_due_at = await clock_store.find_first_due(context.pool)
     if first_due_at is not None and first_due_at <= now:
         return False
     timeout_s = min(walk.timeout_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
     if not await wait_until_sent(context, now, timeout_s, walk.slow_endpoint_ids):
-        # What it still owes is sent all the same: one bad endpoint must not cost the others their attempts.
+        # We send its other deliveries all the same: one bad endpoint must not cost the others their attempts.
         walk.slow_endpoint_ids.update(await delivery_store.find_due_endpoints(context.pool, now))
     return True
 

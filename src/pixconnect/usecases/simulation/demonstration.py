@@ -70,14 +70,14 @@ async def prepare_demonstration(
     """Make what is missing of the demonstration.
 
     Args:
-        known: What an earlier start returned: a client's secret is shown once, and the database has only its hash.
+        known: The result of an earlier start: we show a client's secret once, and the database has only its hash.
     """
     owner = await _open_holder(operator)
     keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
     for key_type, text in _KEYS.items():
         if key_type in keys:
             continue
-        # An operator may have removed it and given it to somebody else since.
+        # An operator may since have removed it and given it to another holder.
         with suppress(errors.InvalidPixKey):
             keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
     balance = await ledger_store.find_balance(context.pool, owner.id)

@@ -1,7 +1,7 @@
 """What people outside do, for the holder who asks: checked against our rows here, and done by the sandbox.
 
-The rules are the scheme's: what reaches the rail is answered by the rail. Only what cannot be meant for this holder is refused
-before that.
+The rules are the scheme's: the rail answers whatever reaches it. We refuse before that only what cannot be meant for
+this holder.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ async def pay_by_code(
     payer: OutsidePayer,
     payer_message: str | None = None,
 ) -> Arrival:
-    """Let somebody outside scan one of the holder's QR codes and pay; without an amount, what the code asks for.
+    """Pay one of the holder's QR codes as a payer at another institution; without an amount, the code's.
 
     Raises:
-        PixKeyNotOwned: The code belongs to somebody else.
+        PixKeyNotOwned: The code belongs to another holder.
         BadRequest: Neither the code nor the caller says an amount.
     """
     if amount_cents is not None:
@@ -86,7 +86,7 @@ async def pay_by_location(
     payer: OutsidePayer,
     payer_message: str | None = None,
 ) -> Arrival:
-    """Let somebody outside read the payload at one of the holder's locations and pay what it asks for, or an amount.
+    """Read the payload at one of the holder's locations as a payer elsewhere, and pay its amount or another.
 
     Raises:
         PixKeyNotOwned: It is no location of this holder, or serves nothing.
@@ -113,7 +113,7 @@ async def _pay_charge(
     payer: OutsidePayer,
     payer_message: str | None,
 ) -> Arrival:
-    # Of a free amount of 0 nobody can say what the payer would choose.
+    # For a free amount of 0 we cannot know what the payer would choose.
     amount_cents = amount_cents or charge.amount_cents or None
     if amount_cents is None:
         raise errors.BadRequest("amount: missing; the code carries none")
@@ -138,7 +138,7 @@ async def pay_by_key(
     payer: OutsidePayer,
     payer_message: str | None = None,
 ) -> Arrival:
-    """Let somebody outside pay to one of the holder's keys.
+    """Pay to one of the holder's keys as a payer at another institution.
 
     Raises:
         PixKeyNotOwned: The key is not this holder's.
@@ -152,7 +152,7 @@ async def pay_by_key(
 async def give_back(
     context: OutsideContext, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
 ) -> Arrival:
-    """Let the receiver of a transfer of this holder return an amount, or what is left of it.
+    """Return an amount of this holder's transfer, or the rest of it, as its receiver would.
 
     Raises:
         OriginalNotRefundable: It is no settled transfer of this holder over the rail.
@@ -162,7 +162,7 @@ async def give_back(
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "OUT" or transfer.is_book:
         raise errors.OriginalNotRefundable("end_to_end_id: is not a transfer that this holder sent over the rail")
-    # Of nothing left the sandbox is asked for all of it: it is the network that refuses that.
+    # If nothing is left we ask the sandbox for all of it: the network refuses that, not we.
     if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
         amount_cents = transfer.amount_cents - transfer.returned_cents
     asked = OutsideReturn(end_to_end_id=transfer.end_to_end_id, amount_cents=amount_cents, reason=reason)

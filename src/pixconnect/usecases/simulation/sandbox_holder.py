@@ -22,7 +22,7 @@ from pixconnect.usecases.money.ledger import LedgerContext
 from pixconnect.writing.service_time import service_now_to_write
 
 HOLDERS_MAX = 1_000_000
-"""Of a sandbox, whoever made them."""
+"""The maximum in a sandbox, whoever made them."""
 
 _NAME_LENGTH_MAX = 255
 
@@ -36,7 +36,7 @@ class NewSandboxHolder(Struct, frozen=True, kw_only=True):
     balance_cents: int | None = None
     """``None`` is an empty account."""
     scopes: Sequence[str] = SCOPES
-    """Of its client."""
+    """Its client's secret."""
 
 
 class SandboxHolder(Struct, frozen=True, kw_only=True):

@@ -101,7 +101,7 @@ async def read_charge(
 
 
 async def check_charge(context: StandardChargeContext, caller: Caller, txid: str) -> None:
-    """Raise ``NotFound`` if there is no such charge, before anything else is said of a request about it."""
+    """Raise ``NotFound`` if there is no such charge, before we check anything else in a request about it."""
     if await charge_store.find_by_txid(context.pool, caller.holder_id, txid) is None:
         raise errors.NotFound("txid: there is no such charge")
 

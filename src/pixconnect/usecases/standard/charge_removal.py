@@ -16,14 +16,14 @@ from pixconnect.writing.unit_of_work import begin_work
 
 
 async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> Charge:
-    """Remove a charge, so that nobody can pay it any more; its holder is told that it has expired.
+    """Remove a charge, so that nobody can pay it any more; its holder gets an event that it has expired.
 
     Raises:
         NotFound: The holder has no such charge.
         BadRequest: It is paid or removed already, or a payment of it was accepted and has not settled.
     """
     async with write_alone(context.pool) as connection:
-        # Locked before the ids are taken, as for expiry. No other process is woken: workers look by themselves.
+        # Locked before we take the ids, as for expiry. We wake no other process: workers poll by themselves.
         charges, _ = await charge_store.lock_by_txid(connection, [(txid, holder_id)])
         charge = charges.get((txid, holder_id))
         if charge is None:

@@ -42,7 +42,7 @@ class NewLocation(Struct, kw_only=True):
 
 
 class UnboundLocation(Struct, kw_only=True):
-    """A location that is to be taken away from its charge."""
+    """A location to take away from its charge."""
 
     holder_id: int
     location_id: int
@@ -53,7 +53,7 @@ class UnboundLocation(Struct, kw_only=True):
 class ShownLocation(Struct, frozen=True, kw_only=True):
     location: Location
     txid: str | None
-    """Of the charge that it leads to."""
+    """The charge that it leads to."""
 
 
 async def create_location(context: LocationContext, caller: Caller, kind: LocationKind) -> Location:
@@ -110,7 +110,7 @@ async def unbind_location(context: LocationContext, caller: Caller, location_id:
 
     Raises:
         NotFound: There is no such location.
-        ServiceUnavailable: It was given to another charge at the same time.
+        ServiceUnavailable: Another request gave it to another charge at the same time.
     """
     return await context.writes.submit(
         UNBIND_LOCATIONS, UnboundLocation(holder_id=caller.holder_id, location_id=location_id)
@@ -180,7 +180,7 @@ async def _place_missing(
 ) -> dict[tuple[int, int], Location]:
     location_ids = {name: await context.ids.location_id() for name in missing}
     async with context.writes.transaction() as batch:
-        # Locked first: whoever else places them has to wait, and then they are placed.
+        # Locked first: other requests that place them wait, and then find them placed.
         charges, _ = await charge_store.lock(batch.connection, missing)
         work = await begin_work(batch)
         placed = await location_store.find_of_charges(batch.connection, charges)

@@ -1,7 +1,7 @@
 """A received Pix with its refunds, in the words of the central bank's API: one record for answers and for webhooks.
 
-It holds every settled incoming transfer: by key, by code or by account, from outside or by book. What was refused or has not
-settled yet is no Pix there.
+It holds every settled incoming transfer: by key, by code or by account, from outside or by book. Refused or unsettled
+payments are no Pix there.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ async def read_pix(context: HasPool, caller: Caller, end_to_end_id: str) -> Pix:
 
 
 async def list_pix(context: StandardPixContext, caller: Caller, search: ReceivedSearch, span: Span) -> Page[Pix]:
-    """One page of what the caller received, newest first.
+    """One page of the Pix that the caller received, newest first.
 
     Raises:
         Violated: Too many would have to be looked at one by one.
@@ -150,7 +150,7 @@ async def list_pix(context: StandardPixContext, caller: Caller, search: Received
 
 
 def _last_whole_hour(now: datetime) -> datetime:
-    # What settles is dated inside its transaction, and none takes as long as this.
+    # A settlement gets its date inside its transaction, and none takes as long as this.
     return (now - _SETTLED_WITHIN).replace(minute=0, second=0, microsecond=0)
 
 
@@ -170,7 +170,7 @@ async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> di
 
 
 def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
-    """A settled incoming transfer and its refunds, which come in the order in which they were asked for."""
+    """A settled incoming transfer and its refunds, in the order of their requests."""
     if transfer.settled_at is None:
         raise errors.InvariantBroken("only what has settled is a Pix")
     valor = format_reais(transfer.amount_cents)

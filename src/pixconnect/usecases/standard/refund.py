@@ -1,6 +1,6 @@
 """Refunds as the central bank's API asks for them: under an id that is the caller's own and unique for one Pix.
 
-They are refunds like all others; what differs is the name, and that everything that stands against one is told at once.
+They are refunds like all others, except for their name, and that one answer names everything that forbids one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
 
 
 async def find_original(context: HasPool, caller: Caller, end_to_end_id: str) -> Transfer:
-    """The Pix that is to be given back; raises ``NotFound``."""
+    """The Pix to refund; raises ``NotFound``."""
     return await find_received(context.pool, caller.holder_id, end_to_end_id)
 
 
@@ -89,8 +89,8 @@ async def _find_made(pool: Pool, original: Transfer, refund_id: str, request: Re
     made = await _find(pool, original, refund_id)
     if made is None:
         return None
-    # One of the contract's door may have this id as its external id, and be the same refund. One that the network's name alone
-    # tells was asked for under another name, so it never answers for this request.
+    # A refund of the contract's door may have this id as its external id, and be the same refund. One known only by its
+    # network name was requested under another name, so it never answers this request.
     is_chosen = refund_id != made.return_id
     contents = (made.amount_cents, made.description or None, made.reason)
     if not is_chosen or contents != (request.amount_cents, request.description, request.reason):
@@ -99,8 +99,8 @@ async def _find_made(pool: Pool, original: Transfer, refund_id: str, request: Re
 
 
 async def _judge(pool: Pool, clock: Clock, original: Transfer, amount_cents: int) -> list[Violation]:
-    """All that stands against a refund at this moment; what decides is judged again under the lock."""
-    # As it is now: what was read before may have been refunded since.
+    """Everything that forbids a refund at this moment; we decide again under the lock."""
+    # The present state: another refund may have been made since we read it.
     now = await transfer_store.find_by_end_to_end_id(pool, original.holder_id, original.end_to_end_id) or original
     balance = await ledger_store.find_balance(pool, original.holder_id)
     rows: list[Violation] = []

@@ -1,1 +1,1 @@
-"""Whoever is told of what happened: endpoints, key webhooks, deliveries, and the feed."""
+"""The receivers of events: endpoints, key webhooks, deliveries, and the feed."""

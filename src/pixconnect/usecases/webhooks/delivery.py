@@ -1,6 +1,7 @@
 """What a worker does with deliveries: post one that is due, and record the attempt, in batches.
 
-No transaction is open while a receiver is asked. Every record is fenced: a worker that lost its slot cannot write.
+No transaction is open while we post to a receiver. A fence guards every record: a worker that lost its slot cannot
+write.
 """
 
 from __future__ import annotations

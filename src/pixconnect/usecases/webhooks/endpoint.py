@@ -1,4 +1,4 @@
-"""What holders do with their webhook endpoints, their deliveries and their events, and what operators may do for them.
+"""Holders' use cases for their webhook endpoints, deliveries and events, and operators' use cases for them.
 
 No transaction is open while a URL is checked, because that looks its name up. A secret that was set is never shown again.
 For an id that the holder does not have, each function raises ``NotFound``.
@@ -53,7 +53,7 @@ class EndpointContext(ResumingContext, HasPolicy, HasReceivers, HasSecretBox, Pr
 async def create_endpoint(
     context: EndpointContext, caller: Caller, request: EndpointRequest, act: Act | None = None
 ) -> Endpoint:
-    """Register a webhook endpoint of a holder; ``act``, here and below, is recorded with what is done.
+    """Register a webhook endpoint of a holder; ``act``, here and below, goes into the audit with the change.
 
     Raises:
         BadRequest: The event types or the secret are wrong.
@@ -137,7 +137,7 @@ async def note_change(
 ) -> None:
     """Note who asked for a change of an endpoint, in the transaction of the change; what a client changes is audited here."""
     await origin_store.note(connection, "endpoint", endpoint_id, now, caller)
-    # The console says itself what is done in it, in the name of who has signed in.
+    # The console records its acts itself, in the name of the person who has signed in.
     if caller.token_id is not None:
         shown = [
             None if each is None else msgspec.json.encode(_shown_in_audit(each)).decode() for each in (before, after)
@@ -217,7 +217,7 @@ async def finish_resuming(context: ResumingContext) -> int:
 async def delete_endpoint(
     context: EndpointContext, caller: Caller, endpoint_id: int, act: Act | None = None
 ) -> Endpoint:
-    """Delete an endpoint; its pending deliveries are given up."""
+    """Delete an endpoint; the service gives up its pending deliveries."""
     async with write_alone(context.pool) as connection:
         endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
         await endpoint_store.delete(connection, caller.holder_id, endpoint_id)

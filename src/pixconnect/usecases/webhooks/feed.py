@@ -1,7 +1,8 @@
-"""The feed of a holder's events: positions are given by a worker, and pages are read by whoever keeps a cursor.
+"""The feed of a holder's events: a worker gives positions, and programs that keep a cursor read pages.
 
 An event is written without any thought of the feed. Afterwards, when it is committed, the sequencer gives it a position, which
-is behind all that were given before: whoever has read up to a position has seen everything up to there, for ever.
+is behind all positions given before: a program that has read up to a position has seen everything up to there, for
+ever.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ async def give_positions(context: FeedContext) -> NewPositions:
 
 
 async def sweep_positions(context: FeedContext) -> int:
-    """Give positions to what was missed; answers how many events that were."""
+    """Give positions to events that were missed; returns how many there were."""
     with for_everybody():
         late = await feed_store.sweep_positions(context.pool, SWEPT_MAX)
         if late:
@@ -66,8 +67,8 @@ async def read_feed(context: FeedContext, caller: Caller, query: FeedQuery) -> F
     """The events after a cursor that a query asks for, in their order.
 
     Raises:
-        BadRequest: The id that is asked for has no form that any id has.
-        CursorExpired: What comes after the cursor is no longer kept, or the cursor is of a database that was lost.
+        BadRequest: The id in the query has a form that no id has.
+        CursorExpired: Events after the cursor are no longer kept, or the cursor belongs to a database that was lost.
     """
     cursor = query.cursor or _BEGINNING
     wanted_count = LOOKED_AT_MAX if query.is_filtered else query.page_size
@@ -120,7 +121,7 @@ async def _read_events(
         return []
     resources = None
     if query.any_id is not None:
-        # After the rows: what they are about was committed before they got their positions.
+        # After the rows: the things that they concern were committed before they got their positions.
         resources = await _find_resources(pool, holder_id, query.any_id)
     names = None if query.names is None else sorted(query.names)
     # One more than the page holds says whether there is a next one.

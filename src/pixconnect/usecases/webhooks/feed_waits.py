@@ -1,7 +1,7 @@
-"""Who waits for events of a holder: woken when positions were given, without a connection of its own.
+"""Requests that wait for a holder's events: woken when a worker gives positions, without a connection of their own.
 
-One connection listens for all that wait in this process, and only while somebody does. What it does not hear is found by a slow
-poll.
+One connection listens for all requests that wait in this process, and only while there are any. A slow poll finds
+positions whose notification was lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pixconnect.foundation.listener import REJOIN_AFTER_S, OpenConnection, keep_
 from pixconnect.store.webhooks.feed import FEED_CHANNEL, read_feed_notice
 
 HOLDER_MAX: Final = 64
-"""Of one holder in one process: more programs than one feed has."""
+"""For one holder in one process: more programs than one feed has."""
 ALL_MAX: Final = 2048
 POLL_S: Final = 5.0
 LINGER_S: Final = 60.0
@@ -55,7 +55,7 @@ class FeedWaits:
         self._count += 1
         self._is_wanted.set()
         try:
-            # Whoever looks before the listener is there would miss what comes between.
+            # A request that reads before the listener is there would miss later positions.
             with suppress(TimeoutError):
                 async with asyncio.timeout(REJOIN_AFTER_S):
                     await self._is_listening.wait()

@@ -1,8 +1,8 @@
-"""One host is told of one holder's Pix keys, unless an operator allows it to more.
+"""A host gets key webhooks of one holder only, unless an operator allows more.
 
-Whoever names another's URL for a key of their own has that receiver told, truthfully and signed, of a payment that looks like
-the receiver's own. Only the name of the host counts: in live mode certificates are verified by it, so no other name or address
-leads to the same receiver unless its certificate says so.
+A holder who names another's URL for a key of their own makes us tell that receiver, truthfully and signed, of a payment
+that looks like the receiver's own. Only the name of the host counts: in live mode we verify certificates by it, so no
+other name or address leads to the same receiver unless its certificate says so.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pixconnect.usecases.frame.operator import OperatorContext
 
 
 class HostIsAnothers(errors.InvalidWebhookUrl):
-    """Another holder's keys are told of at this host."""
+    """This host gets another holder's key webhooks already."""
 
 
 async def refuse_anothers_host(context: HasPolicy, connection: Connection, caller: Caller, url: str) -> None:
     """Refuse a URL, which was checked, in the transaction that takes it; raises ``HostIsAnothers``."""
-    # In a sandbox all of a team's holders are told at one machine.
+    # In a sandbox one machine may get the webhooks of all of a team's holders.
     if context.policy.is_sandbox:
         return
     spellings = address_rules.spell_host(address_rules.host_of(url))

@@ -44,7 +44,7 @@ class KeyWebhookContext(EndpointContext, HasEntropy, Protocol):
 
 
 async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url: str) -> KeyWebhook:
-    """Have the caller told of what is paid to a key of theirs; where there is a webhook already, from now on at this URL.
+    """Set the webhook of one of the caller's keys; if there is one already, change its URL from now on.
 
     Raises:
         Violated: The key is not the caller's, or the URL leads where no webhook may go.
@@ -74,7 +74,7 @@ async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url:
 async def _set(
     context: KeyWebhookContext, connection: Connection, caller: Caller, key: str, url: str, endpoint_id: int
 ) -> KeyWebhook:
-    # Batches hold the same balance: whatever settles after the answer is told.
+    # Batches hold the same balance: every settlement after the answer is announced.
     await endpoint_store.lock_holder(connection, caller.holder_id)
     await refuse_anothers_host(context, connection, caller, url)
     now = await service_now_to_write(context.clock, connection)
@@ -128,7 +128,7 @@ async def list_webhooks(context: HasPool, caller: Caller, span: Span) -> Page[Ke
 
 
 async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -> None:
-    """Stop telling; what waits is given up. Raises ``NotFound``."""
+    """Remove the webhook; pending deliveries are given up. Raises ``NotFound``."""
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
         found = await key_webhook_store.find(connection, caller.holder_id, key)
@@ -137,14 +137,14 @@ async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -
             raise errors.NotFound("chave: there is no such webhook")
         now = await service_now_to_write(context.clock, connection)
         await note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)
-    # Pending deliveries find no endpoint, and are given up by whoever has their slot.
+    # Pending deliveries find no endpoint, and the worker that has their slot gives them up.
     context.wake_workers()
 
 
 async def list_deliveries(
     context: HasPool, caller: Caller, key: str, status: DeliveryStatus | None, span: Span
 ) -> Page[KeyDelivery]:
-    """What the webhook of a key is told, with its attempts, newest first; of one status, or of all."""
+    """Deliveries of a key webhook with their attempts, newest first; of one status, or all."""
     webhook = await read_webhook(context, caller, key)
     return await notice_store.read_page(context.pool, webhook.endpoint_id, status, span)
 

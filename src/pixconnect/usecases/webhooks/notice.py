@@ -1,4 +1,4 @@
-"""Makes what the webhooks of keys are sent, and keeps it before it is sent: whoever tries again sends the same bytes.
+"""Makes the bodies of key webhooks, and stores each before it is sent: every later attempt sends the same bytes.
 
 The transaction is fenced: a worker that has lost its slot makes nothing, and one that dies after the commit leaves a body that
 the next worker sends.
@@ -39,7 +39,7 @@ async def make_notice(
         held = await notice_store.lock_uncovered(connection, delivery.holder_id, [delivery.id, *along_ids])
         if delivery.id not in held:
             return None
-        # One Pix stands once in a body; what else is due of it waits for the next.
+        # A body holds a Pix once; its other due changes wait for the next body.
         told = {delivery.resource_id: delivery.id}
         for delivery_id, transfer_id in held.items():
             told.setdefault(transfer_id, delivery_id)

@@ -45,4 +45,4 @@ def test_whatever_goes_wrong_is_a_page_that_tells_nothing_of_our_inside(
 
 
 def test_what_goes_wrong_is_said_in_portuguese_too() -> None:
-    assert "O serviço não responde" in bytes(refuse(_visit("pt-BR"), TimeoutError()).body).decode()
+    assert "O serviço não está respondendo" in bytes(refuse(_visit("pt-BR"), TimeoutError()).body).decode()

@@ -82,7 +82,7 @@ async def test_a_file_that_breaks_off_is_none() -> None:
     export = _export(gate, RuntimeError("the password is hunter2"))
     await _until(lambda: export.has_failed)
     page = _page(export)
-    assert "It broke off" in page
+    assert "The export was interrupted" in page
     assert "hunter2" not in page
     assert not export.is_done
     await _forget(export)
@@ -204,7 +204,7 @@ async def test_a_disk_that_is_full_at_the_end_is_found_before_the_file_is_called
     await _until(export._task.done)
     assert export.has_failed
     assert not export.is_done
-    assert "It broke off" in _page(export)
+    assert "The export was interrupted" in _page(export)
     await _forget(export)
 
 

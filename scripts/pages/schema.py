@@ -18,10 +18,10 @@ _TITLES = {
     "sandbox": "The simulated network, in the schema sandbox",
 }
 _HEAD = """\
-<!-- Written by `make docs`; do not edit. -->
 # Tables
 
-The database as it is: each table, and what each of its columns means, as the database itself says it (`comment on`).
+The database as it is: each table, and what each of its columns means, as the database itself says it (`comment on`). Written
+by `make docs`.
 Constraints, indexes, triggers, functions in their last form and grants are in
 [schema.sql](../../src/pixconnect/store/schema.sql), and those of the simulated network in
 [its own](../../src/pixconnect/sandbox/schema.sql).

@@ -65,7 +65,7 @@ def test_an_endpoint_is_added_tried_out_rotated_and_removed(run: Run, capsys: py
         assert len(run("endpoint", "show", endpoint_id)["deliveries"]) == 2
         program.statuses = [500]
         assert main(["endpoint", "test", endpoint_id]) == ExitStatus.ENDED_BADLY
-        assert "did not take it" in capsys.readouterr().err
+        assert "did not accept it" in capsys.readouterr().err
     assert [one["id"] for one in run("endpoint", "list")["endpoints"]] == [added["id"]]
     assert run("endpoint", "remove", endpoint_id)["id"] == added["id"]
     assert main(["events", "resend", event_id]) == ExitStatus.REFUSED

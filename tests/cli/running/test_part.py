@@ -18,3 +18,22 @@ def test_no_part_imports_what_draws_on_terminals() -> None:
     )
     assert {"structlog", "asyncpg"} <= imported
     assert imported.isdisjoint({"rich", "pygments", "attr"})
+
+
+_FORK = """
+import sys
+from pixconnect.cli.running import part
+from pixconnect.local import fork_server
+fork_server.wait_for_part = lambda control: []
+part._fork("--control-fd=0")
+print(*sys.modules)
+"""
+
+
+def test_what_parts_need_is_imported_before_they_are_forked() -> None:
+    """Where it is not, they start one by one as programs of their own, and share no memory."""
+    done = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {"pixconnect.cli.running.prepare", "pixconnect.api.application", "pixconnect.worker.run"} <= set(
+        done.stdout.split()
+    )

@@ -55,7 +55,7 @@ async def test_an_operator_comes_in_by_password_and_a_code_that_is_good_once(pla
     async with door.nobody() as page:
         for password, wrong in ((account["password"], used), ("x" * 24, first), (account["password"], "000-000")):
             await _sign_in(page, password, wrong)
-            await expect(page.get_by_role("alert")).to_contain_text("One of what you typed is wrong")
+            await expect(page.get_by_role("alert")).to_contain_text("Something that you typed is wrong")
         await _sign_in(page, account["password"], second)
         await page.wait_for_url(f"{played.console_url}/")
 

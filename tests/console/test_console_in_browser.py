@@ -58,7 +58,7 @@ async def test_the_console_starts_with_its_first_visitor_and_a_link_signs_in_onc
         assert _count_console(played) == 1
     async with door.nobody() as page:
         await page.goto(link)
-        await expect(page.get_by_role("alert")).to_contain_text("used already")
+        await expect(page.get_by_role("alert")).to_contain_text("already used")
         await page.goto("/charges")
         assert page.url.endswith("/sign-in?next=%2Fcharges")
 
@@ -82,7 +82,7 @@ async def test_a_paid_charge_is_one_line_of_time_with_what_paid_it_and_who_was_t
         for words in ("Charge made", "Charge paid", "Transfer settled", "settlement → available", "qrcode.approved"):
             await expect(line).to_contain_text(words)
         await expect(line).to_contain_text("Webhook failed")
-        await expect(page.get_by_role("note")).to_contain_text("It is sent again by itself")
+        await expect(page.get_by_role("note")).to_contain_text("We send it again automatically")
         await line.get_by_role("link", name="attempt 1").first.click()
         await expect(page.get_by_role("heading", name="Attempt 1: 4")).to_be_visible()
         await page.get_by_text("The request", exact=True).click()
@@ -145,7 +145,7 @@ async def test_a_wrong_secret_and_a_name_of_another_host_are_refused_in_words(pl
         await page.fill("[name=client_id]", "nobody")
         await page.fill("[name=client_secret]", "x" * 43)
         await page.press("[name=client_secret]", "Enter")
-        await expect(page.get_by_role("alert")).to_contain_text("One of what you typed is wrong")
+        await expect(page.get_by_role("alert")).to_contain_text("Something that you typed is wrong")
         answer = await page.request.get(f"{played.console_url}/sign-in", headers={"Host": "rebound.example"})
         assert answer.status == 400
         for next_address in ("https://evil.example/", "//evil.example/", "/\\evil.example"):
@@ -213,7 +213,7 @@ async def test_a_page_beyond_the_end_and_a_link_whose_time_is_over_are_clear_pag
     async with door.nobody(java_script_enabled=False) as page:
         await page.goto(f"/enter?token={token}")
         await page.get_by_role("button", name="Open the console").click()
-        await expect(page.get_by_role("alert")).to_contain_text("its time is over")
+        await expect(page.get_by_role("alert")).to_contain_text("has expired")
         assert await page.context.cookies() == []
 
 

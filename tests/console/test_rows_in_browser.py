@@ -172,7 +172,7 @@ async def test_all_that_a_filter_matches_is_counted_sent_again_and_never_leaves_
         await page.get_by_role("link", name="Send all of these again").click()
         await expect(page.locator("main")).to_contain_text("3 deliveries")
         await page.get_by_role("button", name="Send them again").click()
-        await expect(page.get_by_role("status")).to_contain_text("It has begun")
+        await expect(page.get_by_role("status")).to_contain_text("It has started")
         await expect(page.locator("main")).to_contain_text("3 of about 3")
         await expect(page.locator("#live .state").first).to_contain_text("done")
         await page.goto("/resends")

@@ -292,7 +292,7 @@ async def _what_is_stuck(cell: Cell) -> None:
     transfer = cell.played.call(cell.shop.holder, "POST", "/v1/connect/transfer/key", body)
     await cell.open(f"/transfers/{transfer['id']}")
     note = cell.page.get_by_role("note")
-    await _until(cell, note.first, cell.say_what_begins("Was handed to the rail, which has not said how it ended."))
+    await _until(cell, note.first, cell.say_what_begins("We handed it to the rail, which has not said how it ended."))
     await expect(note.first).to_contain_text(cell.say_what_begins("Since %(at)s (%(for)s)."))
     # Nothing there could pay twice.
     await expect(cell.page.locator("main form")).to_have_count(0)

@@ -276,7 +276,7 @@ async def _figures(cell: Cell) -> None:
         await expect(cell.page.get_by_role("img", name=cell.say(title), exact=True)).to_be_visible()
     await expect(cell.page.locator("section", has_text=cell.say("Why transfers failed"))).to_contain_text("AC03")
     # What no total knows says that it is a sample.
-    for text in ("A sample: the newest %(count)s over the rail", "A sample: the newest %(count)s that arrived"):
+    for text in ("A sample of the newest %(count)s over the rail", "A sample of the newest %(count)s that arrived"):
         await expect(cell.page.locator("main")).to_contain_text(cell.say_what_begins(text))
     await cell.page.get_by_text(cell.say("As a table")).first.click()
     await expect(cell.page.locator("figure table").first).to_be_visible()

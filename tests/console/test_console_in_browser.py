@@ -1,6 +1,7 @@
 """The console as a browser shows it, against a whole service: who comes in, what is seen, what is refused."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,10 @@ import asyncpg
 import pytest
 from playwright.async_api import Page, Request, expect
 
+from pixconnect.domain.frame.cursor import write_cursor
+from pixconnect.domain.frame.listing import Cursor
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.usecases.reading.browse import LISTED
 from support.browser import check_every_look, needs_chromium
 from support.console_shop import Shop, open_shop
 from support.installation import wait_until
@@ -198,11 +202,14 @@ async def test_what_makes_no_sense_is_said_on_a_page(played: Any, door: Any) -> 
 
 async def test_a_page_beyond_the_end_and_a_link_whose_time_is_over_are_clear_pages(played: Any, door: Any) -> None:
     own = played.open_holder()
+    # A place in the list before everything that there is.
+    before_all = write_cursor(
+        Cursor(created_at=datetime(1970, 1, 1, tzinfo=UTC), id=1, position=1, total_count=0), LISTED
+    )
     async with door.operator() as page:
         for path in ("/charges", "/transfers", "/refunds", "/events", "/deliveries"):
             for whose in ("", f"&holder={own.holder_id}"):
-                # A place in the list before everything that there is.
-                await page.goto(f"{path}?after=0-1-1-0{whose}")
+                await page.goto(f"{path}?after={before_all}{whose}")
                 await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
                 await expect(page.get_by_role("link", name="Show all", exact=True)).to_be_visible()
         await page.goto("/audit?before=1")

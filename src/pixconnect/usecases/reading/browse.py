@@ -56,7 +56,8 @@ _HOLDERS_OF_FIRST_LOOK: Final = 10
 _LOOK_S: Final = 0.06
 """A look that took less is followed by one at more rows."""
 PAGE_SIZE_MAX: Final = 200
-_LISTED: Final = b"console"
+LISTED: Final = b"console"
+"""What the cursors of these lists are bound to."""
 """In the check of the cursors of all lists here, whose filters people may change on the way."""
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 ENDPOINTS_MAX: Final = 1_000
@@ -173,7 +174,7 @@ async def _list(
             total = await tally_store.read_total(context.pool, viewer.holder_id, kind.name, statuses)
             span = _from_the_newest(span, total)
         page = await listing_store.read_page(context.pool, kind.source, viewer.holder_id, listed, span)
-        next_after = None if page.next is None else write_cursor(page.next, _LISTED)
+        next_after = None if page.next is None else write_cursor(page.next, LISTED)
         return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
 
     whose = await _find_whose(context.pool, viewer, is_narrowed=statuses != kind.statuses or _has_instants(wanted))
@@ -213,7 +214,7 @@ async def browse_events(
         if _is_whole(span):
             span = _from_the_newest(span, await tally_store.read_events_total(context.pool, viewer.holder_id))
         page = await event_store.read_page(context.pool, viewer.holder_id, span)
-        next_after = None if page.next is None else write_cursor(page.next, _LISTED)
+        next_after = None if page.next is None else write_cursor(page.next, LISTED)
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)
     asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at)
 
@@ -383,7 +384,7 @@ async def _look_back(
 
 def _cursor_text(span: Span, created_at: datetime, last_id: int) -> str:
     position = span.position + span.page_size
-    return write_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0), _LISTED)
+    return write_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0), LISTED)
 
 
 def _with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
@@ -409,5 +410,5 @@ def _check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
         page_size=page_size,
         initial_at=wanted.initial_at,
         final_at=wanted.final_at,
-        after=None if after is None else read_cursor(after, _LISTED),
+        after=None if after is None else read_cursor(after, LISTED),
     )

@@ -8,6 +8,7 @@ import gc
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from socket import socket
 
 from msgspec import Struct
@@ -72,7 +73,9 @@ def _fork(control: str) -> list[str]:
     """Be the fork server; returns in each part that is forked."""
     with lean_imports():
         from pixconnect.adapters import outgoing_http  # noqa: PLC0415 - see above
-        from pixconnect.cli.running import prepare, processes  # noqa: F401, PLC0415 - what each part needs
+
+        for name in ("prepare", "processes"):
+            import_module(f"pixconnect.cli.running.{name}")
 
         # To read the system's authorities takes longer than most imports.
         outgoing_http.trust_system()

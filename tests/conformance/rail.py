@@ -1,4 +1,4 @@
-"""What every rail must do, as tests that any adapter of ``domain.rail.Rail`` can be run against.
+"""What every rail must do, as tests that any adapter of ``domain.money.rail.Rail`` can be run against.
 
 Subclass ``RailConformance`` as ``Test...`` and give it a fixture ``under`` that yields a ``RailUnderTest``: the adapter, and
 hooks that make the network behind it do what the tests need. ``docs/guides/write-a-rail.md`` says how, step by step.

@@ -44,6 +44,40 @@ def test_what_a_page_names_exists(page: Path) -> None:
         assert name in known or list((ROOT / "tests").rglob(f"{name}.py")), f"{page.name} names {name}"
 
 
+def test_what_texts_call_a_module_of_ours_is_one() -> None:
+    """Paths and dotted names, in docstrings and on pages, follow what they name when it moves."""
+    modules = {
+        ".".join(path.relative_to(_SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in _SOURCE.rglob("*.py")
+    }
+    rooms = "|".join(sorted(folder.name for folder in _SOURCE.iterdir() if (folder / "__init__.py").exists()))
+    dotted = re.compile(rf"`(?:pixconnect\.)?((?:{rooms})(?!\.(?:json|key|py)`)(?:\.[A-Za-z_0-9]+)+)(?:\(\))?`")
+    path_of_ours = re.compile(rf"`((?:src/pixconnect/)?(?:{rooms})/[a-z_0-9/]+\.py)`")
+    wrong = list[str]()
+    for file in [*PAGES, *_SOURCE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "support").rglob("*.py")]:
+        text = file.read_text(encoding="utf-8")
+        wrong += [f"{file.relative_to(ROOT)}: {name}" for name in dotted.findall(text) if not _is_named(name, modules)]
+        wrong += [
+            f"{file.relative_to(ROOT)}: {name}"
+            for name in path_of_ours.findall(text)
+            if not any((base / name).exists() for base in _BASES)
+        ]
+    assert not wrong
+
+
+def _is_named(name: str, modules: dict[str, Path]) -> bool:
+    """Whether a dotted name is a module, or something that a module defines."""
+    if name in modules:
+        return True
+    module, _, last = name.rpartition(".")
+    if module not in modules:
+        return module.count(".") > 0 and _is_named(module, modules)
+    return (
+        re.search(rf"^(?:(?:async )?def |class )?{last}\b", modules[module].read_text(encoding="utf-8"), re.MULTILINE)
+        is not None
+    )
+
+
 def test_every_page_can_be_found_from_the_index() -> None:
     listed = {(DOCS / link.partition("#")[0]).resolve() for link in _LINK.findall(_prose(DOCS / "README.md"))}
     unlisted = [page.relative_to(DOCS) for page in DOCS.rglob("*.md") if page.resolve() not in listed]

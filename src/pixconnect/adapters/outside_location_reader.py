@@ -7,7 +7,7 @@
                 jku, on the same host ──GET──► JWK set ──► the key of that kid and x5t#S256 ──► its chain leads to a CA
                                                                       └──► has signed ──► the payload is read
 
-This is the port ``domain.outside_location.Locations``. The QR code chooses the host, so all requests go through
+This is the port ``domain.standard.outside_location.Locations``. The QR code chooses the host, so all requests go through
 ``OutgoingHttp``, and a bound holds for each holder and for all together. ``InvalidQrCode`` says what the other side did
 wrong; ``LocationUnreachable`` says that a later try may succeed.
 """

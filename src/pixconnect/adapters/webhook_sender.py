@@ -1,4 +1,4 @@
-"""Posts webhooks over HTTP: the port ``domain.receivers.Receivers``."""
+"""Posts webhooks over HTTP: the port ``domain.webhooks.receivers.Receivers``."""
 
 import time
 from collections.abc import Sequence

@@ -191,7 +191,7 @@ class SandboxConnection:
 
 
 class SandboxRail:
-    """The rail (``domain.rail.Rail``) that is the sandbox."""
+    """The rail (``domain.money.rail.Rail``) that is the sandbox."""
 
     abilities = Abilities()
 
@@ -292,7 +292,7 @@ class SandboxRail:
 
 
 class HttpSandboxControl:
-    """The control (``domain.sandbox_control.SandboxControl``) of the sandbox."""
+    """The control (``domain.simulation.sandbox_control.SandboxControl``) of the sandbox."""
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection

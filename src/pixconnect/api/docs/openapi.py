@@ -1,6 +1,6 @@
 """OpenAPI 3.1, read from the table and its records.
 
-Nothing is described twice: types and limits come from the records (``openapi_records.py``), what a field means from the
+Nothing is described twice: types and limits come from the records (``records.py``), what a field means from the
 sentence under it, what an operation does from its handler's docstring. A change of any of these changes the published document.
 """
 

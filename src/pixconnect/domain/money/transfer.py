@@ -10,7 +10,7 @@
               └──cancel (by the rail)──► ERROR
 
 An outgoing transfer reserves its money when accepted. Until the rail has ended it there is an order beside it
-(``domain.order``); once that was handed over only the rail's answer ends the transfer, which can no longer be
+(``domain.money.order``); once that was handed over only the rail's answer ends the transfer, which can no longer be
 cancelled. An incoming one is PROCESSING only where the rail accepts a payment first and settles it later.
 """
 

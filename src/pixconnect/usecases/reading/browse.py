@@ -2,9 +2,8 @@
 
 We list fields with an index (holder, status, instant) with their exact total, as callers' lists are. For any other
 field we read row by row, back from the newest, for a bounded time; the answer says how far that was, and the next page
-goes on
-on there. Of all holders, few enough are merged from their own places in the indexes. No index is added for it: each would cost
-every charge that is written.
+goes on there. Where there are few holders, their own places in the indexes are merged. We add no index for this: each
+would cost every charge that is written.
 """
 
 from __future__ import annotations

@@ -1,12 +1,20 @@
 """Turns: a party that asks for much gets what the others leave, and everything when there are none."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from pixconnect.flow import shares, turns
+from pixconnect.flow import turns
 from pixconnect.flow.turns import AT_ONCE_FREELY, AT_ONCE_MAX, Turns
+from support.loop_time import LoopTime, own_loop_time
+
+
+@pytest.fixture(autouse=True)
+async def loop_time() -> AsyncIterator[LoopTime]:
+    """No look comes while a test still acts, however long the machine lets it wait."""
+    with own_loop_time() as time:
+        yield time
 
 
 def stopped() -> float:
@@ -103,29 +111,32 @@ async def test_however_late_the_loop_is_who_ends_a_request_begins_the_next() -> 
     await asking.stop()
 
 
-async def test_while_the_loop_is_on_time_more_are_let_in_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "PRESENT_S", 60.0)
-    asking = Asking(stopped)
+async def test_while_the_loop_is_on_time_more_are_let_in_up_to_a_bound(loop_time: LoopTime) -> None:
+    asking, began_at_s = Asking(stopped), loop_time.now_s
     await asking.ask("calm")
     await asking.ask("hot", 200)
     await asking.until("hot", AT_ONCE_MAX)
+    # Two at the first look, and one more at each that follows.
+    assert loop_time.now_s - began_at_s == pytest.approx(7 * turns.LOOK_EVERY_S)
     for _ in range(5):
         await asyncio.sleep(turns.LOOK_EVERY_S)
     assert asking.running.count("hot") == AT_ONCE_MAX
     await asking.stop()
 
 
-async def test_while_it_is_late_one_is_let_in_after_each_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "PRESENT_S", 60.0)
-    asking = Asking(Late())
+@pytest.mark.parametrize(("late", "looks_count"), [(Late, 3), (LateWithoutRest, 5)])
+async def test_while_it_is_late_one_is_let_in_after_each_rest(
+    loop_time: LoopTime, late: type[Late], looks_count: int
+) -> None:
+    asking, began_at_s = Asking(late()), loop_time.now_s
     await asking.ask("calm")
     await asking.ask("hot", 200)
     await asking.until("hot", AT_ONCE_FREELY + 3)
+    assert loop_time.now_s - began_at_s == pytest.approx(looks_count * turns.LOOK_EVERY_S)
     await asking.stop()
 
 
-async def test_parties_that_ask_for_as_much_as_each_other_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "PRESENT_S", 60.0)
+async def test_parties_that_ask_for_as_much_as_each_other_are_not_held_back() -> None:
     asking = Asking(stopped)
     await asking.ask("calm")
     await asking.ask("hot", 2 * AT_ONCE_MAX)
@@ -136,8 +147,7 @@ async def test_parties_that_ask_for_as_much_as_each_other_are_not_held_back(monk
     await asking.stop()
 
 
-async def test_who_is_left_alone_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "PRESENT_S", 0.05)
+async def test_who_is_left_alone_gets_everything() -> None:
     asking = Asking(Late())
     await asking.ask("calm")
     await asking.ask("hot", 200)
@@ -145,8 +155,7 @@ async def test_who_is_left_alone_gets_everything(monkeypatch: pytest.MonkeyPatch
     await asking.stop()
 
 
-async def test_what_is_cancelled_while_it_waits_takes_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "PRESENT_S", 60.0)
+async def test_what_is_cancelled_while_it_waits_takes_no_turn() -> None:
     asking = Asking(stopped)
     await asking.ask("calm")
     await asking.ask("hot", AT_ONCE_FREELY + 20)
@@ -158,21 +167,16 @@ async def test_what_is_cancelled_while_it_waits_takes_no_turn(monkeypatch: pytes
 
 
 async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rests_after_it(
-    monkeypatch: pytest.MonkeyPatch,
+    loop_time: LoopTime,
 ) -> None:
-    rests_s: list[float] = []
-    loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
-    long_turns, now_s = Turns(), loop.time()
+    long_turns = Turns()
     async with long_turns.hold_long("calm"):
         pass
     async with long_turns.hold_long("hot"):
-        monkeypatch.setattr(loop, "time", lambda: now_s + 0.5)
-    second = asyncio.create_task(long_turns.hold_long("hot").__aenter__())
-    await asyncio.sleep(0)
-    assert not second.done()
-    assert rests_s[1] > 0.4 * turns.REST_TIMES
-    second.cancel()
+        loop_time.now_s += 0.25
+    ended_at_s = loop_time.now_s
+    async with long_turns.hold_long("hot"):
+        assert loop_time.now_s == pytest.approx(ended_at_s + 0.25 * turns.REST_TIMES)
 
 
 async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_that_ask_for_short_ones() -> None:
@@ -186,14 +190,18 @@ async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_that_ask
         second.cancel()
 
 
-async def test_the_rest_after_a_request_of_minutes_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    rests_s: list[float] = []
-    loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
-    long_turns, now_s = Turns(), loop.time()
+async def test_the_rest_after_a_request_of_minutes_is_short(loop_time: LoopTime) -> None:
+    long_turns = Turns()
     async with long_turns.hold_long("hot"):
-        monkeypatch.setattr(loop, "time", lambda: now_s + 300)
-    assert rests_s == [turns.LONG_REST_MAX_S]
+        loop_time.now_s += 300
+    ended_at_s = loop_time.now_s
+    assert long_turns.acquire_now("calm")
+    second = asyncio.create_task(long_turns.hold_long("hot").__aenter__())
+    while not second.done():
+        long_turns.release("calm")
+        assert long_turns.acquire_now("calm")
+        await asyncio.sleep(0.5)
+    assert loop_time.now_s - ended_at_s == pytest.approx(turns.LONG_REST_MAX_S, abs=0.5)
 
 
 async def test_a_party_that_is_alone_has_as_many_long_requests_as_it_likes_and_no_rest() -> None:

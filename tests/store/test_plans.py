@@ -567,9 +567,9 @@ BLOCKS_MAX_OF: Final = (
         ("deliveries sent again", "transfers of one holder changed alike"),
         WRITTEN_BLOCKS_MAX // 3,
     )
-    | dict.fromkeys(
-        ("orders marked", "orders postponed", "orders unmarked", "attempts recorded"), WRITTEN_BLOCKS_MAX // 8
-    )
+    | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
+    # In two tables: 16 blocks a row where they lie well. A walk through all deliveries would come to more.
+    | {"attempts recorded": 64 * 20}
 )
 
 

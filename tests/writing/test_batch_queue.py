@@ -359,10 +359,11 @@ async def test_two_processes_fed_the_same_ids_in_opposite_orders_agree(database:
 
 
 _CHILD = """
-import asyncio, sys
+import asyncio, itertools, sys
 from support.postgres import Addresses
 from support.service import open_service
 from support.records import own_key, outside_party
+from pixconnect.domain.frame.errors import PixConnectError
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
@@ -372,12 +373,15 @@ async def main(url, holder_id):
     caller = Caller(client_id="test", holder_id=holder_id, scopes=frozenset())
     async with open_service(Addresses(owner_url="", service_url=url)) as service:
         async def write(n):
-            await charge.create_charge(
-                service.context, caller, ChargeRequest(amount_cents=1, key=own_key(), external_id=f"n{n}"))
-            await transfer.start_transfer(service.context, caller, AccountTransferRequest(
-                amount_cents=1, credit_party=outside_party(), external_id=f"n{n}"))
+            try:
+                await charge.create_charge(
+                    service.context, caller, ChargeRequest(amount_cents=1, key=own_key(), external_id=f"n{n}"))
+                await transfer.start_transfer(service.context, caller, AccountTransferRequest(
+                    amount_cents=1, credit_party=outside_party(), external_id=f"n{n}"))
+            except PixConnectError:
+                return  # a machine may be too busy for our timeouts: only what was answered counts
             print(f"n{n}", flush=True)
-        for round in range(1000):
+        for round in itertools.count():
             await asyncio.gather(*(write(round * 20 + n) for n in range(20)))
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))

@@ -8,7 +8,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 from urllib.parse import urlsplit
@@ -294,7 +294,17 @@ class Settings(Struct, frozen=True, kw_only=True):
         is_direct = (
             self.tls_port != 0 and self.tls_port == seen.port and not is_loopback_host(self.tls_host or self.host)
         )
-        return not (self.trusted_proxies or is_direct) and not is_loopback_host(seen.hostname or "")
+        return not (self.read_networks("trusted_proxies") or is_direct) and not is_loopback_host(seen.hostname or "")
+
+    def read_networks(
+        self, name: Literal["trusted_proxies", "forbidden_networks"]
+    ) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks that a setting names; ``SettingsError`` if it names something else."""
+        parts = [part.strip() for part in getattr(self, name).split(",")]
+        try:
+            return tuple(ip_network(part, strict=False) for part in parts if part)
+        except ValueError as error:
+            raise SettingsError(f"{_PREFIX}{name.upper()}: {error}") from None
 
     @property
     def may_reach_loopback(self) -> bool:
@@ -332,13 +342,16 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
             raise SettingsError(f"{set_by[name]}: is set, and so is {variable}; set one of them")
         found[name] = _read_secret_file(variable, path)
     try:
-        return msgspec.convert(found, Settings, strict=False)
+        settings = msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
         # msgspec says "rule - at `$.name`".
         rule, _, path = str(error).partition(" - at ")
         name = path.strip("`").removeprefix("$.")
         shown = "" if name in SECRETS else f"; it is {found[name]!r}"
         raise SettingsError(f"{set_by[name]}: {_describe_rule(name, rule)}{shown}") from None
+    settings.read_networks("trusted_proxies")
+    settings.read_networks("forbidden_networks")
+    return settings
 
 
 def own_folder(variable: str, below_home: str, environment: Mapping[str, str] = os.environ) -> Path:

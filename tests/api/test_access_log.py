@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from ipaddress import ip_network
 from typing import Any
 
 import msgspec
@@ -18,7 +19,6 @@ from pixconnect.api.frame.request_lines import RequestLines
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.listing import Paginacao
 from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados
-from pixconnect.domain.identity.access import parse_networks
 from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
 from pixconnect.foundation import terminal_log
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted
@@ -70,7 +70,7 @@ async def test_every_request_leaves_a_line_where_that_is_wanted(
 async def test_behind_a_trusted_proxy_the_line_has_the_callers_address(services: Services) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.9"}
     plain, proxied = (
-        Logged(msgspec.structs.replace(services, trusted_proxies=parse_networks(networks)), "all")
+        Logged(msgspec.structs.replace(services, trusted_proxies=(ip_network(networks),) if networks else ()), "all")
         for networks in ("", "0.0.0.0/0")
     )
     for logged in (plain, proxied):

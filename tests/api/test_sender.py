@@ -1,16 +1,18 @@
 """Which address a request is said to come from."""
 
+from ipaddress import ip_network
+
 import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.authentication import read_address, read_sender
 from pixconnect.api.frame.services import Services
-from pixconnect.domain.identity.access import Caller, parse_networks
+from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api, UseCases
 
-PROXIES = parse_networks("127.0.0.1/32,10.0.0.0/8,fd00::/8")
+PROXIES = tuple(map(ip_network, ("127.0.0.1/32", "10.0.0.0/8", "fd00::/8")))
 LONG = "2001:db8:1:2:3:4:5:6"
 
 
@@ -47,7 +49,7 @@ def test_the_sender_is_the_first_that_no_trusted_proxy_vouches_for(
 async def test_a_change_is_in_the_name_of_the_address_behind_a_trusted_proxy(
     services: Services, use_cases: UseCases, trusted: str
 ) -> None:
-    behind = structs.replace(services, trusted_proxies=parse_networks(trusted))
+    behind = structs.replace(services, trusted_proxies=(ip_network(trusted),) if trusted else ())
     api = Api(make_application(behind, AccessLog(services.context.clock, wanted="off")))
     body = {"amount": 1, "key": "loja@sandbox.pix.example"}
     answer = await api.post("/v1/connect/charge", body, headers={"X-Forwarded-For": f"203.0.113.9, {LONG}"})

@@ -26,7 +26,6 @@ from pixconnect.assembly.base import (
     running_beside,
 )
 from pixconnect.config import Settings
-from pixconnect.domain.identity import access
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation import pool
 from pixconnect.foundation.logging import set_up_logging
@@ -68,7 +67,7 @@ async def serve(
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
             base_url=settings.public_base_url,
             rates=make_request_rates(base.context.clock, settings.client_requests_max, settings.holder_requests_max),
-            trusted_proxies=access.parse_networks(settings.trusted_proxies),
+            trusted_proxies=settings.read_networks("trusted_proxies"),
             version=__version__,
         )
         application = make_application(

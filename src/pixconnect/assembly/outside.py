@@ -23,7 +23,6 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import LIMITS as WEBHOOK_LIMITS
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.config import Settings, SettingsError
-from pixconnect.domain.identity import access
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.webhooks.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
 
@@ -56,7 +55,7 @@ async def open_outgoing(
 ) -> AsyncGenerator[tuple[LocationReader, WebhookSender]]:
     """What reads other institutions' QR codes, and what posts to receivers of webhooks."""
     is_sandbox, allows_loopback = settings.mode == "sandbox", settings.may_reach_loopback
-    forbidden, lookups = read_forbidden_networks(settings), NameLookups(DnsLookup())
+    forbidden, lookups = settings.read_networks("forbidden_networks"), NameLookups(DnsLookup())
     # Receivers and the hosts of QR codes have limits and connections of their own: neither can use up the other's.
     webhook_http = OutgoingHttp(WEBHOOK_LIMITS, lookups, make_tls(*settings.webhook_tls_files), forbidden)
     location_http = OutgoingHttp(LOCATION_LIMITS, lookups, make_tls(), forbidden)
@@ -79,14 +78,6 @@ async def open_outgoing(
     finally:
         await location_http.close()
         await webhook_http.close()
-
-
-def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
-    """Networks that the operator forbids as targets, besides those that always are; raises ``SettingsError``."""
-    try:
-        return access.parse_networks(settings.forbidden_networks)
-    except ValueError as error:
-        raise SettingsError(f"PIXCONNECT_FORBIDDEN_NETWORKS: {error}") from None
 
 
 def read_named_receivers(settings: Settings) -> NamedHosts:

@@ -94,6 +94,21 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live
         ({"AUTH_URL": "http://id.example"}, "PIXCONNECT_AUTH_URL: must be an https:// address in live mode"),
         (UNNAMED | {"HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),  # noqa: S104  refused
         (UNNAMED | {"CONSOLE_HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),  # noqa: S104  refused
+        ({"TRUSTED_PROXIES": ",", "HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),  # noqa: S104  refused
+        ({"TRUSTED_PROXIES": " , ", "CONSOLE_HOST": "192.0.2.1"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),
+        (
+            {"TRUSTED_PROXIES": "127.0.0.1, 0.0.0.0/0"},
+            "PIXCONNECT_TRUSTED_PROXIES: 0.0.0.0/0 is too wide; in live mode",
+        ),
+        ({"TRUSTED_PROXIES": "::/1,fc00::/7"}, "PIXCONNECT_TRUSTED_PROXIES: ::/1 is too wide; in live mode"),
+        (
+            {"BASE_URL": "https://u:hidden@x.example", "AUTH_URL": "https://x.example"},
+            "PIXCONNECT_BASE_URL: must have no user info, query or fragment",
+        ),
+        ({"AUTH_URL": "https://x.example/?a=hidden"}, "PIXCONNECT_AUTH_URL: must have no user info, query or fragment"),
+        ({"CONSOLE_BASE_URL": "https://x.example#hidden"}, "PIXCONNECT_CONSOLE_BASE_URL: must have no user info"),
+        ({"INSTITUTION_NAME": " \u2003"}, "PIXCONNECT_INSTITUTION_NAME: is blank or not printable; in live mode"),
+        ({"INSTITUTION_NAME": "Banco\u202eX"}, "PIXCONNECT_INSTITUTION_NAME: is blank or not printable; in live mode"),
         ({"TLS_PORT": "8443"}, "PIXCONNECT_TLS_PORT: in live mode, "),
         ({"ISPB": ""}, "PIXCONNECT_ISPB: 99999003 is the sandbox's; in live mode, set"),
         ({"INSTITUTION_NAME": ""}, "PIXCONNECT_INSTITUTION_NAME: Pix Connect Sandbox is the sandbox's; in live mode"),
@@ -109,10 +124,13 @@ def test_each_unsafe_setting_alone_is_refused_and_named(
     given = NAMED | {f"PIXCONNECT_{name}": value for name, value in settings.items()}
     (refused,) = live_mode.list_refusals(read_settings(given | {"PIXCONNECT_HOME": str(tmp_path)}))
     assert refused.startswith(complaint)
+    assert "hidden" not in refused
 
 
 def test_a_proxy_that_nobody_named_is_warned_of_unless_callers_connect_to_us(tmp_path: Path) -> None:
-    assert next(live_mode.list_risks(read_live(tmp_path))).startswith("PIXCONNECT_TRUSTED_PROXIES: not set, so")
+    for unnamed in ("", ","):
+        found = live_mode.list_risks(read_live(tmp_path, PIXCONNECT_TRUSTED_PROXIES=unnamed))
+        assert next(found).startswith("PIXCONNECT_TRUSTED_PROXIES: not set, so"), unnamed
     assert not read_live(tmp_path, PIXCONNECT_BASE_URL="https://localhost:8443").lacks_proxies
     direct = {"PIXCONNECT_TLS_PORT": "8443", "PIXCONNECT_TLS_HOST": "192.0.2.1"}
     assert not read_live(tmp_path, PIXCONNECT_BASE_URL="https://pix.example:8443", **direct).lacks_proxies

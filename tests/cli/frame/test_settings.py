@@ -171,8 +171,9 @@ def test_hosts_named_for_the_sandbox_are_those_of_a_sandbox_only() -> None:
         outside.read_named_receivers(config.read_settings({"PIXCONNECT_SANDBOX_RECEIVERS": "web:3000"}))
 
 
-def test_a_forbidden_network_that_is_none_is_an_error_at_the_start() -> None:
-    with pytest.raises(config.SettingsError, match=r"PIXCONNECT_FORBIDDEN_NETWORKS: .*'nowhere'"):
-        outside.read_forbidden_networks(config.Settings(forbidden_networks="10.0.0.0/8, nowhere"))
-    found = outside.read_forbidden_networks(config.Settings(forbidden_networks="198.41.0.0/24,2606:4700:1::1"))
+def test_a_network_that_is_none_is_an_error_at_the_start() -> None:
+    for variable in ("PIXCONNECT_FORBIDDEN_NETWORKS", "PIXCONNECT_TRUSTED_PROXIES"):
+        with pytest.raises(config.SettingsError, match=f"{variable}: .*'nowhere'"):
+            config.read_settings({variable: "10.0.0.0/8, nowhere"})
+    found = config.Settings(forbidden_networks="198.41.0.0/24,2606:4700:1::1").read_networks("forbidden_networks")
     assert [str(network) for network in found] == ["198.41.0.0/24", "2606:4700:1::1/128"]

@@ -16,6 +16,8 @@ from pixconnect.config import DEMONSTRATION_FILE, Settings, SettingsError, is_lo
 
 DATABASE_URLS: Final = ("database_url", "owner_database_url", "operator_database_url", "console_database_url")
 _VERIFIED: Final = "verify-full"
+_PREFIXES_MIN: Final = {4: 8, 6: 7}
+"""Those of the widest private networks, by the version of IP."""
 
 
 def refuse_unsafe_live(settings: Settings) -> None:
@@ -39,13 +41,8 @@ def list_refusals(settings: Settings) -> Iterator[str]:
     """Why live mode is refused: each names the setting and, behind a semicolon, what to do."""
     if settings.mode != "live":
         return
-    for variable, url in (
-        ("PIXCONNECT_BASE_URL", settings.public_base_url),
-        ("PIXCONNECT_AUTH_URL", settings.public_auth_url),
-    ):
-        if not url.startswith("https://"):
-            yield f"{variable}: must be an https:// address in live mode; it is {url}"
-    yield from _list_unnamed_proxies(settings)
+    yield from _list_unsafe_urls(settings)
+    yield from _list_unsafe_proxies(settings)
     if settings.tls_port and not all(settings.tls_files):
         yield (
             "PIXCONNECT_TLS_PORT: in live mode, PIXCONNECT_TLS_CERTIFICATE_FILE, PIXCONNECT_TLS_KEY_FILE and "
@@ -61,6 +58,8 @@ def list_refusals(settings: Settings) -> Iterator[str]:
         yield f"PIXCONNECT_ISPB: {usual.ispb} is the sandbox's; in live mode, set your institution's"
     if settings.institution_name == usual.institution_name:
         yield f"PIXCONNECT_INSTITUTION_NAME: {usual.institution_name} is the sandbox's; in live mode, set your institution's"
+    if not (settings.institution_name.strip() and settings.institution_name.isprintable()):
+        yield "PIXCONNECT_INSTITUTION_NAME: is blank or not printable; in live mode, set your institution's"
 
 
 def list_risks(settings: Settings) -> Iterator[str]:
@@ -78,9 +77,27 @@ def list_risks(settings: Settings) -> Iterator[str]:
     )
 
 
-def _list_unnamed_proxies(settings: Settings) -> Iterator[str]:
+def _list_unsafe_urls(settings: Settings) -> Iterator[str]:
+    for variable, url, must_be_https in (
+        ("PIXCONNECT_BASE_URL", settings.public_base_url, True),
+        ("PIXCONNECT_AUTH_URL", settings.public_auth_url, True),
+        ("PIXCONNECT_CONSOLE_BASE_URL", settings.public_console_url, False),
+    ):
+        # We write this text with a path behind it. What we refuse here may be a password, so we do not show it.
+        if any(mark in url for mark in "@?#"):
+            yield f"{variable}: must have no user info, query or fragment in live mode; give scheme, host and path alone"
+        elif must_be_https and not url.startswith("https://"):
+            yield f"{variable}: must be an https:// address in live mode; it is {url}"
+
+
+def _list_unsafe_proxies(settings: Settings) -> Iterator[str]:
+    named = settings.read_networks("trusted_proxies")
+    for network in named:
+        # No proxies need more: anybody within them chooses the address that is believed.
+        if network.prefixlen < _PREFIXES_MIN[network.version]:
+            yield f"PIXCONNECT_TRUSTED_PROXIES: {network} is too wide; in live mode, name the networks of your proxies only"
     # Without them tokens and sessions would cross a network in the clear, or every address would be the proxy's.
-    if settings.trusted_proxies:
+    if named:
         return
     for variable, host in (
         ("PIXCONNECT_HOST", settings.host),

@@ -27,7 +27,6 @@ from pixconnect.console.application import Console
 from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
-from pixconnect.domain.identity import access
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.privileges import CONSOLE_ROLE
@@ -105,7 +104,7 @@ async def _answer(
             api_url=settings.public_base_url,
             auth_url=settings.public_auth_url,
             version=__version__,
-            trusted_proxies=access.parse_networks(settings.trusted_proxies),
+            trusted_proxies=settings.read_networks("trusted_proxies"),
         )
         watch = _IdleWatch(idle_max_s)
         server = Server(

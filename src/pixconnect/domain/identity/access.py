@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, Literal, get_args
 
 from msgspec import Struct
@@ -179,10 +179,6 @@ def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     if not scopes:
         raise errors.BadRequest("scope: a client needs at least one")
     return tuple(scope for scope in SCOPES if scope in scopes)
-
-
-def parse_networks(text: str) -> tuple[Network, ...]:
-    return tuple(ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:

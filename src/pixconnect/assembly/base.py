@@ -21,6 +21,7 @@ from pixconnect.config import Settings
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import SERVICE_ROLE
+from pixconnect.foundation.shared_pool import SharedPool
 from pixconnect.http import listening
 from pixconnect.store.frame.identifiers import IdBlocks
 from pixconnect.usecases.frame.context import Context
@@ -124,7 +125,8 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             wake_workers=notifier.notify,
             server=server,
         )
-        server.on_start(keyring.forget_all)
+        # Others may go on in tables that were put back in the place of those that their sessions know.
+        server.on_start(keyring.forget_all, connections.expire)
         yield Base(context=context, keyring=keyring, notifier=notifier)
 
 
@@ -160,7 +162,7 @@ def listen_for_metrics(settings: Settings) -> socket.socket | None:
     return listener
 
 
-async def _open_connections(settings: Settings, name: str, server: ServerWatch, *, plans_once: bool) -> pool.Pool:
+async def _open_connections(settings: Settings, name: str, server: ServerWatch, *, plans_once: bool) -> SharedPool:
     return await pool.open_pool(
         settings.database_url,
         role=SERVICE_ROLE,

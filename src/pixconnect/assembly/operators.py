@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from pixconnect.adapters.secret_box import open_secret_box, read_or_make_secret_key
+from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
 from pixconnect.assembly.base import (
     SERVICE_PACKAGE,
@@ -18,6 +19,7 @@ from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.privileges import OPERATOR_ROLE
 from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
 
@@ -39,22 +41,28 @@ async def open_operator(
     """Open what operators' verbs need, by their role or a lesser one; ``SchemaError`` or ``SecretKeyError`` if it cannot be."""
     entropy = SystemEntropy()
     secret_box = open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
+    # A verb may be the first to meet the database after a restore, and give out ids.
+    policy = make_policy(settings)
+    server = ServerWatch(ServerFile(settings.home_path), has_rail=policy.has_rail)
     connections = await pool.open_pool(
         url or settings.operators_url,
         role=role,
         schema=SERVICE_SCHEMA,
         connections_max=connections_max,
         name=f"{role.replace('_', ' ')} verbs",
+        look=server.look,
     )
+    server.on_start(connections.expire)
     try:
         async with connections.acquire() as connection:
             await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
             await installation.check_mode(connection, settings.mode)
+            await server.begin(connection)
         yield Operator(
             pool=connections,
             clock=SystemClock(),
             entropy=entropy,
-            policy=make_policy(settings),
+            policy=policy,
             secret_box=secret_box,
             operator=settings.operator or name_system_user(),
         )

@@ -54,7 +54,7 @@ async def open_pool(
     waiting_max: int = WAITING_MAX,
     look: Callable[[Connection], Awaitable[None]] | None = None,
     plans_once: bool = False,
-) -> Pool:
+) -> SharedPool:
     """Open a pool that shares its connections fairly; one of them at once, where it may have more.
 
     Args:
@@ -92,7 +92,7 @@ def _watched(operation: Operation) -> Operation:
         try:
             result = await operation(connection, *args, **options)
         except asyncpg.ReadOnlySQLTransactionError:
-            connection.is_to_a_standby = True
+            connection.is_to_be_replaced = True
             raise
         except asyncpg.DiskFullError:
             database_disk.note()
@@ -107,8 +107,9 @@ class _PooledConnection(_AnyConnection):
     # A statement that is new to a connection is prepared first, which begins a transaction at the server, and executing it ends
     # that. A cancellation between the two leaves a transaction open that the driver does not know of.
     is_at_rest = True
-    # After a failover the server may be a standby; a new connection may be led to the new primary.
-    is_to_a_standby = False
+    # After a failover the server may be a standby; a new connection may be led to the new primary. And a session of before the
+    # tables were put back raises the same (`refuse_old_session`).
+    is_to_be_replaced = False
 
     execute = _watched(_AnyConnection.execute)
     executemany = _watched(_AnyConnection.executemany)
@@ -138,7 +139,7 @@ async def _bring_to_rest(connection: _AnyConnection) -> None:
         except DATABASE_FAILED:
             connection.terminate()
             return
-    if pooled.is_to_a_standby or connection.is_in_transaction():
+    if pooled.is_to_be_replaced or connection.is_in_transaction():
         connection.terminate()
 
 

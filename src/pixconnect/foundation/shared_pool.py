@@ -33,6 +33,10 @@ class SharedPool(_AnyPool):
         super().__init__(url, loop=None, record_class=asyncpg.Record, **options)
         self._semaphore = semaphore
 
+    def expire(self) -> None:
+        """Replace each open connection before it is used again."""
+        self._generation += 1
+
     def acquire(self, *, timeout: float | None = None) -> _Acquired:  # type: ignore[override]  ours cannot be awaited
         return _Acquired(self._semaphore, super().acquire, timeout)
 

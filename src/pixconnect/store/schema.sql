@@ -2214,6 +2214,8 @@ create table installation (
     started_at timestamp with time zone,
     first_transfer_id bigint default 0 not null,
     first_refund_id bigint default 0 not null,
+    tables_oid bigint,
+    notes_count bigint default 0 not null,
     constraint installation_pkey primary key (is_only_row),
     constraint installation_is_only_row_check check (is_only_row),
     constraint installation_mode_check check (mode in ('sandbox', 'live'))
@@ -2222,8 +2224,8 @@ create trigger installation_is_kept before delete or truncate on installation fo
     refuse_other_mode();
 create trigger mode_is_kept before update of mode on installation for each row when (old.mode is distinct from new.mode) execute
     function refuse_other_mode();
-grant insert (mode), select, update (system_identifier, timeline, seen_at, database_oid, started_at) on table installation to
-    pixconnect_service;
+grant insert (mode), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid) on table
+    installation to pixconnect_service;
 comment on table installation is 'What these tables are for, and the server on which they were last seen.';
 comment on column installation.is_only_row is 'True: there is one row.';
 comment on column installation.mode is 'Whether it is a sandbox or live; it never changes.';
@@ -2240,6 +2242,10 @@ comment on column installation.started_at is
 comment on column installation.first_transfer_id is
     'The first transfer id after the server''s last start: transfers with lower ids were open before it, or about to be.';
 comment on column installation.first_refund_id is 'The same for refunds.';
+comment on column installation.tables_oid is
+    'The number of this table in the database: another where a dump was restored in its place.';
+comment on column installation.notes_count is
+    'How often it was noted how far ids are; in data that was put back it is less than what processes know.';
 
 -- refuse_moved_clock: migration 0012
 create function refuse_moved_clock() returns trigger language plpgsql
@@ -2933,12 +2939,13 @@ end $function$;
 revoke execute on function move_ids_ahead() from public;
 grant execute on function move_ids_ahead() to pixconnect_service;
 
--- note_high_water: migration 0045
+-- note_high_water: migrations 0045, 0054
 create function note_high_water() returns void language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
     update id_high_water
     set last_id = coalesce(pg_sequence_last_value(to_regclass(sequence)), 0), noted_at = clock_timestamp();
+    update installation set notes_count = notes_count + 1;
 end $function$;
 revoke execute on function note_high_water() from public;
 grant execute on function note_high_water() to pixconnect_service;
@@ -3016,6 +3023,19 @@ begin
 end $function$;
 revoke execute on function read_held(wanted bigint[]) from public;
 grant execute on function read_held(wanted bigint[]) to pixconnect_service;
+
+-- refuse_old_session: migration 0054
+create function refuse_old_session() returns boolean language plpgsql stable
+as $function$
+begin
+    if nullif(current_setting('session.tables_oid', true), '')::bigint <> to_regclass('installation')::bigint then
+        raise exception 'the tables were put back after this session had looked at them'
+            using errcode = 'read_only_sql_transaction';
+    end if;
+    return true;
+end $function$;
+revoke execute on function refuse_old_session() from public;
+grant execute on function refuse_old_session() to pixconnect_service;
 
 -- sweep_event_positions: migrations 0026, 0027
 create function sweep_event_positions(count_max integer) returns bigint[] language plpgsql security definer set search_path to

@@ -1,10 +1,12 @@
 """After a loss: no id is given out twice, and no money given back for what the server had sent that is gone."""
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import asyncpg
 import pytest
@@ -19,7 +21,17 @@ from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.running.database_server import DatabaseServer
 from pixconnect.foundation.pool import Connection, open_pool
+from pixconnect.local.postgres_programs import PostgresVersion, find_programs
+from pixconnect.store.frame import clock as clock_store
+from pixconnect.store.frame import identifiers as identifier_store
+from pixconnect.store.frame.identifiers import IdBlocks
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import order as order_store
 from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running import lease as lease_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks import feed as feed_store
+from pixconnect.usecases.frame import server_watch
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -48,6 +60,7 @@ CHANGES = {
     "timeline": "update installation set timeline = timeline - 1",
     "system identifier": "update installation set system_identifier = system_identifier - 1",
     "database": "update installation set database_oid = database_oid - 1",
+    "tables": "update installation set tables_oid = tables_oid - 1",
 }
 STARTED_EARLIER = "update installation set started_at = started_at - interval '1 hour'"
 
@@ -415,6 +428,104 @@ async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_befor
         await start(database, ServerWatch(notes))
     async with connected(database, ServerWatch()) as connection:
         assert len(await installation_store.find_losses(connection)) == 2
+
+
+async def test_a_data_folder_that_was_put_back_is_seen_though_its_log_has_come_further_since(
+    database: Addresses,
+) -> None:
+    notes = Notes()
+    async with connected(database, ServerWatch(notes)) as connection:
+        await installation_store.note_high_water(connection)
+        assert notes.server is not None
+        known = await installation_store.read_server(connection)
+    assert known.notes_count > notes.server.notes_count
+    # What a process knew that worked on the data that is gone.
+    before = known.started_at - timedelta(hours=1)
+    notes.server = structs.replace(known, notes_count=known.notes_count + 1, position=1, started_at=before)
+    await own(database, STARTED_EARLIER)
+    with capture_logs() as logs:
+        await start(database, ServerWatch(notes))
+    (line,) = [line for line in logs if line["log_level"] == "critical"]
+    assert "older data was put back" in line["seen"]
+    await start(database, ServerWatch(notes))
+    async with connected(database, ServerWatch()) as connection:
+        assert len(await installation_store.find_losses(connection)) == 1
+
+
+async def test_a_dump_of_an_older_program_that_was_put_in_our_place_is_seen_by_what_we_remember(
+    database: Addresses,
+) -> None:
+    notes = Notes()
+    await start(database, ServerWatch(notes))
+    assert notes.server is not None
+    notes.server = structs.replace(notes.server, tables_oid=notes.server.tables_oid - 1)
+    await own(database, "update installation set tables_oid = null")
+    await start(database, ServerWatch(notes))
+    async with connected(database, ServerWatch()) as connection:
+        (loss,) = await installation_store.find_losses(connection)
+        assert "restored over them" in loss.reason
+
+
+async def test_a_service_that_goes_on_sees_that_a_dump_was_restored_over_its_tables(
+    outlived: Outlived, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    database, watch = outlived.service.database, ServerWatch()
+    programs = find_programs(cast("PostgresVersion", request.config.getoption("postgres_version"))) / "bin"
+    monkeypatch.setattr(server_watch, "NOTE_EVERY_S", 0.05)
+    words = ["--format=custom", "--schema=pixconnect", f"--file={tmp_path}/dump", f"--dbname={database.owner_url}"]
+    async with connected(database, watch) as connection:
+        await asyncio.to_thread(subprocess.run, [programs / "pg_dump", *words], check=True)
+        lost = await identifier_store.take_block(connection)
+        pool = await open_pool(
+            database.service_url,
+            role="pixconnect_service",
+            schema="pixconnect",
+            connections_max=2,
+            name="test",
+            look=watch.look,
+        )
+        watch.on_start(pool.expire)
+        async with pool.acquire() as one, pool.acquire():  # both are of before
+            await own(database, "drop schema pixconnect cascade")
+            words = ["--exit-on-error", f"--dbname={database.owner_url}", f"{tmp_path}/dump"]
+            await asyncio.to_thread(subprocess.run, [programs / "pg_restore", *words], check=True)
+            assert await one.fetchval("select count(*) from open_order where handed_at is null") == 2
+            with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+                await lease_store.fence(one, {1: 0})
+        noting = asyncio.create_task(watch.keep_noting(pool, for_others=True))
+        try:
+            async with asyncio.timeout(10):
+                while not await pool.fetchval("select count(*) from database_loss"):  # noqa: ASYNC110  nothing tells
+                    await asyncio.sleep(0.05)
+            assert await pool.fetchval("select count(*) from open_order where asked_count > 0") == 2
+            assert await identifier_store.take_block(pool) > lost
+            assert await pool.fetchval("select count(*) from database_loss") == 1
+        finally:
+            noting.cancel()
+            await pool.close()
+
+
+async def test_a_session_of_before_the_tables_were_put_back_takes_no_id_and_holds_no_slot(database: Addresses) -> None:
+    async with connected(database, ServerWatch()) as connection:
+        ids = IdBlocks(connection)
+        asked = {
+            "a batch": lambda: identifier_store.open_group(connection),
+            "balances": lambda: ledger_store.lock_balances(connection, [1]),
+            "a block": lambda: identifier_store.take_block(connection),
+            "ids": ids.charge_id,
+            "an endpoint": lambda: endpoint_store.next_id(connection),
+            "the clock": lambda: clock_store.read(connection),
+            "a fence": lambda: lease_store.fence(connection, {1: 0}),
+            "a mark": lambda: order_store.mark_handed(connection, {1: 0}, ["E"], STARTED_AT, STARTED_AT),
+            "positions": lambda: feed_store.give_positions(connection, 1),
+            "a sweep": lambda: feed_store.sweep_positions(connection, 1),
+            "a note": lambda: installation_store.note_high_water(connection),
+            "the server": lambda: installation_store.read_server(connection),
+        }
+        await connection.execute("select set_config('session.tables_oid', '1', false)")
+        for ask in asked.values():
+            with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+                await ask()
 
 
 async def test_a_process_sees_by_its_own_memory_that_the_log_went_back(database: Addresses) -> None:

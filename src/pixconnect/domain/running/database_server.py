@@ -15,19 +15,27 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
     """Another after a restore to a point in time, and after a standby took over."""
     database_oid: int
     """Another where a dump was restored into a new database of the same server."""
+    tables_oid: int = 0
+    """Another where a dump was restored in the place of these tables."""
     started_at: datetime
     """When the server was started; this does not show what it has forgotten: it may run on a copy of its data."""
     position: int
     """How far its write-ahead log is safe on its disk, in octets. It never goes back, unless the data was put back."""
 
+    notes_count: int = 0
+    """How often its tables have noted how far ids are."""
+
     @property
-    def identity(self) -> tuple[int, int, int]:
-        return self.system_identifier, self.timeline, self.database_oid
+    def identity(self) -> tuple[int, int, int, int]:
+        return self.system_identifier, self.timeline, self.database_oid, self.tables_oid
 
     def is_behind(self, before: DatabaseServer) -> bool:
         """Whether it has forgotten what this very server, by its identifier, had on its disk before."""
-        is_same = self.system_identifier == before.system_identifier
-        return is_same and (self.timeline, self.position) < (before.timeline, before.position)
+        if self.system_identifier != before.system_identifier:
+            return False
+        # The log of data that was put back may have come further than before, by whatever was done there since.
+        has_forgotten = self.tables_oid == before.tables_oid and self.notes_count < before.notes_count
+        return has_forgotten or (self.timeline, self.position) < (before.timeline, before.position)
 
 
 class ServerMemory(Protocol):

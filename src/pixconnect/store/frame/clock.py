@@ -25,7 +25,9 @@ class DatabaseClock(Struct, frozen=True):
     """How often it was moved."""
 
 
-_READ: Final[LiteralString] = "select clock_timestamp() as real_now, offset_us, revision from clock"
+_READ: Final[LiteralString] = (
+    "select clock_timestamp() as real_now, offset_us, revision from clock where refuse_old_session()"
+)
 
 
 async def read(connection: Connection | Pool) -> DatabaseClock:

@@ -60,7 +60,7 @@ class IdBlocks:
             forgotten_count = self._forgotten_count
             # A block serves whoever asks next, so it does not wait in the queue of one holder.
             with for_everybody():
-                first = await self._pool.fetchval(f"select nextval('{name}')")
+                first = await self._pool.fetchval(f"select nextval('{name}') where refuse_old_session()")
             if forgotten_count != self._forgotten_count:
                 # The sequence may have been asked before the database was replaced.
                 return
@@ -72,6 +72,7 @@ BLOCK_SIZE: Final = 2048
 
 _OPEN: Final[LiteralString] = """
     select clock_timestamp() as real_now, offset_us, revision, nextval('write_group_id') as first_id from clock
+    where refuse_old_session()
 """
 
 
@@ -87,7 +88,7 @@ async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
     return clock_of(row), row["first_id"]
 
 
-_TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id')"
+_TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id') where refuse_old_session()"
 
 
 async def take_block(pool: Pool) -> int:

@@ -51,7 +51,7 @@ _LOCK_BALANCES: Final[LiteralString] = """
     ),
     opened as materialized (
         select nextval('write_group_id') as first_id, clock_timestamp() as real_now, held
-        from (select array_agg(holder_id) as held from locked) as all_are_locked
+        from (select array_agg(holder_id) as held from locked) as all_are_locked where refuse_old_session()
     )
     select opened.first_id, opened.real_now, held.* from opened cross join lateral read_held(opened.held) as held
 """

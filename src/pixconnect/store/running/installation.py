@@ -56,13 +56,17 @@ _READ_SERVER: Final[LiteralString] = """
         else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
     end as timeline,
     (select oid::bigint from pg_database where datname = current_database()) as database_oid,
+    to_regclass('installation')::bigint as tables_oid,
+    coalesce((select notes_count from installation), 0) as notes_count,
     pg_postmaster_start_time() as started_at,
     case when pg_is_in_recovery() then 0 else pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint end as position
     from pg_control_system()
+    where refuse_old_session()
 """
 
 
 async def read_server(connection: Connection) -> DatabaseServer:
+    """Which server it is now; raises as for a standby if the tables were put back after this session had looked at them."""
     row = await connection.fetchrow(_READ_SERVER)
     if row is None:
         raise AssertionError("pg_control_system has one row")
@@ -76,15 +80,19 @@ async def refuse_standby(connection: Connection) -> None:
 
 
 _FIND_NOTED_SERVER: Final[LiteralString] = """
-    select system_identifier, timeline, coalesce(database_oid, $1) as database_oid,
+    select system_identifier, timeline, coalesce(database_oid, $1) as database_oid, coalesce(tables_oid, $2) as tables_oid,
         coalesce(started_at, to_timestamp(0)) as started_at, 0::bigint as position
     from installation where system_identifier is not null
 """
 
 
-async def find_noted_server(connection: Connection, found: DatabaseServer) -> DatabaseServer | None:
-    """The server that these tables were last seen on; what an older program has not noted of it is as it was found."""
-    row = await connection.fetchrow(_FIND_NOTED_SERVER, found.database_oid)
+async def find_noted_server(
+    connection: Connection, found: DatabaseServer, latest: DatabaseServer | None
+) -> DatabaseServer | None:
+    """The server that these tables were last seen on; what an older program has not noted is as we know it or find it."""
+    is_known = latest is not None and latest.tables_oid and latest.identity[:3] == found.identity[:3]
+    tables_oid = latest.tables_oid if latest is not None and is_known else found.tables_oid
+    row = await connection.fetchrow(_FIND_NOTED_SERVER, found.database_oid, tables_oid)
     return None if row is None else DatabaseServer(**row)
 
 
@@ -101,12 +109,21 @@ async def lock_noted_server(connection: Connection) -> None:
 
 _NOTE_SERVER: Final[LiteralString] = """
     update installation
-    set system_identifier = $1, timeline = $2, database_oid = $3, started_at = $4, seen_at = clock_timestamp()
+    set system_identifier = $1, timeline = $2, database_oid = $3, tables_oid = $4, started_at = $5, seen_at = clock_timestamp()
 """
 
 
 async def note_server(connection: Connection, server: DatabaseServer) -> None:
     await connection.execute(_NOTE_SERVER, *server.identity, server.started_at)
+
+
+# The session looked before the server was compared; if the tables have been put back since, it is refused.
+_KNOW_TABLES: Final[LiteralString] = "select set_config('session.tables_oid', $1, false)"
+
+
+async def know_tables(connection: Connection, server: DatabaseServer) -> None:
+    """Let this session write to the tables that were found, and to no others that are put in their place."""
+    await connection.execute(_KNOW_TABLES, str(server.tables_oid))
 
 
 _READ_FIRST_IDS: Final[LiteralString] = (
@@ -193,7 +210,7 @@ async def move_ids_ahead(connection: Connection) -> None:
 
 async def note_high_water(connection: Connection) -> None:
     """Note how far ids have been given out: what may be missing of them is counted from now."""
-    await connection.execute("select note_high_water()")
+    await connection.execute("select note_high_water() where refuse_old_session()")
 
 
 # An order that was asked about is never given up nor sent as if it were new, and no late answer takes its mark away.

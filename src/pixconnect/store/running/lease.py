@@ -115,7 +115,7 @@ async def leave(connection: Connection, worker_id: int) -> None:
 
 HOLD: Final[LiteralString] = """
     select slot from slot_lease
-    where (slot, epoch) in (select * from unnest($1::smallint[], $2::bigint[]))
+    where (slot, epoch) in (select * from unnest($1::smallint[], $2::bigint[])) and refuse_old_session()
     order by slot for key share
 """
 """The fence, for statements that are one themselves."""

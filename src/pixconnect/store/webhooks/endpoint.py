@@ -32,7 +32,7 @@ ENDPOINT: Final = Table(
 )
 
 
-_NEXT_ID: Final[LiteralString] = "select nextval('webhook_endpoint_id')"
+_NEXT_ID: Final[LiteralString] = "select nextval('webhook_endpoint_id') where refuse_old_session()"
 
 
 async def next_id(pool: Pool) -> int:

@@ -29,7 +29,9 @@ class NewPositions(Struct, frozen=True, kw_only=True):
     has_more: bool
 
 
-_GIVE: Final[LiteralString] = "select holder_ids, events_count, has_more from give_event_positions($1)"
+_GIVE: Final[LiteralString] = (
+    "select holder_ids, events_count, has_more from give_event_positions($1) where refuse_old_session()"
+)
 
 
 async def give_positions(pool: Pool, count_max: int) -> NewPositions:
@@ -40,7 +42,7 @@ async def give_positions(pool: Pool, count_max: int) -> NewPositions:
     return NewPositions(events_count=row["events_count"], holder_ids=row["holder_ids"] or (), has_more=row["has_more"])
 
 
-_SWEEP: Final[LiteralString] = "select sweep_event_positions($1)"
+_SWEEP: Final[LiteralString] = "select sweep_event_positions($1) where refuse_old_session()"
 
 
 async def sweep_positions(pool: Pool, count_max: int) -> Sequence[int]:

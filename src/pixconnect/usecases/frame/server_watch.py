@@ -4,7 +4,7 @@
 
     the same as known ───────────────────────────────────────────────── nothing to do
     started again ──────── ids move ahead, caches are dropped; what was open before and is too late is asked, and never given up
-    another server, timeline or database, or its log is behind ──────── the same, and each open order counts as handed over
+    another server, timeline or database, other tables, or less ─────── the same, and each open order counts as handed over
 
 A copy of the data that was put back looks like any other start, so we do the first at each start. We can see the
 second: then money may have moved of which these tables know nothing, and we tell an operator. Each is one transaction
@@ -78,6 +78,7 @@ class ServerWatch:
         is_same = known is not None and found.identity == known.identity and found.started_at == known.started_at
         if not is_same or (latest is not None and found.is_behind(latest)):
             await self._meet(connection, found, latest)
+        await installation_store.know_tables(connection, found)
         behind = await installation_store.catch_up_sequences(connection)
         if behind:
             self._forget()
@@ -117,7 +118,7 @@ class ServerWatch:
         orders_count = 0
         async with connection.transaction():
             await installation_store.lock_noted_server(connection)
-            noted = await installation_store.find_noted_server(connection, found)
+            noted = await installation_store.find_noted_server(connection, found, latest)
             if before is not None and await installation_store.is_known_to_be_behind(connection, before):
                 before = None
             if noted is not None:
@@ -163,6 +164,10 @@ def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: Databas
         return (
             f"another database of the same server, {found.database_oid} after {noted.database_oid}: a dump was restored"
         )
+    if found.tables_oid != noted.tables_oid:
+        return f"other tables in the place of ours, {found.tables_oid} after {noted.tables_oid}: a dump was restored over them"
+    if before is not None and found.notes_count < before.notes_count:
+        return f"older data was put back: ids were noted in it {found.notes_count} times, and had been {before.notes_count}"
     if before is not None:
         octets = before.position - found.position
         return f"its write-ahead log is behind what it was: timeline {before.timeline}, {octets} octets more"

@@ -1,15 +1,41 @@
-"""The command line beside a database of the test's own."""
+"""The command line beside a database of the test's own, and beside a sandbox that really runs."""
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support import postgres
 from support.command_line import CommandLine
-from support.postgres import Addresses
+from support.installation import Installation, running
 
 
 @pytest.fixture
-def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
+def pixconnect(database: postgres.Addresses, tmp_path: Path) -> CommandLine:
     return CommandLine(database, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def installation() -> Iterator[Installation]:
+    """One for all tests that work as one of its holders does: they are the group `integrator`."""
+    home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
+    home.chmod(0o711)
+    with running(home) as installation:
+        yield installation
+    postgres.remove_home(home)
+
+
+@pytest.fixture
+def sandbox(installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Installation:
+    """With an environment in which only its home is set, and the user has no other files of ours."""
+    for name in os.environ:
+        if name.startswith("PIXCONNECT_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIXCONNECT_HOME", str(installation.home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return installation

@@ -69,7 +69,7 @@ def test_no_statement_of_the_store_or_the_sandbox_names_a_schema() -> None:
     named = [
         f"{path.relative_to(SOURCE)}: {found[0]}"
         for room in ("store", "sandbox", "usecases", "worker", "adapters")
-        for path in sorted((SOURCE / room).glob("*.py"))
+        for path in sorted((SOURCE / room).rglob("*.py"))
         for text in texts.findall(path.read_text(encoding="utf-8"))
         if words.match(text[0] or text[1]) and (found := _NAMES_A_SCHEMA.findall(text[0] or text[1]))
     ]

@@ -23,8 +23,8 @@ test-long: dev-environment ## Run the long ones: whole journeys, other languages
 programs: dev-environment ## Install what tests need of Node.js and Go, where the machine has them
 	@.venv/bin/python -m support.toolchains
 
-test-16: dev-environment ## Run the tests that touch SQL on PostgreSQL 16
-	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long" --postgres-version 16 $(TOUCH_SQL)
+test-16: dev-environment ## Run the tests that ask PostgreSQL on its version 16
+	@.venv/bin/pytest -n auto --dist loadgroup -q -m "sql and not long" --postgres-version 16
 
 coverage: dev-environment ## Run every test and report which lines and branches they reach
 	@.venv/bin/coverage erase
@@ -71,8 +71,6 @@ lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed
 
 clean: ## Remove the environment and what tools left; never a PIXCONNECT_HOME
 	@rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
-
-TOUCH_SQL := tests/store tests/writing tests/usecases tests/worker tests/foundation tests/sandbox tests/conformance tests/cli
 
 LOCKING := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	--no-emit-package pixconnect-client

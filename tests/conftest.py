@@ -57,6 +57,13 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["postgres"] = msgspec.to_builtins(stash[_shared_addresses])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "postgres_server" in item.fixturenames:
+            item.add_marker("sql")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _shared_server in config.stash:
         config.stash[_shared_server].stop()

@@ -11,11 +11,11 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
+from pixconnect.config import PostgresVersion
 from pixconnect.foundation import privileges, schema_history
 from pixconnect.foundation.migrations import read_migrations
 from pixconnect.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
 from pixconnect.local.postgres_placement import Placement
-from pixconnect.local.postgres_programs import PostgresVersion
 
 TEMPLATE = "pixconnect_template"
 SCHEMAS = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox"}

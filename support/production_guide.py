@@ -34,7 +34,7 @@ def settings_on(server_url: str) -> dict[str, str]:
 async def prepared_server(folder: Path) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
     """A server with the guide's logins and empty database, and a superuser's address of its database ``postgres``."""
     folder.chmod(0o711)  # so that, as root, the server's own user gets in
-    server = EmbeddedPostgres(folder, version="18", connections_max=100, durable=False)
+    server = EmbeddedPostgres(folder, connections_max=100, durable=False)
     await server.start()
     try:
         superuser_url = server.owner_url.replace("/pixconnect?", "/postgres?")

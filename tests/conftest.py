@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pixconnect.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
 from pixconnect.domain.identity.access import Caller
-from pixconnect.local.postgres_programs import PostgresVersion
 from support import postgres
 from support.plain_logs import use_plain_logs
 from support.service import Service, open_holder, open_service
@@ -37,7 +37,10 @@ _shared_addresses = pytest.StashKey[postgres.Addresses]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--postgres-version", choices=("16", "18"), default="18", help="which embedded PostgreSQL the tests run on"
+        "--postgres-version",
+        choices=POSTGRES_VERSIONS,
+        default=POSTGRES_NEWEST,
+        help="which embedded PostgreSQL the tests run on",
     )
 
 

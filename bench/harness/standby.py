@@ -20,6 +20,7 @@ import asyncpg
 
 from bench.harness.installation import Installation
 from bench.harness.processes import stopped_processes
+from pixconnect.config import POSTGRES_NEWEST
 from pixconnect.local import postgres_programs, postgres_tuning, process_death
 from pixconnect.local.process_death import SystemUser
 
@@ -75,7 +76,7 @@ def standby(service: Installation) -> Iterator[Standby]:
     user = postgres_programs.find_unprivileged_user() if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="pixconnect-standby-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        programs = postgres_programs.find_programs("18")
+        programs = postgres_programs.find_programs(POSTGRES_NEWEST)
         if user is not None:
             shutil.chown(folder, user.name)
             programs = postgres_programs.make_runnable(programs, user, service.home / "postgres")
@@ -95,7 +96,7 @@ def standby(service: Installation) -> Iterator[Standby]:
 def _copy(service: Installation, data: Path, user: SystemUser | None) -> None:
     url = urlsplit(service.running["owner_database_url"])
     # The copy runs as the server's user, who may not read the wheel: so it is made as us and given away.
-    program = postgres_programs.find_programs("18") / "bin" / "pg_basebackup"
+    program = postgres_programs.find_programs(POSTGRES_NEWEST) / "bin" / "pg_basebackup"
     place = f"host={parse_qs(url.query)['host'][0]} user={url.username} application_name={_NAME}"
     command = [program, "-D", data, "-X", "stream", "-c", "fast", "-R", "-d", place]
     subprocess.run(command, env={**os.environ, "PGPASSWORD": unquote(url.password or "")}, check=True)

@@ -179,7 +179,7 @@ def measure_statements(lines_count: int, formats: Sequence[str] = ("json", "csv"
     """Fill, then read in each format, each in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
-        postgres = EmbeddedPostgres(Path(folder), version="18", connections_max=20)
+        postgres = EmbeddedPostgres(Path(folder), connections_max=20)
         with asyncio.Runner() as runner:
             runner.run(postgres.start())
             try:

@@ -13,6 +13,7 @@ from itertools import count
 
 from msgspec import structs
 
+from pixconnect.config import POSTGRES_NEWEST
 from pixconnect.domain.frame.event import EVENT_FACTS, EventName
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import Charge, ChargeRequest
@@ -184,7 +185,7 @@ def write_page(examples: dict[str, str]) -> str:
 @asynccontextmanager
 async def open_database() -> AsyncIterator[postgres.Addresses]:
     """A migrated database on a server of its own."""
-    server = postgres.Server("18")
+    server = postgres.Server(POSTGRES_NEWEST)
     addresses = await asyncio.to_thread(server.start)
     try:
         yield await postgres.make_copy(addresses, "examples")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,7 +19,10 @@ from msgspec import Meta, Struct
 Seconds = Annotated[int, Meta(ge=1)]
 Positive = Annotated[int, Meta(ge=1)]
 Secret = Annotated[str, Meta(extra={"is_secret": True})]
-
+PostgresVersion = Literal["16", "18"]
+POSTGRES_VERSIONS: Final[tuple[PostgresVersion, ...]] = get_args(PostgresVersion)
+"""Those of the embedded server, oldest first; its wheel has a folder for each (``local/postgres_programs.py``)."""
+POSTGRES_NEWEST: Final = POSTGRES_VERSIONS[-1]
 
 DEMONSTRATION_FILE = "sandbox.json"
 """In a sandbox's home: the credentials of its demonstration."""
@@ -110,8 +113,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     client_secret: Secret = ""
     """The secret of ``client_id``."""
 
-    postgres_version: Literal["16", "18"] = "18"
-    """Which of the two embedded PostgreSQL servers a new ``home`` gets."""
+    postgres_version: PostgresVersion = POSTGRES_NEWEST
+    """Which of the embedded PostgreSQL servers a new ``home`` gets."""
 
     api_processes_count: Annotated[int, Meta(ge=0, le=64)] = 0
     """How many API processes ``pixconnect run`` starts; 0 means one a core."""

@@ -108,7 +108,7 @@ def test_a_home_with_another_history_is_refused_in_one_line(home_folder: Path) -
 
 
 async def _change_history(home: Path) -> None:
-    server = EmbeddedPostgres(home, version="18", connections_max=50)
+    server = EmbeddedPostgres(home, connections_max=50)
     await server.start()
     try:
         connection = await asyncpg.connect(server.owner_url)

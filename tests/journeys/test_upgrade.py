@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from pixconnect.cli.running.migrate import bring_up_to_date
-from pixconnect.config import Settings
-from pixconnect.local.postgres_programs import PostgresVersion, find_programs
+from pixconnect.config import PostgresVersion, Settings
+from pixconnect.local.postgres_programs import find_programs
 from support import postgres
 from support.installation import PIXCONNECT, Installation, running
 from support.listener import Listener

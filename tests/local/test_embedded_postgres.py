@@ -13,16 +13,19 @@ from typing import Any
 import asyncpg
 import pytest
 
+from pixconnect.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.home import closed_mode
-from pixconnect.local.postgres_programs import PostgresUnavailableError, PostgresVersion
+from pixconnect.local.postgres_programs import PostgresUnavailableError
 from support.installation import command_line, descendants
 
 ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
 
 
 @asynccontextmanager
-async def running(home: Path, version: PostgresVersion = "18", **options: Any) -> AsyncIterator[EmbeddedPostgres]:
+async def running(
+    home: Path, version: PostgresVersion = POSTGRES_NEWEST, **options: Any
+) -> AsyncIterator[EmbeddedPostgres]:
     postgres = EmbeddedPostgres(home, version=version, **{"durable": False, **options})
     await postgres.start()
     try:
@@ -39,7 +42,7 @@ async def ask(url: str, question: str) -> Any:
         await connection.close()
 
 
-@pytest.mark.parametrize("version", ["16", "18"])
+@pytest.mark.parametrize("version", POSTGRES_VERSIONS)
 async def test_it_runs_the_version_asked_for(home_folder: Path, version: PostgresVersion) -> None:
     async with running(home_folder, version) as postgres:
         assert (await ask(postgres.login_url, "show server_version")).startswith(version)

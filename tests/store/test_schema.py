@@ -9,9 +9,10 @@ from typing import cast
 import asyncpg
 import pytest
 
+from pixconnect.config import PostgresVersion
 from pixconnect.foundation import privileges
 from pixconnect.local.embedded_postgres import LOGIN_ROLE
-from pixconnect.local.postgres_programs import PostgresVersion, find_programs
+from pixconnect.local.postgres_programs import find_programs
 from scripts.pages import schema_sql
 from scripts.pages.catalogue import read_migrated
 from scripts.write_pages import MEND, write_tables

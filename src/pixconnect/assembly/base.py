@@ -16,7 +16,7 @@ from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
-from pixconnect.assembly.outside import open_outgoing, open_rail
+from pixconnect.assembly.outside import has_rail, open_outgoing, open_rail
 from pixconnect.config import Settings
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.notifier import EventNotifier, Notifier
@@ -49,7 +49,7 @@ def make_policy(settings: Settings) -> Policy:
         charge_lifetime_s=settings.charge_lifetime_s,
         handover_timeout_s=settings.handover_timeout_s,
         is_sandbox=settings.mode == "sandbox",
-        has_rail=settings.mode == "sandbox",
+        has_rail=has_rail(settings),
         token_lifetime_s=settings.token_lifetime_s,
         token_failures_max=settings.token_failures_max,
         signing_key_rotation_days=settings.signing_key_rotation_days,

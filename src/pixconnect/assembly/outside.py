@@ -32,12 +32,17 @@ _RECEIVERS_HINT = (
 )
 
 
+def has_rail(settings: Settings) -> bool:
+    """Whether ``open_rail`` opens one: without a rail no order is handed over."""
+    return settings.mode == "sandbox"
+
+
 @asynccontextmanager
 async def open_rail(
     settings: Settings, secret_box: AesSecretBox
 ) -> AsyncGenerator[tuple[Rail, HttpSandboxControl | None]]:
     """The network of this mode, and in the sandbox the control over it."""
-    if settings.mode != "sandbox":
+    if not has_rail(settings):
         yield NoRail(), None
         return
     if not settings.rail_url:

@@ -22,10 +22,11 @@ from typing import BinaryIO
 
 import asyncpg
 
+from pixconnect.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SANDBOX_ROLE, SERVICE_ROLE
 from pixconnect.local import home as home_files
 from pixconnect.local import postgres_placement, postgres_programs, postgres_tuning, process_death
-from pixconnect.local.postgres_programs import PostgresUnavailableError, PostgresVersion
+from pixconnect.local.postgres_programs import PostgresUnavailableError
 
 OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"
@@ -62,7 +63,7 @@ class EmbeddedPostgres:
         self,
         home: Path,
         *,
-        version: PostgresVersion = "18",
+        version: PostgresVersion = POSTGRES_NEWEST,
         connections_max: int = 100,
         durable: bool = True,
         tell: Callable[[str], None] = lambda _line: None,
@@ -209,8 +210,9 @@ class EmbeddedPostgres:
             return None
         except PermissionError:
             raise PostgresUnavailableError(f"{self.data_folder} belongs to another user: start as that user") from None
-        if found == "16" or found == "18":  # noqa: PLR1714 - so that the type checker sees which two
-            return found
+        for version in POSTGRES_VERSIONS:
+            if found == version:
+                return version
         raise PostgresUnavailableError(
             f"the tables in {self.data_folder} are of PostgreSQL {found}: run the newer pixconnect that made them, "
             "or set PIXCONNECT_HOME to another folder"

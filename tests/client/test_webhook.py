@@ -209,6 +209,9 @@ def test_what_is_signed_for_this_holder_by_a_published_key_fits(kid: str, holder
         (sign_jws("unpublished"), "kid: is none of the keys that are known"),
         (sign_jws(alg="none"), "must be signed with ES256"),
         (sign_jws(crit=["b64"]), "and have nothing critical"),
+        (sign_jws(crit=[]), "and have nothing critical"),
+        (sign_jws(iat=10**400), "iat: must be whole seconds since 1970"),
+        (sign_jws() | {"webhook-id": "evt_\udcff"}, "jti: is of another event than webhook-id"),
     ],
 )
 def test_what_is_signed_for_another_holder_event_or_time_is_refused(headers: dict[str, str], message: str) -> None:
@@ -218,7 +221,20 @@ def test_what_is_signed_for_another_holder_event_or_time_is_refused(headers: dic
 
 @pytest.mark.parametrize(
     "text",
-    ["a", "a.b", "..", "e30..", "e30.e30.", "W10..AA", "ÄÖ..AA", "!!..AA", "e30..AA.AA", "eyJhbGciOiJFUzI1NiJ9..AA"],
+    [
+        "a",
+        "a.b",
+        "..",
+        "e30..",
+        "e30.e30.",
+        "W10..AA",
+        "ÄÖ..AA",
+        "!!..AA",
+        "e30..AA.AA",
+        "eyJhbGciOiJFUzI1NiJ9..AA",
+        "\udcff..AA",
+        "gICA..AA",
+    ],
 )
 def test_what_is_no_detached_jws_is_refused(text: str) -> None:
     with pytest.raises(InvalidWebhook):
@@ -236,6 +252,61 @@ def test_a_key_that_is_not_known_is_said_apart_so_that_the_keys_are_read_again()
         verify_jws(sign_jws("unpublished"))
     with pytest.raises(ValueError, match="holder_id"):
         verify_jws(sign_jws(), "")
+
+
+def test_a_signature_has_one_right_form() -> None:
+    sent = sign_jws()
+    jws = sent["X-Webhook-Signature-JWS"]
+    # Of the last character four bits count.
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    same_octets = jws[:-1] + alphabet[alphabet.index(jws[-1]) ^ 1]
+    for text in (f"{jws}==", same_octets, f"{jws[:-4]} {jws[-4:]}"):
+        with pytest.raises(InvalidWebhook, match="must be a detached JWS"):
+            verify_jws(sent | {"X-Webhook-Signature-JWS": text})
+
+
+ONE: dict[str, Any] = KEY_SET["keys"][0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        *(None, [], "keys", 5, {}),
+        *({"keys": keys} for keys in (None, "one", 5, {"one": ONE}, [None], ["one"], [[1]])),
+        *(
+            {"keys": [ONE | {"x": x}]}
+            for x in (None, 5, ["a"], "", "!!", "\xc4", "\ud800", "AA" + ONE["x"], ONE["x"] + "=")
+        ),
+        *({"keys": [ONE | change]} for change in ({"kty": "oct"}, {"crv": "P-384"}, {"use": "enc"}, {"alg": "ES384"})),
+        {"keys": [{name: value for name, value in ONE.items() if name != "y"}]},
+    ],
+)
+def test_what_is_no_key_set_has_no_key_that_is_known(keys: Any) -> None:
+    with pytest.raises(UnknownSigningKey):
+        verify_webhook_jws(BODY, sign_jws(), keys, 7, now=lambda: SENT_S)
+
+
+def test_one_bad_key_of_a_set_spoils_no_other_and_a_point_off_the_curve_signs_nothing() -> None:
+    mixed = {"keys": [None, {"kty": "RSA"}, ONE | {"x": None}, ONE]}
+    assert verify_webhook_jws(BODY, sign_jws(), mixed, 7, now=lambda: SENT_S).id == 1
+    with pytest.raises(InvalidWebhook, match="does not fit the body and the key"):
+        verify_webhook_jws(BODY, sign_jws(), {"keys": [ONE | {"x": ONE["y"]}]}, 7, now=lambda: SENT_S)
+
+
+def test_half_a_character_in_the_header_of_a_jws_is_refused_though_the_key_signed_it() -> None:
+    says = rb'{"alg":"ES256","kid":"one","aud":"\ud800","iat":1800000000,"jti":"evt_1"}'
+    head, body = (base64.urlsafe_b64encode(octets).rstrip(b"=") for octets in (says, BODY))
+    signature = KEYS["one"]._sign(head + b"." + body)
+    with pytest.raises(InvalidWebhook, match="must be a detached JWS"):
+        verify_jws({"webhook-id": "evt_1", "X-Webhook-Signature-JWS": f"{head.decode()}..{signature.decode()}"})
+
+
+def test_octets_of_a_header_that_are_no_text_fit_nothing() -> None:
+    for name in ("webhook-id", "webhook-signature"):
+        with pytest.raises(InvalidWebhook, match="no signature fits"):
+            verify(headers_of(PLAIN) | {name: "v1,\udcff"})
+    with pytest.raises(InvalidWebhook, match="does not fit"):
+        verify_webhook_body(BODY, {"X-Webhook-Signature": "\udcff"}, PLAIN)
 
 
 @settings(max_examples=60, deadline=None)

@@ -120,7 +120,7 @@ class InvalidWebhook(PixConnectError):  # noqa: N818  it names what came
 
 
 class UnknownSigningKey(InvalidWebhook):
-    """None of the given keys is the one that signed: read the key set again, and try once more."""
+    """None of the given keys is the one that signed: read the key set again, at most once a minute, and try once more."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {

@@ -13,10 +13,9 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -29,6 +28,9 @@ TOLERANCE_S = 300
 
 _ENCODED_PREFIX = "whsec_"
 _VERSION = "v1"
+_COORDINATE_OCTETS = 32
+_INSTANT_DIGITS = 12
+"""They reach beyond the year 30000; more would only cost time."""
 
 
 def verify_webhook(
@@ -63,11 +65,11 @@ def verify_webhook(
     signatures = _read_header(given, "webhook-signature").split(" ")
     _check_time(timestamp, now(), tolerance_s)
     # The octets as they came: JSON that was parsed and written again would be signed differently.
-    message = f"{name}.{timestamp}.".encode() + body
+    message = _encode(f"{name}.{timestamp}.") + body
     expected = [
         f"{_VERSION},{base64.b64encode(hmac.digest(key, message, hashlib.sha256)).decode()}".encode() for key in keys
     ]
-    if not _any_fits([text.encode() for text in signatures], expected):
+    if not _any_fits([_encode(text) for text in signatures], expected):
         raise InvalidWebhook("webhook-signature: no signature fits the body, the id, the time and the secret")
     return _read_event(body)
 
@@ -89,7 +91,7 @@ def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | S
     given = {name.lower(): value for name, value in headers.items()}
     signature = _read_header(given, "x-webhook-signature")
     expected = [hmac.digest(one.encode(), body, hashlib.sha256).hex().encode() for one in secrets]
-    if not _any_fits([signature.encode()], expected):
+    if not _any_fits([_encode(signature)], expected):
         raise InvalidWebhook("X-Webhook-Signature: does not fit the body and the secret")
     return _read_event(body)
 
@@ -108,14 +110,14 @@ def verify_webhook_jws(
     Args:
         body: The request's, as it came: not decoded, not written again.
         keys: What ``client.identity.key_set()`` answers, or ``/.well-known/jwks.json`` read over https; kept for as long as it
-            has the key.
+            has the key. Anybody can send you an unknown ``kid``: read them again at most once a minute.
         holder_id: Whose webhooks these are, as in ``sandbox.json`` and in tokens; what is for another holder is
             refused.
         tolerance_s: How far ``iat`` may be from now, before or after.
         now: Seconds since 1970.
 
     Raises:
-        UnknownSigningKey: The keys have none of that name.
+        UnknownSigningKey: The keys have none of that name that can sign webhooks.
         InvalidWebhook: A header is missing or unreadable, the signature does not fit, or it is for another holder, of another
             event, or from another time.
         TypeError: The body is text: what was signed are the octets that came.
@@ -155,7 +157,7 @@ def verify_notice(
         now: Seconds since 1970.
 
     Raises:
-        UnknownSigningKey: The keys have none of that name.
+        UnknownSigningKey: The keys have none of that name that can sign webhooks.
         InvalidWebhook: A header is missing or unreadable, the signature does not fit, or it is for another holder, about a Pix
             that was paid to no key of yours, no notice, or from another time.
         TypeError: The body is text: what was signed are the octets that came.
@@ -219,24 +221,42 @@ def _read_jws(text: str) -> tuple[str, Mapping[str, object], bytes]:
     """The protected header as it came and as it reads, and the signature of a detached JWS."""
     head, _, rest = text.partition(".")
     try:
-        header = json.loads(_decode(head))
+        fields = msgspec.json.decode(_decode(head), type=dict[str, object])
         signature = _decode(rest.removeprefix("."))
-    except (ValueError, RecursionError):
-        header, signature = None, b""
-    if not rest.startswith(".") or not isinstance(header, dict):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        fields, signature = None, b""
+    if not rest.startswith(".") or fields is None:
         raise InvalidWebhook("X-Webhook-Signature-JWS: must be a detached JWS")
-    fields = cast(Mapping[str, object], header)
     # One algorithm only, whatever the header asks for; and extensions that must be understood are not understood here.
     if fields.get("alg") != "ES256" or "crit" in fields:
         raise InvalidWebhook("X-Webhook-Signature-JWS: must be signed with ES256, and have nothing critical")
     return head, fields, signature
 
 
+class _SigningKey(msgspec.Struct):
+    """What a JWK must say to be a key that signs webhooks."""
+
+    kid: str
+    kty: Literal["EC"]
+    crv: Literal["P-256"]
+    x: str
+    y: str
+    alg: Literal["ES256"] = "ES256"
+    use: Literal["sig"] = "sig"
+
+
 def _find_key(keys: KeySet | Mapping[str, object], kid: object) -> tuple[int, int]:
-    known = cast("Mapping[str, Any]", msgspec.to_builtins(keys))
-    for key in known.get("keys", ()):
-        if key.get("kid") == kid and key.get("kty") == "EC" and key.get("crv") == "P-256":
-            return int.from_bytes(_decode(key["x"]), "big"), int.from_bytes(_decode(key["y"]), "big")
+    # Whatever was read from the network may be given here: what is no key of ours is passed over.
+    found: object = msgspec.to_builtins(keys)
+    listed = cast("dict[str, object]", found).get("keys") if isinstance(found, dict) else None
+    for one in cast("list[object]", listed) if isinstance(listed, list) else ():
+        try:
+            key = msgspec.convert(one, _SigningKey)
+            x, y = _decode(key.x), _decode(key.y)
+        except (msgspec.ValidationError, ValueError):
+            continue
+        if key.kid == kid and len(x) == len(y) == _COORDINATE_OCTETS:
+            return int.from_bytes(x, "big"), int.from_bytes(y, "big")
     raise UnknownSigningKey("X-Webhook-Signature-JWS: kid: is none of the keys that are known")
 
 
@@ -247,9 +267,9 @@ def _is_signed(message: bytes, signature: bytes, x: int, y: int) -> bool:
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec, utils  # noqa: PLC0415
 
-    if len(signature) != 64:
+    if len(signature) != 2 * _COORDINATE_OCTETS:
         return False
-    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    r, s = (int.from_bytes(part, "big") for part in (signature[:_COORDINATE_OCTETS], signature[_COORDINATE_OCTETS:]))
     try:
         key = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
         key.verify(utils.encode_dss_signature(r, s), message, ec.ECDSA(hashes.SHA256()))
@@ -259,8 +279,11 @@ def _is_signed(message: bytes, signature: bytes, x: int, y: int) -> bool:
 
 
 def _decode(text: str) -> bytes:
-    """Base64url without padding."""
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    """Base64url without padding, in its one right form; ``ValueError`` if it is not."""
+    octets = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if base64.urlsafe_b64encode(octets).rstrip(b"=").decode() != text:
+        raise ValueError("is no base64url")
+    return octets
 
 
 def _check_body(body: object) -> None:
@@ -292,14 +315,18 @@ def _read_header(given: Mapping[str, str], name: str) -> str:
     return value
 
 
+def _encode(text: str) -> bytes:
+    # Some frameworks read octets that are no UTF-8 as half characters, which are refused like any other wrong ones.
+    return text.encode(errors="surrogatepass")
+
+
 def _check_time(timestamp: str, now_s: float, tolerance_s: float) -> None:
-    # Twelve digits reach beyond the year 30000; more would only cost time.
-    is_whole = timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12
+    is_whole = timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _INSTANT_DIGITS
     _check_age("webhook-timestamp", int(timestamp) if is_whole else None, now_s, tolerance_s)
 
 
 def _check_age(name: str, sent_s: object, now_s: float, tolerance_s: float) -> None:
-    if not isinstance(sent_s, int):
+    if not isinstance(sent_s, int) or abs(sent_s) >= 10**_INSTANT_DIGITS:
         raise InvalidWebhook(f"{name}: must be whole seconds since 1970")
     age_s = now_s - sent_s
     if age_s > tolerance_s:

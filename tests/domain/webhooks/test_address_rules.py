@@ -201,6 +201,21 @@ def test_what_is_beside_it_is_public(text: str) -> None:
     assert is_public(ip_address(text))
 
 
+@pytest.mark.parametrize("prefix", ["2606:4700::", "2606:4700:1:2:"])
+@pytest.mark.parametrize("name", ["0:5efe", "200:5efe"])
+def test_the_end_of_a_tunnel_is_judged_by_the_address_that_it_carries_too(prefix: str, name: str) -> None:
+    for carried, is_allowed in (
+        ("10.0.0.1", False),
+        ("127.0.0.1", False),
+        ("169.254.169.254", False),
+        ("8.8.8.8", True),
+    ):
+        assert is_public(ip_address(f"{prefix}{name}:{carried}")) == is_allowed, carried
+    # A public one makes no public network of a private one; and this is no tunnel's end.
+    assert not is_public(ip_address(f"fd00::{name}:8.8.8.8"))
+    assert is_public(ip_address(f"{prefix}100:5efe:10.0.0.1"))
+
+
 OWN_NETWORKS = (ip_network("198.41.0.0/24"), ip_network("2606:4700:1::/48"))
 
 
@@ -211,6 +226,7 @@ OWN_NETWORKS = (ip_network("198.41.0.0/24"), ip_network("2606:4700:1::/48"))
         ("::ffff:198.41.0.4", False),
         ("64:ff9b::c629:4", False),
         ("2606:4700:1::5", False),
+        ("2606:4700:2::5efe:c629:4", False),
         ("198.41.1.4", True),
         ("2606:4700:2::5", True),
     ],

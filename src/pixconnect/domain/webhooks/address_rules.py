@@ -6,7 +6,7 @@
 
 We check a name when it is saved, and its addresses before each connection, all of them together: one forbidden address
 refuses the name. Only public unicast is allowed, by the ranges below; Python's own ``is_global`` lets some forbidden
-ranges through. We check an address inside another (mapped, NAT64) as the one it carries. Where the sandbox allows
+ranges through. We check an address inside another (mapped, NAT64, ISATAP) as the one it carries. Where the sandbox allows
 loopback, the URL itself must say so: a name that merely leads there is refused.
 """
 
@@ -54,6 +54,8 @@ _DENIED_IPV6: Final = tuple(
     IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
 )
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+# RFC 5214, section 6.1: the first half of an interface's name, but for one bit. 6to4 and Teredo are among the networks above.
+_ISATAP: Final = 0x0000_5EFE
 
 _URL: Final = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<path>[^#]*)(?P<fragment>#.*)?", re.IGNORECASE)
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?")
@@ -202,9 +204,12 @@ def _judge(text: str) -> tuple[Address, str, bool, bool]:
 
 
 def is_public(address: Address) -> bool:
-    address = _carried(address)
-    if isinstance(address, IPv4Address):
-        return not any(address in network for network in _DENIED_IPV4)
+    carried = _carried(address)
+    if isinstance(carried, IPv4Address) and any(carried in network for network in _DENIED_IPV4):
+        return False
+    # Nothing else of these leads anywhere; the end of an ISATAP tunnel also has a network of its own.
+    if isinstance(address, IPv4Address) or address.ipv4_mapped is not None or address in _NAT64:
+        return True
     return (
         address.scope_id is None and address in _GLOBAL_IPV6 and not any(address in network for network in _DENIED_IPV6)
     )
@@ -221,11 +226,11 @@ def _is_loopback(address: Address) -> bool:
 
 
 def _carried(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 address that stands for it, or the address itself."""
+    """The IPv4 address inside an IPv6 address, to which packets for it are sent, or the address itself."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
-        if address in _NAT64:
+        if address in _NAT64 or (int(address) >> 32) & 0xFDFF_FFFF == _ISATAP:
             return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address
 

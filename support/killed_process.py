@@ -54,7 +54,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "arrivals": "pixconnect.sandbox.tables:insert_arrivals",
         "word on orders": "pixconnect.sandbox.tables:close_orders",
         "word on arrivals": "pixconnect.sandbox.tables:acknowledge_arrivals",
-        "move of the clock": "pixconnect.sandbox.tables:move_clock",
+        "move of the clock": "pixconnect.sandbox.tables:write_clock",
     },
 }
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.

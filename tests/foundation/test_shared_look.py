@@ -1,6 +1,7 @@
 """Many callers, one look."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -77,7 +78,8 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_not_logged_as_lost() 
     caller.cancel()
     outside.may_answer.set()
     await turns()
-    del shared
+    del shared, caller
+    gc.collect()
     assert lost == []
 
 

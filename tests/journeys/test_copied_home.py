@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from base64 import urlsafe_b64decode
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -18,7 +19,8 @@ pytestmark = [pytest.mark.journey, pytest.mark.long]
 class Given(Struct, frozen=True, kw_only=True):
     charge_id: int
     event_id: int
-    cursor: str
+    cursor: bytes
+    """As packed: its position in the feed comes first, so that later ones are greater."""
     database_health: str
 
 
@@ -32,7 +34,7 @@ def charge(installation: Installation, amount_cents: int) -> Given:
         return Given(
             charge_id=made.id,
             event_id=page.events[0].id,
-            cursor=page.cursor,
+            cursor=urlsafe_b64decode(page.cursor),
             database_health=_health(installation),
         )
 

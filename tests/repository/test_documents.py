@@ -54,7 +54,8 @@ def test_what_texts_call_a_module_of_ours_is_one() -> None:
     dotted = re.compile(rf"`(?:pixconnect\.)?((?:{rooms})(?!\.(?:json|key|py)`)(?:\.[A-Za-z_0-9]+)+)(?:\(\))?`")
     path_of_ours = re.compile(rf"`((?:src/pixconnect/)?(?:{rooms})/[a-z_0-9/]+\.py)`")
     wrong = list[str]()
-    for file in [*PAGES, *_SOURCE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "support").rglob("*.py")]:
+    folders = [_SOURCE, *(ROOT / name for name in ("tests", "support", "scripts", "bench", "clients/python/src"))]
+    for file in [*PAGES, ROOT / "pyproject.toml", *(path for folder in folders for path in folder.rglob("*.py"))]:
         text = file.read_text(encoding="utf-8")
         wrong += [f"{file.relative_to(ROOT)}: {name}" for name in dotted.findall(text) if not _is_named(name, modules)]
         wrong += [

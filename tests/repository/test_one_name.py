@@ -7,8 +7,8 @@ from itertools import combinations
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pixconnect"
-DOORS = ("api.contract", "api.standard", "cli.integrator", "cli.operator", "cli.running", "console", "sandbox")
-"""Where the same act may be asked for, under the same name. The sandbox is another program, which serves its port's calls."""
+DOORS = ("api.contract", "api.standard", "cli.integrator", "cli.operator", "cli.running", "console", "sandbox.outside")
+"""Where the same act may be asked for, under the same name. Of the sandbox, what its port calls."""
 QUALIFYING = {"all", "any", "by", "due", "external", "id", "ids", "named", "newest", "next", "old", "page", "received"}
 """Words that say which and how, and not what: what ``find_by_id`` finds is said by the module, before the point."""
 
@@ -78,7 +78,7 @@ def _are_connected(modules: list[str], also: Iterable[tuple[str, str]]) -> bool:
 
 def _door(module: str) -> str:
     """The door that a module is behind; empty inside, where each name is one thing."""
-    return next((door for door in DOORS if module.startswith(f"pixconnect.{door}.")), "")
+    return next((door for door in DOORS if module.startswith((f"pixconnect.{door}.", f"pixconnect.{door}"))), "")
 
 
 @cache

@@ -26,8 +26,6 @@ from pixconnect.foundation.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVIC
 from support.ports import reserved_port
 from support.production_guide import GUIDE, blocks, prepared_server, settings_on, variables
 
-pytestmark = pytest.mark.long
-
 INSTALLED = "/opt/pixconnect/.venv"
 UNIT = blocks("ini")[3]
 
@@ -67,6 +65,7 @@ async def _open_as(url: str, role: str) -> None:
     await connection.close()
 
 
+@pytest.mark.long
 def test_the_logins_and_the_settings_of_the_guide_fit_together(given: dict[str, str]) -> None:
     assert config.misspelt_variables(given) == []
     settings: Settings = config.read_settings(given)
@@ -76,6 +75,7 @@ def test_the_logins_and_the_settings_of_the_guide_fit_together(given: dict[str, 
         asyncio.run(_open_as(settings.database_url, OPERATOR_ROLE))
 
 
+@pytest.mark.long
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd-analyze on this machine (Debian: apt-get install systemd)")
@@ -93,6 +93,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     assert (looked.returncode, of_ours) == (0, [])
 
 
+@pytest.mark.long
 def test_the_parts_run_as_the_unit_starts_them(given: dict[str, str]) -> None:
     words = re.findall(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)[0].replace(INSTALLED, sys.prefix).split()
     of_service = {name: given[name] for name in variables(blocks("ini")[0])}
@@ -128,6 +129,7 @@ os.execve(sys.argv[2], sys.argv[2:], os.environ | {"LISTEN_FDS": "1", "LISTEN_PI
 
 
 @pytest.mark.parametrize("is_handed_over", [False, True])
+@pytest.mark.long
 def test_the_console_has_a_login_of_its_own_and_takes_a_socket_as_systemd_hands_it_over(
     given: dict[str, str], *, is_handed_over: bool
 ) -> None:

@@ -15,15 +15,19 @@ from pixconnect.local.embedded_postgres import LOGIN_ROLE
 from pixconnect.local.postgres_programs import find_programs
 from scripts.pages import schema_sql
 from scripts.pages.catalogue import read_migrated
-from scripts.write_pages import MEND, write_tables
+from scripts.pages.schema import DRAWINGS
+from scripts.write_pages import MEND, REFERENCE, write_tables
 from support import postgres
 
 SCHEMAS = tuple(schema_sql.PACKAGES)
 
 
 async def test_the_files_and_the_page_are_what_the_migrations_made(database: postgres.Addresses) -> None:
-    for path, text in (await write_tables(database.owner_url)).items():
+    written = await write_tables(database.owner_url)
+    for path, text in written.items():
         assert path.read_text(encoding="utf-8") == text, MEND
+    drawings = REFERENCE / DRAWINGS
+    assert {path for path in written if path.parent == drawings} == set(drawings.iterdir())
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ class Network:
             # Moving back changes deadlines in the tables, so the schedule is read again.
             must_load = self._is_stale or after < before
             self._is_stale = True  # until we know that the write was made
-            await tables.move_clock(self._pool, offset, before, after)
+            await tables.write_clock(self._pool, offset, before, after)
             self._clock.set_offset(offset)
             if must_load:
                 await self._load()

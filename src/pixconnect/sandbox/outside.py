@@ -128,7 +128,7 @@ async def find_entries(outside: Outside, keys: Set[str]) -> list[DirectoryEntry]
 
 
 async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
-    return [*directory.FIXED_ENTRIES.values(), *await registry.list_entries(outside.pool)]
+    return [*directory.FIXED_ENTRIES.values(), *await registry.list_added(outside.pool)]
 
 
 async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:

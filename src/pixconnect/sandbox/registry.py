@@ -78,7 +78,7 @@ async def find_entries(pool: asyncpg.Pool, keys: Iterable[str]) -> list[Director
     return [directory.entry_of(*row) for row in await pool.fetch(FIND_ENTRIES, list(keys))]
 
 
-async def list_entries(pool: asyncpg.Pool) -> list[DirectoryEntry]:
+async def list_added(pool: asyncpg.Pool) -> list[DirectoryEntry]:
     return [directory.entry_of(*row) for row in await pool.fetch(LIST_ENTRIES, ENTRIES_LISTED_MAX)]
 
 

@@ -257,7 +257,7 @@ async def read_offset(executor: Executor) -> timedelta:
     return await executor.fetchval("select moved_by from clock")
 
 
-async def move_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, after: datetime) -> None:
+async def write_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, after: datetime) -> None:
     """Store the clock's new offset, and adjust open deadlines when it moves back."""
     async with pool.acquire() as connection, connection.transaction():
         if after < before:

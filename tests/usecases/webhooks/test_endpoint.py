@@ -243,6 +243,7 @@ async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_ba
     service: WebhookService, monkeypatch: pytest.MonkeyPatch, status: str, wanted: list[int]
 ) -> None:
     monkeypatch.setattr(redelivery, "BATCH_MAX", 1)
+    monkeypatch.setattr(redelivery, "_ENDPOINTS_MAX", 1)
     for url in (URL, URL + "/2"):
         await service.add_endpoint(url)
     for number in range(1, 6):

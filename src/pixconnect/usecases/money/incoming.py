@@ -34,7 +34,7 @@ from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.automatic_refund import PlanningContext, plan_refund
 from pixconnect.usecases.money.credit import Charges, Credit, go_on, receive
 from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
-from pixconnect.usecases.money.settlement import is_of_another
+from pixconnect.usecases.money.settlement import is_surely_not_ours
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
@@ -280,7 +280,7 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
         if may_be_named_later(context, report):
             return None
         # The id does not say that the transfer was another's, and we do not know it: that is for an operator to see.
-        if not is_of_another(context, name):
+        if not is_surely_not_ours(context, name):
             await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, reject_code.ABOVE_ORIGINAL)
         return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ABOVE_ORIGINAL)
     given_back = GivenBack(

@@ -109,7 +109,7 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
             continue  # the events of an end show the name that the rail reported before it
         if name in ordered:
             (under_way if ordered[name].status == "PROCESSING" else said_again).append(index)
-        elif not is_of_another(context, name):
+        elif not is_surely_not_ours(context, name):
             outcomes[index] = UNKNOWN_ORDER
     has_rail = context.policy.has_rail
     ended = [
@@ -147,7 +147,7 @@ async def _note_names(
     return outcomes
 
 
-def is_of_another(context: HasPolicy, name: str) -> bool:
+def is_surely_not_ours(context: HasPolicy, name: str) -> bool:
     """Whether an order that we do not know is certainly not ours."""
     # A rail that gives orders names of its own may put any institution's number into them.
     return context.policy.abilities.keeps_our_id and identifiers.is_of_another(name, context.policy.ispb)

@@ -1,7 +1,9 @@
 """What belongs together stays together, whatever a line of SQL with the service's password forgets to write."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from pixconnect.domain.identity.access import Caller
@@ -198,8 +200,10 @@ async def test_what_is_under_way_has_its_order(attacker: Connection, service: Se
     await attacker.execute(f"with x as ({held}), y as ({new_order(name, 777, slot=slot)}) {made}")
     # It ends with its order.
     freed = entry("reserved", "available", 500, transfer_id=777, id=10**9 + 1)
-    cancelled = "update transfer set status = 'CANCELLED' where id = 777"
+    early = "update transfer set status = 'CANCELLED', modified_at = now() - interval '1 year' where id = 777"
+    cancelled = early.replace("-", "+")
     await refuse(attacker, f"with x as ({freed}) {cancelled}")
+    await refuse(attacker, f"with x as ({freed}), y as ({end_order(777)}) {early}")
     await attacker.execute(f"with x as ({freed}), y as ({end_order(777)}) {cancelled}")
 
 
@@ -243,7 +247,9 @@ async def test_what_was_asked_about_is_never_as_if_it_had_not_been_handed_over(
     await send(service, caller)
     await attacker.execute("update open_order set handed_at = now()")
     await refuse(attacker, "update open_order set handed_at = handed_at + interval '1 hour'")
-    await attacker.execute("update open_order set handed_at = null")  # it certainly never left
+    await refuse(attacker, "update open_order set handed_at = null")
+    # It certainly never left: it is tried again before the rail would have been asked.
+    await attacker.execute("update open_order set handed_at = null, due_at = due_at - interval '1 second'")
     await attacker.execute("update open_order set handed_at = now(), asked_count = 1")
     for change in ("handed_at = null, asked_count = 0", "handed_at = null", "asked_count = 0"):
         await refuse(attacker, f"update open_order set {change}")
@@ -265,6 +271,69 @@ async def test_a_revision_of_a_charge_keeps_what_was_before_it(
     await refuse(attacker, "insert into charge_revision values (404, 1, 0, '{}')")
     await attacker.execute(f"with x as ({kept.format(0)}) {revised}")
     await refuse(attacker, f"update charge set revision = 0 where id = {charge.id}")
+
+
+async def test_what_is_kept_of_a_charge_is_what_it_said(attacker: Connection, service: Service, caller: Caller) -> None:
+    charge = await make_charge(service, caller)
+    kept = f"insert into charge_revision values ({charge.id}, {caller.holder_id}, {{}}, '{{}}')"
+    revised = f"update charge set contents = '{{}}', revision = {{}} where id = {charge.id}"
+    first, second = '{"said": 1}', '{"said": 2}'
+    await attacker.execute(f"with x as ({kept.format(0, second)}) {revised.format(first, 1)}")
+    await refuse(attacker, f"with x as ({kept.format(1, second)}) {revised.format(second, 2)}")
+    await attacker.execute(f"with x as ({kept.format(1, first)}) {revised.format(second, 2)}")
+
+
+@pytest.mark.parametrize("instant", ["infinity", "-infinity"])
+async def test_nothing_is_dated_to_an_instant_that_never_comes(
+    attacker: Connection, service: Service, caller: Caller, instant: str
+) -> None:
+    await send(service, caller)
+    await make_charge(service, caller)
+    await refuse(attacker, f"update open_order set due_at = '{instant}'")
+    await refuse(attacker, f"update open_order set give_up_at = '{instant}'")
+    await refuse(attacker, f"update charge set expires_at = '{instant}'")
+    received_id = await receive(service)
+    paid = entry("settlement", "available", 1000, transfer_id=777)
+    made = new_transfer(received_id, end_to_end_id=OTHER_NAME)
+    dated = paid.replace("last_entry_at + interval '1 hour'", f"'{instant}'::timestamptz")
+    await refuse(attacker, f"with x as ({dated}) {made}")
+    await attacker.execute(f"with x as ({paid}) {made}")
+
+
+async def test_a_report_is_kept_open_and_a_refusal_stays_for_its_time(attacker: Connection, service: Service) -> None:
+    columns = "kind, reason, explanation, name, report_id, report, fingerprint"
+    report = "'credit', 'contradiction', 'x', 'x', 'x', '{}', 'x'"
+    closed = (
+        f"insert into kept_report ({columns}, closed_at, closed_by, close_reason) values ({report}, now(), 'x', 'x')"
+    )
+    await refuse(attacker, closed)
+    refused = "insert into refused_credit (name, kind, refusal_code{}) values (rpad('E', 32, 'x'), 'credit', 'AC03'{})"
+    await refuse(attacker, refused.format(", refused_at", ", now() - interval '1 year'"))
+    await attacker.execute(refused.format("", ""))
+    await refuse(attacker, "delete from refused_credit")
+    age = "select pg_get_triggerdef(oid) from pg_trigger where tgname = 'keep_refusal'"
+    assert f"'{incoming.REFUSALS_KEPT_FOR.days} days'" in await attacker.fetchval(age)
+
+
+@pytest.mark.parametrize("is_given_first", [True, False])
+async def test_a_name_that_is_given_and_taken_at_once_is_not_of_two_amounts(
+    service: Service, caller: Caller, *, is_given_first: bool
+) -> None:
+    sent_id, received_id = await send(service, caller, 1000), await receive(service, 999)
+    told = "'E' || repeat('1', 31)"
+    given = f"""with x as (update open_order set network_id = {told} where resource_id = {sent_id})
+        update transfer set network_id = {told} where id = {sent_id}"""
+    paid = entry("settlement", "available", 999, transfer_id=777)
+    taken = f"with x as ({paid}) {new_transfer(received_id, end_to_end_id=told)}"
+    first, second = (given, taken) if is_given_first else (taken, given)
+    async with service.context.pool.acquire() as one, service.context.pool.acquire() as other:
+        async with one.transaction():
+            await one.execute(first)
+            waiting = asyncio.create_task(other.execute(second))
+            done, _ = await asyncio.wait([waiting], timeout=0.3)
+            assert not done
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+            await waiting
 
 
 async def test_an_order_is_called_what_its_transfer_is_called(

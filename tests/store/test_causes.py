@@ -331,6 +331,10 @@ async def test_a_held_charge_and_the_payment_that_holds_it_agree(
     await refuse(attacker, cancel)  # and would be over with the charge still held
     await refuse(attacker, f"{hold} where id = {other.id}")
     await refuse(attacker, f"update charge set held_by = 404 where id = {other.id}")
+    # Meanwhile it says what it said; only the clock of a sandbox that is moved back brings its end nearer.
+    for change in ("contents = '{}'", "key = 'else@test.example'", "expires_at = expires_at + interval '1 second'"):
+        await refuse(attacker, f"update charge set {change} where id = {charge.id}")
+    await attacker.execute("update charge set expires_at = expires_at - interval '1 second'")
     for status in ("EXPIRED", "APPROVED"):
         await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
         await refuse(attacker, f"update charge set status = '{status}', held_by = null where id = {charge.id}")
@@ -367,7 +371,7 @@ async def test_later_states_are_added_and_not_recoded(
 ) -> None:
     """What a later state may do is a row of a table: so a blocked amount could be given back after a settlement."""
     sent_id = await send(service, caller)
-    cancel = f"update transfer set status = 'CANCELLED' where id = {sent_id}"
+    cancel = f"update transfer set status = 'CANCELLED', modified_at = now() + interval '1 year' where id = {sent_id}"
     freed = entry("reserved", "available", 500, transfer_id=sent_id)
     released = f"with x as ({freed}), y as ({end_order(sent_id)}) {cancel}"
     owner = await asyncpg.connect(database.owner_url)

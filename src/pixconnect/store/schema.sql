@@ -114,7 +114,7 @@ comment on column holder.branch is 'The branch of the account, 1 to 4 digits.';
 comment on column holder.account_number is 'The number of the account; no other holder has the same.';
 comment on column holder.account_type is 'What kind of account the rail is told that it is.';
 comment on column holder.may_deposit is 'Whether money may come in.';
-comment on column holder.may_withdraw is 'Whether money may go out by transfers.';
+comment on column holder.may_withdraw is 'Whether money may go out, by transfers or refunds.';
 comment on column holder.may_lend is 'Whether the account may lend; only shown, nothing is decided by it.';
 comment on column holder.transfer_limit_cents is 'The most that one transfer may be of, in cents; null is no limit.';
 comment on column holder.day_limit_cents is 'The most that may be sent in one day of Sao Paulo, in cents; null is no limit.';
@@ -648,7 +648,7 @@ begin
 end $function$;
 revoke execute on function check_charges() from public;
 
--- check_revisions: migration 0050
+-- check_revisions: migrations 0050, 0055
 create function check_revisions() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
@@ -659,13 +659,34 @@ begin
     elsif new.revision > coalesce(old.revision, 0) and new.revision = (
         select count(*) from charge_revision as kept
         where kept.charge_id = new.id and kept.holder_id = new.holder_id and kept.revision < new.revision
-    ) then
+    ) and coalesce(old.contents = (
+        select kept.contents from charge_revision as kept
+        where kept.charge_id = new.id and kept.holder_id = new.holder_id and kept.revision = coalesce(old.revision, 0)
+    ), true) then
         return null;
     end if;
     raise exception 'the revision % is not the next one of its charge', new.revision
         using errcode = 'integrity_constraint_violation', constraint = 'revisions_follow_each_other';
 end $function$;
 revoke execute on function check_revisions() from public;
+
+-- refuse_endless_instant: migration 0055
+create function refuse_endless_instant() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'a row of % is dated to an instant that never comes', tg_table_name
+        using errcode = 'integrity_constraint_violation', constraint = 'instants_are_finite';
+end $function$;
+revoke execute on function refuse_endless_instant() from public;
+
+-- refuse_change_under_payment: migration 0055
+create function refuse_change_under_payment() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'charge % of holder % is held by % and stays as it was accepted', old.id, old.holder_id, old.held_by
+        using errcode = 'integrity_constraint_violation', constraint = 'a_held_charge_stays_as_it_is';
+end $function$;
+revoke execute on function refuse_change_under_payment() from public;
 
 -- charge: Requests to be paid, each with a QR code; the contract's charges and the standard's are the same.
 create table charge (
@@ -721,6 +742,11 @@ create trigger check_new_held after insert on charge for each row when (new.held
     check_held_charge();
 create trigger check_revision after update of revision on charge for each row when (old.revision is distinct from new.revision)
     execute function check_revisions();
+create trigger instants_are_finite after insert or update of expires_at on charge for each row when (not
+    isfinite(new.expires_at)) execute function refuse_endless_instant();
+create trigger keep_held after update of contents, key, expires_at on charge for each row when (old.held_by is not null and
+    (old.contents is distinct from new.contents or old.key <> new.key or old.expires_at < new.expires_at)) execute function
+    refuse_change_under_payment();
 grant insert, select, update (amount_cents, key, payer_name, payer_tax_id, br_code, status, modified_at, expires_at, held_by,
     contents, revision, is_unbound) on table charge to pixconnect_service;
 comment on table charge is
@@ -732,8 +758,9 @@ comment on column charge.fingerprint is 'A hash of the request that made it, whi
 comment on column charge.txid is 'Its name on the network, 26 to 35 letters and digits.';
 comment on column charge.amount_cents is 'How much, in cents; 0 where the payer chooses, until it is paid.';
 comment on column charge.key is 'The Pix key that is paid.';
-comment on column charge.payer_name is 'The name of the only one who may pay; null where anybody may.';
-comment on column charge.payer_tax_id is 'The CPF or CNPJ of the only one who may pay.';
+comment on column charge.payer_name is
+    'The name of the debtor whom the charge names; null where it names none. Anybody may pay.';
+comment on column charge.payer_tax_id is 'The CPF or CNPJ of that debtor.';
 comment on column charge.br_code is 'The QR code as text.';
 comment on column charge.status is 'How far it is.';
 comment on column charge.slot is 'The slot of work it belongs to, 0 to 255: one worker at a time looks after it.';
@@ -746,6 +773,19 @@ comment on column charge.contents is
     'The standard''s latest contents, as JSON; null for a charge of the contract that the standard never changed.';
 comment on column charge.revision is 'How often its contents were changed; null is never.';
 comment on column charge.is_unbound is 'Whether its location was taken away, so that no code leads to it; null is no.';
+
+-- await_names: migration 0055
+create function await_names() returns trigger language plpgsql
+as $function$
+begin
+    if tg_op = 'INSERT' then
+        perform pg_advisory_xact_lock_shared(7811887);
+    else
+        perform pg_advisory_xact_lock(7811887);
+    end if;
+    return null;
+end $function$;
+revoke execute on function await_names() from public;
 
 -- check_holding_transfer: migration 0016
 create function check_holding_transfer() returns trigger language plpgsql security definer set search_path to 'pixconnect',
@@ -1016,6 +1056,9 @@ create unique index transfer_network_id_is_used_once on transfer (network_id) wh
 create index transfer_received on transfer ((holder_id + 0), settled_at, id) where direction = 'IN' and settled_at is not null;
 create index transfer_received_by_txid on transfer ((holder_id + 0), txid) where direction = 'IN' and settled_at is not null and
     charge_id is null and txid is not null;
+create trigger await_names after insert on transfer for each statement execute function await_names();
+create trigger await_naming after update of network_id on transfer for each row when (new.network_id is distinct from
+    old.network_id) execute function await_names();
 create trigger check_holding after update of status on transfer for each row when (old.direction = 'IN' and old.status =
     'PROCESSING' and old.charge_id is not null) execute function check_holding_transfer();
 create trigger check_moved after update on transfer referencing old table as old_row new table as new_row for each statement
@@ -1211,6 +1254,9 @@ create index refund_list_by_status on refund ((holder_id + 0), status, created_a
 create unique index refund_name_is_used_once on refund (return_id, flow, namesake);
 create unique index refund_network_id_is_used_once on refund (network_id) where network_id is not null;
 create index refund_of_transfer on refund (transfer_id, holder_id);
+create trigger await_names after insert on refund for each statement execute function await_names();
+create trigger await_naming after update of network_id on refund for each row when (new.network_id is distinct from
+    old.network_id) execute function await_names();
 create trigger check_moved after update on refund referencing old table as old_row new table as new_row for each statement
     execute function check_refunds();
 create trigger check_new after insert on refund referencing new table as new_row for each statement execute function
@@ -1406,6 +1452,8 @@ create unique index ledger_entry_created_at on ledger_entry (holder_id, created_
 create unique index ledger_entry_number on ledger_entry (holder_id, number) where number is not null;
 create unique index ledger_entry_once on ledger_entry (transfer_id, holder_id, refund_id, debit_account, credit_account) nulls
     not distinct where transfer_id is not null;
+create trigger instants_are_finite after insert on ledger_entry for each row when (not isfinite(new.created_at)) execute
+    function refuse_endless_instant();
 create trigger ledger_entry_is_append_only before delete or update or truncate on ledger_entry for each statement execute
     function refuse_change();
 create trigger post_entries after insert on ledger_entry referencing new table as new_entry for each statement execute function
@@ -1427,7 +1475,7 @@ comment on column ledger_entry.refund_id is
     'The refund that is its cause; without either the cause is the deposit of the same id.';
 comment on column ledger_entry.created_at is 'When it was written, in service time.';
 
--- check_ended_orders: migrations 0002, 0005, 0050
+-- check_ended_orders: migrations 0002, 0005, 0050, 0055
 create function check_ended_orders() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -1442,6 +1490,8 @@ begin
     where (
         coalesce(transfer.status, refund.status, 'PROCESSING') = 'PROCESSING'
         or coalesce(transfer.handed_at, refund.handed_at) is distinct from ended_order.handed_at
+        or coalesce(transfer.status, refund.status) = 'CANCELLED'
+            and coalesce(transfer.modified_at, refund.modified_at) < ended_order.give_up_at
     ) and (
         select count(*) from offending_row as listed
         where listed.table_name = 'open_order' and listed.id = resource_id and listed.holder_id = ended_order.holder_id
@@ -1530,8 +1580,11 @@ create trigger check_name after update of network_id on open_order for each row 
     new.network_id) execute function check_order_name();
 create trigger check_new after insert on open_order referencing new table as new_row for each statement execute function
     check_new_orders();
+create trigger instants_are_finite after insert or update of due_at, give_up_at on open_order for each row when (not
+    isfinite(new.due_at) or not isfinite(new.give_up_at)) execute function refuse_endless_instant();
 create trigger keep_handed after update of handed_at, asked_count on open_order for each row when (old.asked_count >
-    new.asked_count or old.handed_at <> new.handed_at) execute function refuse_to_forget();
+    new.asked_count or old.handed_at <> new.handed_at or old.handed_at is not null and new.handed_at is null and new.due_at >=
+    old.due_at) execute function refuse_to_forget();
 grant delete, insert, select, update (due_at, give_up_at, handed_at, asked_count, network_id) on table open_order to
     pixconnect_service;
 comment on table open_order is
@@ -1630,7 +1683,8 @@ create trigger closed_report_stays_closed before update on kept_report for each 
     (new.closed_at is distinct from old.closed_at or new.closed_by is distinct from old.closed_by or new.close_reason is
     distinct from old.close_reason)) execute function keep_closing();
 grant update (closed_at, closed_by, close_reason) on table kept_report to pixconnect_operator;
-grant insert, select, update (seen_count, last_seen_at) on table kept_report to pixconnect_service;
+grant insert (kind, reason, explanation, name, report_id, report, fingerprint, refusal_code), select, update (seen_count,
+    last_seen_at) on table kept_report to pixconnect_service;
 comment on table kept_report is 'Reports of the rail that can neither be recorded nor passed over: each waits for a person.';
 comment on column kept_report.id is 'Counts up.';
 comment on column kept_report.kind is 'What the rail reported.';
@@ -1649,6 +1703,15 @@ comment on column kept_report.closed_at is 'When an operator closed it, in real 
 comment on column kept_report.closed_by is 'The operator who closed it.';
 comment on column kept_report.close_reason is 'Why, in the operator''s words.';
 
+-- keep_refusal: migration 0055
+create function keep_refusal() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the payment % was refused at % and stays refused', old.name, old.refused_at
+        using errcode = 'integrity_constraint_violation', constraint = 'a_refusal_stays_for_its_time';
+end $function$;
+revoke execute on function keep_refusal() from public;
+
 -- refused_credit: Payments that were refused because nobody here had the account; each stays refused for 30 days.
 create table refused_credit (
     name text collate "C" not null,
@@ -1660,7 +1723,9 @@ create table refused_credit (
     constraint refused_credit_name_check check (length(name) = 32 and name ~~ 'E%')
 );
 create index refused_credit_by_age on refused_credit (refused_at);
-grant delete, insert, select on table refused_credit to pixconnect_service;
+create trigger keep_refusal before delete on refused_credit for each row when (old.refused_at > (clock_timestamp() -
+    '30 days'::interval)) execute function keep_refusal();
+grant delete, insert (name, kind, refusal_code), select on table refused_credit to pixconnect_service;
 comment on table refused_credit is
     'Payments that were refused because nobody here had the account; each stays refused for 30 days.';
 comment on column refused_credit.name is 'The end_to_end_id of the payment.';

@@ -74,7 +74,8 @@ async def test_names_are_used_once(service: Service, caller: Caller) -> None:
 async def test_what_was_handed_over_is_not_cancelled(service: Service, caller: Caller) -> None:
     sent_id = await send(service, caller)
     cancel = f"""with released as ({RELEASE}), ended as (delete from open_order where resource_id = $1)
-        update transfer set status = 'CANCELLED', handed_at = {{}} where id = $1"""
+        update transfer set status = 'CANCELLED', modified_at = modified_at + interval '1 hour', handed_at = {{}}
+        where id = $1"""
     with pytest.raises(asyncpg.CheckViolationError, match="handed_transfer_is_never_cancelled"):
         await service.context.pool.execute(cancel.format("now()"), sent_id)
     await service.context.pool.execute(cancel.format("null"), sent_id)
@@ -129,12 +130,16 @@ async def test_what_was_handed_over_is_not_cancelled_as_if_it_had_not_been(servi
     sent_id = await send(service, caller)
     await service.context.pool.execute("update open_order set handed_at = now() where resource_id = $1", sent_id)
     cancel = f"""
-        with released as ({RELEASE}), cancelled as (update transfer set status = 'CANCELLED' where id = $1)
+        with released as ({RELEASE}), cancelled as (
+            update transfer set status = 'CANCELLED', modified_at = modified_at + interval '1 hour' where id = $1
+        )
         delete from open_order where resource_id = $1
     """
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="ends otherwise than what was ordered"):
         await service.context.pool.execute(cancel, sent_id)
-    await service.context.pool.execute("update open_order set handed_at = null where resource_id = $1", sent_id)
+    await service.context.pool.execute(
+        "update open_order set handed_at = null, due_at = due_at - interval '1 second' where resource_id = $1", sent_id
+    )
     await service.context.pool.execute(cancel, sent_id)
 
 

@@ -31,7 +31,7 @@ from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import settlement
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import move_due
+from pixconnect.usecases.money.handover import RETRY_AFTER, move_due
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import Fence, GivenUp, ask_again_after, end_orders
 from pixconnect.worker.leases import LeaseLost
@@ -320,7 +320,7 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
 
     class TakingBack(EverySlot):
         async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
-            await order_store.unmark(connection, [order.name], first_marked_at, service.clock.now())
+            await order_store.unmark(connection, [order.name], first_marked_at, first_marked_at + RETRY_AFTER)
 
     await move(service, TakingBack())
     assert (await order.handed_at(service), order.sent_count(service)) == (None, sent_before)

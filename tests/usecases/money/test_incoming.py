@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -170,11 +171,13 @@ async def test_a_key_is_given_to_nobody_while_payments_to_it_are_being_refused(
         assert await refused_store.hold_accounts(connection, [key, "0001 9"]) == {key}
 
 
-async def test_refusals_are_forgotten_after_a_time(service: Service, caller: Caller) -> None:
-    await service.context.pool.execute("""
+async def test_refusals_are_forgotten_after_a_time(service: Service) -> None:
+    owner = await asyncpg.connect(service.database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("""
         insert into refused_credit (name, kind, refusal_code, refused_at)
         select 'E' || lpad(n::text, 31, '0'), 'credit', 'AC03', now() - n * interval '20 days' from generate_series(1, 3) as n
     """)
+    await owner.close()
     await incoming.forget_refusals(service.context)
     assert await service.context.pool.fetchval("select count(*) from refused_credit") == 1
 

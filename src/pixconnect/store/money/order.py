@@ -109,9 +109,11 @@ async def mark_handed(
     return None if row is None or not row["is_held"] else set(row["names"])
 
 
-# Only the very mark that was made for this try, and of which nobody has asked since: what was sent once may have arrived.
+# Only the very mark that was made for this try, and of which nobody has asked since, nor was to ask before: what was sent once
+# may have arrived.
 _UNMARK: Final[LiteralString] = """
     update open_order set handed_at = null, due_at = $3 where name = any($1) and handed_at = $2 and asked_count = 0
+        and due_at > $3
 """
 
 

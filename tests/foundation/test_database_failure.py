@@ -2,12 +2,19 @@
 
 import socket
 import ssl
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
-from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, DATABASE_FAILED, say_why
+from pixconnect.foundation.database_failure import (
+    DATABASE_AWAY,
+    DATABASE_BUSY,
+    DATABASE_FAILED,
+    is_of_own_file,
+    say_why,
+)
 
 _AWAY = (
     # the network
@@ -60,6 +67,14 @@ def test_what_we_have_asked_wrongly_is_neither(state: str) -> None:
 
 def test_a_value_that_cannot_be_sent_is_not_a_database_that_is_away() -> None:
     assert not issubclass(asyncpg.DataError, DATABASE_AWAY)
+
+
+def test_a_missing_file_of_ours_is_not_a_missing_socket(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as own:
+        (tmp_path / "secret.key").read_bytes()
+    with pytest.raises(FileNotFoundError) as sockets, socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / "socket"))
+    assert (is_of_own_file(own.value), is_of_own_file(sockets.value)) == (True, False)
 
 
 def _raised(state: str) -> asyncpg.PostgresError:

@@ -33,7 +33,7 @@ from pixconnect.domain.identity.access import authorize, check_certificate
 from pixconnect.flow.overload import TOO_MANY
 from pixconnect.flow.refusal_pace import RefusalPace
 from pixconnect.flow.shares import current_party
-from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, say_why
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, is_of_own_file, say_why
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.http.asgi import Receive, Scope, Send, WholeAnswer
@@ -281,7 +281,7 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
     """The error that the caller gets."""
     if isinstance(error, errors.PixConnectError):
         return error
-    if isinstance(error, _DATABASE_GONE):
+    if isinstance(error, _DATABASE_GONE) and not is_of_own_file(error):
         _log.warning("the database gives no answer", error=type(error).__name__)
         return errors.ServiceUnavailable(say_why(error))
     # A defect of ours: the caller learns nothing of it, the log everything.

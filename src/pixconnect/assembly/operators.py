@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from pixconnect.adapters.secret_box import open_secret_box, read_or_make_secret_key
+from pixconnect.adapters.secret_box import AesSecretBox, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
 from pixconnect.assembly.base import (
@@ -13,6 +13,7 @@ from pixconnect.assembly.base import (
     SERVICE_SCHEMA,
     make_policy,
     open_base,
+    open_own_secret_box,
 )
 from pixconnect.config import Settings
 from pixconnect.foundation import pool, schema_history
@@ -24,14 +25,16 @@ from pixconnect.usecases.running import installation
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
 
 
-def prepare_home(settings: Settings) -> None:
-    """Make the key that seals secrets at rest, if there is none yet; no other process may be running.
+def prepare_home(settings: Settings) -> AesSecretBox:
+    """Make the key that seals secrets at rest, if there is none yet, and open its box; no other process may be running.
 
     Raises:
         SecretKeyError: The setting or the file holds no key.
         OSError: The file can be neither read nor made.
     """
-    read_or_make_secret_key(settings.secret_key, settings.home_path, SystemEntropy())
+    entropy = SystemEntropy()
+    read_or_make_secret_key(settings.secret_key, settings.home_path, entropy)
+    return open_own_secret_box(settings, entropy)
 
 
 @asynccontextmanager
@@ -40,7 +43,7 @@ async def open_operator(
 ) -> AsyncGenerator[Operator]:
     """Open what operators' verbs need, by their role or a lesser one; ``SchemaError`` or ``SecretKeyError`` if it cannot be."""
     entropy = SystemEntropy()
-    secret_box = open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
+    secret_box = open_own_secret_box(settings, entropy)
     # A verb may be the first to meet the database after a restore, and give out ids.
     policy = make_policy(settings)
     server = ServerWatch(ServerFile(settings.home_path), has_rail=policy.has_rail)

@@ -44,6 +44,11 @@ DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
 """Any failure; for work in the background, which logs it and tries again."""
 
 
+def is_of_own_file(error: BaseException) -> bool:
+    """Whether a file of ours failed and not the network: of a socket the system names no file."""
+    return isinstance(error, OSError) and error.filename is not None
+
+
 def say_why(error: BaseException) -> str:
     """Why the database cannot do it now, for callers: a database that is full or out of connections can be reached."""
     match error:

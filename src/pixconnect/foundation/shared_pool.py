@@ -29,6 +29,8 @@ _OF_ANOTHER_KIND: Final = (*DATABASE_AWAY, *DATABASE_BUSY, asyncpg.InsufficientP
 
 
 class SharedPool(_AnyPool):
+    _generation: int  # the driver's: it replaces connections of an earlier one
+
     def __init__(self, url: str, *, semaphore: FairSemaphore, **options: Any) -> None:  # noqa: ANN401  the driver's own
         super().__init__(url, loop=None, record_class=asyncpg.Record, **options)
         self._semaphore = semaphore

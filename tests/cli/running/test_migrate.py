@@ -1,11 +1,15 @@
 import asyncpg
 import pytest
 
+from pixconnect.adapters.secret_box import AesSecretBox
+from pixconnect.adapters.system import SystemEntropy
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.running import migrate, upgrade_checks
 from pixconnect.config import Settings
+from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.foundation import migrations, schema_history
 from pixconnect.store.running import offending
+from pixconnect.usecases.identity.signing_key import about_key
 from support import postgres
 
 
@@ -22,6 +26,27 @@ async def test_an_empty_database_gets_all_tables_and_a_second_time_nothing(
     applied = await migrate.bring_up_to_date(settings)
     assert {"holders_and_ledger"} <= {migration.name for migration in applied}
     assert await migrate.bring_up_to_date(settings) == []
+
+
+async def test_the_secret_key_of_another_installation_is_refused_before_anything_is_changed(
+    database: postgres.Addresses,
+) -> None:
+    settings = Settings(database_url=database.service_url, owner_database_url=database.owner_url)
+    own, other = (AesSecretBox(bytes([number]) * 32, SystemEntropy()) for number in (1, 2))
+    kid = "k" * 43
+    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await connection.execute(
+        """insert into signing_key (kid, public_jwk, private_sealed, certificates, host, expires_at, created_at, signs_from)
+            values ($1, '', $2, array[''::bytea], 'pix.example', now(), now(), now())""",
+        kid,
+        own.seal(b"private", about_key(kid)),
+    )
+    with pytest.raises(SealBroken, match="another secret key"):
+        await migrate.bring_up_to_date(settings, box=other)
+    assert await migrate.bring_up_to_date(settings, box=own) == []
+    await _start_again(database)
+    assert await migrate.bring_up_to_date(settings, box=other)
+    await connection.close()
 
 
 async def test_there_is_no_sandbox_in_live_mode(database: postgres.Addresses) -> None:

@@ -14,11 +14,13 @@ from cyclopts import Parameter
 from pixconnect.cli.frame import failures, terminal
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.config import Settings
+from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.foundation import migrations, pool, privileges, schema_history
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import offending as offending_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.store.running.offending import Broken
+from pixconnect.usecases.identity.secret_key import refuse_other_key
 from pixconnect.usecases.running.installation import check_mode, refuse_other_mode
 
 POSTGRES_VERSION_MIN = 160_000
@@ -61,22 +63,28 @@ def migrate(
     terminal.say("the tables are up to date")
 
 
-async def bring_up_to_date(settings: Settings, *, keep_offending: bool = False) -> list[migrations.Migration]:
+async def bring_up_to_date(
+    settings: Settings, *, keep_offending: bool = False, box: SecretBox | None = None
+) -> list[migrations.Migration]:
     """Apply the migrations that are missing, as the owner, and grant the service's login its roles.
 
     Args:
         keep_offending: List rows that break new rules, and hold the rules for all others.
+        box: Of the secret key, which must be that of these tables; whoever only migrates may have none.
 
     Raises:
         CommandError: The database is too old, or rows break new rules: then nothing was changed.
         InstallationError: The tables are of the other mode.
         SchemaError: The tables were made by another program.
+        SealBroken: The secret key is another one.
     """
     url, connection = await _connect_as_owner(settings)
     try:
         await connection.execute(f"set search_path = {_SCHEMA}")
         # Before the first change: tables of the other mode must stay as they are.
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
+        if box is not None:
+            await refuse_other_key(connection, box)
         login = await _login_of(connection, settings.database_url or url)
         broken = await find_offending(connection)
         _tell_offending(broken, keep_offending=keep_offending)

@@ -27,8 +27,8 @@ def prepare_under(lifeline: Lifeline) -> None:
 
 async def _prepare(settings: Settings) -> Prepared:
     # Once, before any other process starts: two of them would each make a key of their own.
-    operators.prepare_home(settings)
-    applied = await migrate.bring_up_to_date(settings)
+    box = operators.prepare_home(settings)
+    applied = await migrate.bring_up_to_date(settings, box=box)
     if settings.mode != "sandbox":
         return Prepared(migrations_count=len(applied), sandbox_file=None)
     file = await _make_demonstration(settings)

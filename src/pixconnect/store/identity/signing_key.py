@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
@@ -71,6 +71,17 @@ async def read_all(connection: Connection | Pool) -> Keys:
     # The revision is there also where there are no keys.
     keys = [SIGNING_KEY.read(row) for row in rows if row["kid"] is not None]
     return Keys(revision=rows[0]["revision"], keys=keys)
+
+
+_HAS_TABLE: LiteralString = "select to_regclass('signing_key') is not null"
+_FIND_SEALED: LiteralString = "select kid, private_sealed from signing_key where private_sealed is not null"
+
+
+async def find_sealed(connection: Connection) -> Mapping[str, bytes]:
+    """The private parts that are there, by key; there may be no tables yet."""
+    if not await connection.fetchval(_HAS_TABLE):
+        return {}
+    return {row["kid"]: row["private_sealed"] for row in await connection.fetch(_FIND_SEALED)}
 
 
 async def list_all(connection: Connection | Pool) -> list[SigningKey]:

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.identity.access import Client
 from pixconnect.domain.webhooks.endpoint import Endpoint, endpoint_seal
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity import signing_key as signing_key_store
@@ -39,6 +40,19 @@ class Resealed(Struct, frozen=True, kw_only=True):
     """Secrets that neither key opens, by what they belong to; they stay as they are."""
     clients_left_count: int
     """Clients whose secret is not yet hashed under the key in use, as far as we know."""
+
+
+async def refuse_other_key(connection: Connection, box: SecretBox) -> None:
+    """Raise ``SealBroken`` if the box opens none of the signing keys; the tables may be those of an older version."""
+    sealed = await signing_key_store.find_sealed(connection)
+    for number, (kid, private) in enumerate(sealed.items(), 1):
+        try:
+            box.open(private, about_key(kid))
+        except SealBroken:
+            if number == len(sealed):
+                raise
+        else:
+            return
 
 
 async def reseal(context: OperatorContext) -> Resealed:

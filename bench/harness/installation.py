@@ -95,6 +95,13 @@ class Installation:
         with ThreadPoolExecutor(_ONBOARDED_AT_ONCE) as threads:
             return list(threads.map(open_account, clients))
 
+    def open_charge(self, account: Account) -> dict[str, Any]:
+        """A charge of a cent by a key that the holder gets for it; once for each holder."""
+        os.environ["PIXCONNECT_HOME"] = str(self.home)
+        key = f"holder-{account.holder_id}@bench.example"
+        operating.run(lambda context: holder_usecases.add_pix_key(context, account.holder_id, "EMAIL", key))
+        return self.post("/v1/connect/charge", {"amount": 1, "key": key}, account.token)
+
     def add_endpoint(self, account: Account, url: str, *event_types: str) -> int:
         """A webhook endpoint of a holder's; its id."""
         body = {"url": url, "secret": "a secret of the benchmark", "event_types": event_types or ["qrcode.pending"]}

@@ -39,6 +39,11 @@ def malformed_json(token: str, octets: int) -> bytes:
     return compose("POST", "/v1/connect/charge", body, token=token)
 
 
+def read_location(txid: str) -> bytes:
+    """What anybody may read who has seen the code of a charge: it is looked up and signed each time."""
+    return compose("GET", f"/v1/qr/{txid}")
+
+
 def pay_by_code(token: str, port: int) -> bytes:
     """A transfer by the code of a merchant of ours, who is on this port."""
     code = br_code.format_dynamic_br_code(f"127.0.0.1:{port}/qr/1", "Loja", "Recife")

@@ -25,6 +25,7 @@ from bench.load.hostile import (
     malformed_json,
     pay_by_code,
     read_answer,
+    read_location,
 )
 
 SLOWER_TIMES = 2.0
@@ -38,12 +39,14 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
     all_cores = sorted(os.sched_getaffinity(0))
     with _on_cores({all_cores[0]}), installed(PIXCONNECT_LOG_LEVEL="error") as service, hostile_merchant() as port:
         victim, tenant = service.onboard(2)
+        txid = service.open_charge(tenant)["transaction_identification"]
         attacks = {
             "forms": (8, [form_of_nothing(64 * KIB)]),
             "short_forms": (8, [form_of_nothing(4 * KIB)]),
             "malformed_json": (8, [malformed_json(tenant.token, 64 * KIB)]),
             "short_malformed_json": (8, [malformed_json(tenant.token, 8 * KIB - 1)]),
             "qr_codes": (16, [pay_by_code(tenant.token, port)]),
+            "locations": (16, [read_location(txid)]),
         }
         os.sched_setaffinity(0, {all_cores[-1]})
         for name in kinds or attacks:

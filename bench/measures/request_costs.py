@@ -15,8 +15,6 @@ from bench.figures import Row
 from bench.harness.installation import Installation, installed
 from bench.harness.processes import CpuMeter
 from bench.load.hostile import hostile_merchant, malformed_json, pay_by_code
-from pixconnect.cli.frame import operating
-from pixconnect.usecases.identity import holder as holder_usecases
 
 KIB = 1024
 FORM = "application/x-www-form-urlencoded"
@@ -49,12 +47,10 @@ def measure_request_costs(requests: int, rounds: int) -> Iterator[Row]:
         hostile_merchant() as port,
     ):
         (caller,) = service.onboard(1)
-        key = f"holder-{caller.holder_id}@bench.example"
-        operating.run(lambda context: holder_usecases.add_pix_key(context, caller.holder_id, "EMAIL", key))
-        charge_id = int(service.post(CHARGE, {"amount": 1, "key": key}, caller.token)["id"])
-        kinds = _of_nobody(service, caller.token) | {
+        charge = service.open_charge(caller)
+        kinds = _of_nobody(service, caller.token, charge["transaction_identification"]) | {
             name: kind._replace(is_known=True, bearer=caller.token)
-            for name, kind in _of_caller(key, charge_id, port).items()
+            for name, kind in _of_caller(charge["key"], int(charge["id"]), port).items()
         }
         for name, kind in kinds.items():
             yield _measure(service, name, kind, requests, rounds)
@@ -97,7 +93,7 @@ def _cost(service: Installation, kind: Kind, count: int) -> tuple[float, int]:
     return 1e6 * meter.used_s()["api"] / count, status
 
 
-def _of_nobody(service: Installation, token: str) -> dict[str, Kind]:
+def _of_nobody(service: Installation, token: str, txid: str) -> dict[str, Kind]:
     login = {name: service.sandbox[name] for name in ("client_id", "client_secret")}
     right = urlencode(login | {"grant_type": "client_credentials"}).encode()
     forged = token.rpartition(".")[0] + "." + "A" * 86
@@ -109,6 +105,7 @@ def _of_nobody(service: Installation, token: str) -> dict[str, Kind]:
         "token": Kind("token request that is right", "POST", OAUTH, right, FORM),
         "forged_token": Kind("token with a forged signature", "GET", "/v1/connect/balance", bearer=forged),
         "long_token": Kind("4 KiB that are no token", "GET", "/v1/connect/balance", bearer="A" * 4 * KIB),
+        "location": Kind("payload of a QR code", "GET", f"/v1/qr/{txid}"),
         "long_path": Kind("path of 12 KiB of escapes", "GET", f"{CHARGE}/txid/" + "%41" * 4000),
     }
 

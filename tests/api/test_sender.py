@@ -1,6 +1,8 @@
 """Which address a request is said to come from."""
 
+from collections.abc import Hashable
 from ipaddress import ip_network
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
@@ -8,11 +10,16 @@ from msgspec import structs
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.authentication import read_address, read_sender
 from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.payload import PACE_S
+from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.flow.refusal_pace import AT_ONCE_COUNT, EACH_S
+from pixconnect.flow.shares import current_party
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api, UseCases
 
 PROXIES = tuple(map(ip_network, ("127.0.0.1/32", "10.0.0.0/8", "fd00::/8")))
+CHARGES = "/v1/connect/charge/list"
 LONG = "2001:db8:1:2:3:4:5:6"
 
 
@@ -45,12 +52,68 @@ def test_the_sender_is_the_first_that_no_trusted_proxy_vouches_for(
     assert read_address(headers, peer, PROXIES) == party
 
 
+def behind_proxies(services: Services, trusted: str) -> Api:
+    behind = structs.replace(services, trusted_proxies=(ip_network(trusted),) if trusted else ())
+    return Api(make_application(behind, AccessLog(services.context.clock, wanted="off")))
+
+
+@pytest.mark.parametrize(("trusted", "counts_apart"), [("127.0.0.0/8", True), ("", False), ("10.0.0.0/8", False)])
+async def test_strangers_behind_a_trusted_proxy_are_parties_of_their_own_and_nobody_else_chooses_one(
+    services: Services, monkeypatch: pytest.MonkeyPatch, trusted: str, counts_apart: bool
+) -> None:
+    parties: list[Hashable] = []
+    waited_s: list[float] = []
+
+    async def note_party(authorization: bytes | None) -> Caller:
+        parties.append(current_party.get())
+        raise errors.Unauthorized("Authorization: token expired")
+
+    async def note_wait(delay_s: float) -> None:
+        waited_s.append(delay_s)
+
+    monkeypatch.setattr(services.verifier, "verify", note_party)
+    monkeypatch.setattr("pixconnect.api.application.asyncio.sleep", note_wait)
+    api = behind_proxies(services, trusted)
+    for _ in range(AT_ONCE_COUNT):
+        await api.get(CHARGES, token="old", headers={"X-Forwarded-For": "203.0.113.9"})
+    assert not waited_s
+    await api.get(CHARGES, token="old", headers={"X-Forwarded-For": "198.51.100.1"})
+    assert bool(waited_s) != counts_apart
+    assert set(parties) == ({"203.0.113.9", "198.51.100.1"} if counts_apart else {"127.0.0.1"})
+    await api.get(CHARGES, token="old", headers={"X-Forwarded-For": f"{LONG}, 203.0.113.9"})
+    assert len(waited_s) == (1 if counts_apart else 2), "what stands before it is not believed"
+
+
+async def test_a_flood_of_readings_of_a_code_is_answered_at_a_pace_and_other_addresses_do_not_wait(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited_s: list[float] = []
+
+    async def read(context: object, path: str) -> str:
+        return "a.b.c"
+
+    async def note_wait(delay_s: float) -> None:
+        waited_s.append(delay_s)
+
+    monkeypatch.setattr("pixconnect.api.standard.payload.payload_usecases", SimpleNamespace(read_payload=read))
+    monkeypatch.setattr("pixconnect.api.application.asyncio.sleep", note_wait)
+    api = behind_proxies(services, "127.0.0.0/8")
+    at_once_count = round(AT_ONCE_COUNT * EACH_S / PACE_S)
+    for _ in range(at_once_count + 20):
+        answer = await api.get("/v1/qr/" + "a" * 32, token=None, headers={"X-Forwarded-For": "203.0.113.9"})
+        assert answer.status == 200, answer
+    # While the requests were made some of it came back.
+    assert 0 < len(waited_s) <= 20
+    before_count = len(waited_s)
+    await api.get("/v1/qr/" + "a" * 32, token=None, headers={"X-Forwarded-For": "198.51.100.1"})
+    assert len(waited_s) == before_count
+
+
 @pytest.mark.parametrize("trusted", ["", "127.0.0.0/8"])
 async def test_a_change_is_in_the_name_of_the_address_behind_a_trusted_proxy(
     services: Services, use_cases: UseCases, trusted: str
 ) -> None:
-    behind = structs.replace(services, trusted_proxies=(ip_network(trusted),) if trusted else ())
-    api = Api(make_application(behind, AccessLog(services.context.clock, wanted="off")))
+    api = behind_proxies(services, trusted)
     body = {"amount": 1, "key": "loja@sandbox.pix.example"}
     answer = await api.post("/v1/connect/charge", body, headers={"X-Forwarded-For": f"203.0.113.9, {LONG}"})
     ((_, (_, caller, _)),) = use_cases.asked

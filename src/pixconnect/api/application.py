@@ -29,7 +29,7 @@ from pixconnect.api.frame.sending import refusal_headers, send_response, write_a
 from pixconnect.api.frame.services import Services
 from pixconnect.api.operations import choose_refusal_form, list_routes
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import authorize, check_certificate
+from pixconnect.domain.identity.access import Network, authorize, check_certificate
 from pixconnect.flow.overload import TOO_MANY
 from pixconnect.flow.refusal_pace import RefusalPace
 from pixconnect.flow.shares import current_party
@@ -51,13 +51,21 @@ _log = structlog.get_logger(__name__)
 class _Progress:
     """One request and how far it has come."""
 
-    __slots__ = ("caller", "cost_s", "headers", "operation", "peer", "request_id", "scope", "started_s")
+    __slots__ = ("address", "caller", "cost_s", "headers", "operation", "peer", "request_id", "scope", "started_s")
 
-    def __init__(self, scope: Scope, headers: Mapping[bytes, bytes], request_id: str, started_s: float) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        headers: Mapping[bytes, bytes],
+        trusted_proxies: tuple[Network, ...],
+        request_id: str,
+        started_s: float,
+    ) -> None:
         self.scope = scope
         self.headers = headers
         client = scope["client"]
         self.peer: str = client[0] if client else ""
+        self.address = read_address(headers, self.peer, trusted_proxies)
         self.request_id = request_id
         self.started_s = started_s
         self.caller = NOBODY
@@ -93,10 +101,10 @@ class Application:
         # Our server gives the headers by name already; another one, such as a test's, as ASGI has them.
         headers = scope.get("headers_by_name") or read_headers(scope["headers"])
         request_id = envelope.choose_request_id(headers.get(b"x-request-id"), self._entropy)
-        progress = _Progress(scope, headers, request_id, started_s)
+        progress = _Progress(scope, headers, self._services.trusted_proxies, request_id, started_s)
         current_request.set((request_id, None))
         # Until it is known who asks, the address is what queues and pools are shared out by.
-        current_party.set(progress.peer or None)
+        current_party.set(progress.address or None)
         said: object = None
         try:
             said = await self._pass(progress, receive)
@@ -115,6 +123,8 @@ class Application:
         self._count(progress.operation, status, self._monotonic_s() - started_s)
         try:
             interval_s = self._refusal_pace.interval_s(status, progress.cost_s, is_known=progress.caller is not NOBODY)
+            if not interval_s and progress.operation is not None:
+                interval_s = progress.operation.pace_s
             if interval_s:
                 await self._slow_down(progress, interval_s)
             await send_response(send, scope, status, [*own_headers, (b"x-request-id", request_id.encode())], content)
@@ -240,14 +250,11 @@ class Application:
         return WholeAnswer(refused.status, own_headers, refused.content)
 
     async def _slow_down(self, progress: _Progress, interval_s: float) -> None:
-        """Let a refusal wait if this party gets many."""
-        party: Hashable = progress.caller.holder_id or self._address_of(progress)
+        """Let an answer wait if this party gets many that are paced."""
+        party: Hashable = progress.caller.holder_id or progress.address
         delay_s = self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s)
         if delay_s:
             await asyncio.sleep(delay_s)
-
-    def _address_of(self, progress: _Progress) -> str:
-        return read_address(progress.headers, progress.peer, self._services.trusted_proxies)
 
     def _note_access(self, progress: _Progress, status: int, said: object) -> None:
         operation, caller, scope = progress.operation, progress.caller, progress.scope
@@ -260,7 +267,7 @@ class Application:
             request_id=progress.request_id,
             holder_id=caller.holder_id or None,
             client_id=caller.client_id or None,
-            peer=self._address_of(progress) if self._services.trusted_proxies else progress.peer,
+            peer=progress.address if self._services.trusted_proxies else progress.peer,
             target=scope["raw_path"],
             said=said,
         )

@@ -50,7 +50,7 @@ CHARGES: Final = Section(
             NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges),
         Row("get_location", "GET", location.LOCATION_PATH + "{txid}", None,
             TXID, Anything, Nothing, Document, location.get_payload, media_types=(location.JOSE_TYPE,),
-            refusals=location.REFUSALS),
+            refusals=location.REFUSALS, pace_s=location.PACE_S),
         Row("get_location_key_set", "GET", location.LOCATION_KEY_SET_PATH, None,
             NONE, Anything, Nothing, Document, location.get_location_key_set, media_types=(access.JWK_SET_TYPE,)),
     ),

@@ -1,6 +1,6 @@
 """Finds out who is calling, from the ``Authorization`` header and nothing else, and from which address."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, Protocol
 
@@ -41,13 +41,17 @@ async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certi
     return caller
 
 
-def read_address(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: Sequence[Network]) -> str:
-    """The address that a request comes from: behind a proxy that is trusted, the one that the proxy names."""
-    return client_address(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"), trusted_proxies)
-
-
 _REMEMBERED_LENGTH_MAX: Final = 64
+_remember_address = lru_cache(1024)(client_address)
 _remember_sender = lru_cache(1024)(sender_address)
+
+
+def read_address(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tuple[Network, ...]) -> str:
+    """The address that a request comes from: behind a proxy that is trusted, the one that the proxy names."""
+    forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1") if trusted_proxies else ""
+    # Reading an address takes as long as reading a small body, and the same ones come again and again.
+    find = _remember_address if len(forwarded_for) <= _REMEMBERED_LENGTH_MAX else client_address
+    return find(peer, forwarded_for, trusted_proxies)
 
 
 def read_sender(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tuple[Network, ...]) -> str:
@@ -55,6 +59,5 @@ def read_sender(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tupl
     if not trusted_proxies:
         return peer
     forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1")
-    # Reading an address takes as long as reading a small body, and a proxy names the same ones again and again.
     find = _remember_sender if len(forwarded_for) <= _REMEMBERED_LENGTH_MAX else sender_address
     return find(peer, forwarded_for, trusted_proxies)

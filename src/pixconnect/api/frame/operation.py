@@ -153,6 +153,8 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     refusals: RefusalForm = ENVELOPED
     reader: Reader | None = None
     """``None`` reads by the parameter's, the query's and the body's types."""
+    pace_s: float = 0.0
+    """Between two answers of a flood, where it is one address that asks for all of them."""
 
     @property
     def item(self) -> type | None:

@@ -99,7 +99,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     proved who it is; ``off-by-operator`` where you know that nobody else is on that network."""
 
     operator: Annotated[str, Meta(max_length=255)] = ""
-    """Who uses operators' verbs, as the audit names them; empty means the system's user and host."""
+    """The operator's name in the audit; empty means the system's user and host."""
 
     profile: Annotated[str, Meta(max_length=64)] = ""
     """The profile whose credentials a holder's verbs use (``pixconnect profile add``); empty means the three below."""
@@ -199,7 +199,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long a charge can be paid."""
 
     handover_timeout_s: Seconds = 60
-    """A transfer or refund that was never handed to the rail by then is given up, and its money is available again."""
+    """The worker gives up a transfer or refund that was never handed to the rail by then: its money is available again."""
 
     group_size_max: Annotated[int, Meta(ge=1, le=400)] = 256
     """Requests written in one transaction at most."""
@@ -387,7 +387,7 @@ def _describe_rule(name: str, rule: str) -> str:
     words = get_args(kind)
     if "enum" in rule:
         return f"must be {', '.join(words[:-1])} or {words[-1]}"
-    # Of an Annotated type the first argument is the type itself.
+    # The first argument of Annotated is the type itself.
     if "got `str`" in rule and (kind is int or words[:1] == (int,)):
         return "must be a whole number"
     if bound := re.search(r"(>=|<=) (-?\d+)$", rule):

@@ -62,7 +62,7 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """To be had from ``Core.log_in``, by one at a time."""
+    """Get a token by ``Core.log_in``, one at a time."""
 
     refused: str = field(default="", repr=False)
     """One that does not work any more."""

@@ -76,7 +76,7 @@ class Charges(Resource[SenderT]):
             amount: Cents.
             key: One of your own Pix keys: it receives the payment.
             external_id: Your own name for it; made if left out.
-            payer: Who is asked to pay.
+            payer: The person or company that shall pay.
             base64: Whether to draw the QR code as a PNG, too.
         """
         external_id = external_id or make_external_id()
@@ -166,7 +166,7 @@ class Transfers(Resource[SenderT]):
 
     @operation
     def create_by_qr_code(self, amount: int, emv: str, *, external_id: str | None = None) -> Call[Transfer]:
-        """Start a transfer to whoever a QR code names."""
+        """Start a transfer to the payee of a QR code."""
         return _start_transfer("/v1/connect/transfer/qrcode", external_id, amount=amount, emv=emv)
 
     @operation

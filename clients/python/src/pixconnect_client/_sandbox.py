@@ -36,7 +36,7 @@ class Sandbox(Resource[SenderT]):
         payer: OutsidePayer | None = None,
         payer_message: str | None = None,
     ) -> Call[Payment]:
-        """Somebody outside pays one of your QR codes.
+        """Pay one of your QR codes from another institution.
 
         Args:
             emv: The code's text, ``emvqrcps`` of a charge.
@@ -64,7 +64,7 @@ class Sandbox(Resource[SenderT]):
     def receive(
         self, key: str, amount: int, *, payer: OutsidePayer | None = None, payer_message: str | None = None
     ) -> Call[Payment]:
-        """Somebody outside sends money to one of your keys."""
+        """Send money from another institution to one of your keys."""
         body = body_of(key=key, amount=amount, payer=payer, payer_message=payer_message)
         return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
 

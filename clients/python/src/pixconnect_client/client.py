@@ -24,7 +24,7 @@ from pixconnect_client._sandbox import Sandbox
 from pixconnect_client.download import AsyncDownload, Download, ask_for_statement
 from pixconnect_client.enums import StatementFormat
 
-# Loading httpx2 takes longer than all the rest, and who only verifies webhooks has no use for it.
+# Loading httpx2 takes longer than all the rest, and a program that only verifies webhooks does not need it.
 if TYPE_CHECKING:
     import httpx2
 

@@ -22,27 +22,27 @@ class EventOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EventDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the payload does not say; what does not apply is None."""
+    """Facts beside the payload; those that do not apply are None."""
 
     amount: int | None = None
-    """Of a charge: the amount asked for, in cents."""
+    """The amount of a charge, in cents."""
     paid_by: PaidBy | None = None
-    """Of a charge that was paid: by what."""
+    """The payment of a paid charge."""
     debit_party: TransferParty | None = None
-    """Of an incoming transfer: the payer."""
+    """The payer of an incoming transfer."""
     credit_party: TransferParty | None = None
-    """Of an outgoing transfer: the payee."""
+    """The payee of an outgoing transfer."""
     charge_id: int | None = None
-    """Of a transfer that pays a charge of yours: which one."""
+    """The charge of yours that a transfer pays."""
     transaction_identification: str | None = None
-    """Of a transfer by QR code: the code's txid."""
+    """The txid of the QR code of a transfer."""
     transfer_id: int | None = None
-    """Of a refund: the transfer that is returned."""
+    """The transfer that a refund returns."""
     return_reason: RefundReason | None = None
     description: str | None = None
-    """Of a refund: its author's words."""
+    """The words of a refund's author."""
     outcome: EventOutcome | None = None
-    """Of a transfer or refund that failed: why."""
+    """Why a transfer or refund failed."""
 
 
 class FeedEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,7 +78,7 @@ class EventFeed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A part of the feed."""
 
     events: list[FeedEvent]
-    """Of one resource, in the order in which they happened."""
+    """The events of one resource, in the order in which they happened."""
     cursor: str
     """Goes on after this part: keep it, also where there were no events."""
     has_more: bool

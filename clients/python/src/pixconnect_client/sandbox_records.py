@@ -39,7 +39,7 @@ class ReturnOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     return_identification: str
     """Its name on the network, and that of your incoming refund."""
     original_end_to_end_id: str
-    """The Pix that was given back."""
+    """The returned Pix."""
     amount: int
     """The amount given back. Cents."""
     status: RefundStatus
@@ -64,7 +64,7 @@ class QrCode(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which messages a rule is for; what is left out matches all."""
+    """The messages that a rule concerns; a field that you leave out matches all."""
 
     key: str | None = None
     """The payee's Pix key."""
@@ -106,7 +106,7 @@ class FaultRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SandboxHolder(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An account that was opened, and who may use it."""
+    """A new account, and the client that may use it."""
 
     holder_id: int
     client_id: str

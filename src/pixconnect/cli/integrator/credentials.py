@@ -29,7 +29,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
     source: str
     """Where they were found, for sentences."""
     key: str | None = None
-    """The holder's Pix key that verbs use when none is given."""
+    """The holder's Pix key that verbs use by default."""
     start: str | None = None
     """The command that starts the service, where it is this machine's."""
 

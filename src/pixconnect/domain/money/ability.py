@@ -43,4 +43,4 @@ def check_resolves_keys(abilities: Abilities) -> None:
 
 def check_issues_codes(abilities: Abilities) -> None:
     if not abilities.issues_codes:
-        raise errors.InvalidQrCode("the rail has no QR codes of this service paid, so that no charge can be made")
+        raise errors.InvalidQrCode("the rail cannot have QR codes of this service paid, so no charge can be made")

@@ -19,7 +19,7 @@ from pixconnect.domain.frame import errors
 LocationKind = Literal["cob", "cobv"]
 """Paid at once, or with a due date; it never changes."""
 OF_CHARGES: Final[LocationKind] = "cob"
-"""Of charges without a due date, the only ones there are yet."""
+"""The kind for charges without a due date, the only ones that there are yet."""
 LocationStatus = Literal["COB_FREE", "COB_BOUND", "COBV_FREE", "COBV_BOUND"]
 
 TOKEN_LENGTH: Final = 22

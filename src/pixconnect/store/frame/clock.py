@@ -57,7 +57,7 @@ async def move(connection: Connection | Pool, offset: timedelta) -> int:
 
 
 def read_offset_notice(notice: str) -> tuple[timedelta, int]:
-    """What a move was told as: the offset and its revision."""
+    """The offset of a move and its revision, as sessions are notified of them."""
     revision, _, offset_us = notice.partition(":")
     return timedelta(microseconds=int(offset_us)), int(revision)
 

@@ -36,7 +36,7 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
     """The same at less cost for rows that are alike in some columns, the cheapest first."""
     returns: Returns = "nothing"
     reads: Part[Any] | None = None
-    """The part whose rows it takes up, which is in every statement that it is in."""
+    """The part whose rows this one reads; a statement that has this one has that one too."""
 
     def fit(self, rows: Sequence[Row]) -> tuple[LiteralString, Arguments]:
         """The text that is the cheapest for these rows, and its arguments."""

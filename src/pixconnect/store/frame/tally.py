@@ -4,7 +4,7 @@ Counting ten million rows takes most of a second. Instead each write group adds 
 creation; housekeeping adds the rows of one hour together; a total is a sum over whole hours, and only the two hours at the
 edges of a span are counted. A page far down the list is found the same way: whole hours are skipped by their totals.
 
-What a holder has sent is kept in the same way, in cents: days and nights begin with an hour.
+The cents that a holder has sent are summed in the same way: days and nights begin with an hour.
 
 Events and deliveries are counted in ``webhook_tally``, and noted by triggers: a delivery changes its status in many ways, and a
 way that forgot to note it would make totals wrong for months. A delivery counts as ``made`` for as long as it is kept, and as
@@ -36,10 +36,10 @@ class Change(Struct, frozen=True, kw_only=True):
     holder_id: int
     kind: Kind
     status: str
-    """In which; of what was sent it is ``OUT``."""
+    """The counted state; for cents sent it is ``OUT``."""
     created_at: datetime
     change: int
-    """1 or -1; of what was sent, cents."""
+    """1 or -1; for money sent, its cents."""
 
 
 def _fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString:

@@ -1,1 +1,1 @@
-"""Holders, clients and keys, people's sessions, the audit, and who asked for what."""
+"""Holders, clients and keys, people's sessions, the audit, and the origins of facts."""

@@ -31,11 +31,11 @@ class ClientStates(Struct, frozen=True, kw_only=True):
     """Which of some clients may ask, as of one revision."""
 
     revision: int
-    """Of ``access_revision``, in the same snapshot."""
+    """The value of ``access_revision`` in the same snapshot."""
     tokens_from_s: Mapping[str, int]
     """Since when issued tokens are good, in seconds of Unix time; a client that is disabled, or whose holder is, is missing."""
     certificates: Mapping[str, str | None]
-    """What each of the same clients' tokens must be bound to."""
+    """The certificate that each of these clients' tokens must be bound to."""
 
     def is_good(self, caller: Caller, issued_at_s: int) -> bool:
         """Whether a caller may ask with a token of this age, bound as it is."""
@@ -271,7 +271,7 @@ from access_revision, (
 
 
 async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientStates:
-    """Who of these may ask, and as of which revision; one snapshot."""
+    """Which of these clients may ask, and as of which revision; one snapshot."""
     row = await pool.fetchrow(_CLIENT_STATES, list(client_ids))
     if row is None:
         raise AssertionError("access_revision has lost its row")

@@ -23,7 +23,7 @@ class ConsoleOperator(Struct, frozen=True, kw_only=True):
     totp_step: int
     """The last one whose code was used."""
     recovery_hashes: tuple[bytes, ...]
-    """Of the codes that are left."""
+    """Hashes of the unused codes."""
     created_at: datetime
     reset_at: datetime | None
 

@@ -119,7 +119,7 @@ _OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)
 
 
 async def find_key_owners(connection: Connection | Pool, keys: list[str]) -> Mapping[str, int]:
-    """Whose keys these are; those that are nobody's here are left out."""
+    """The holders of these keys; a key that no holder of ours has is left out."""
     return {row["key"]: row["holder_id"] for row in await connection.fetch(_OWNERS, keys)}
 
 
@@ -152,7 +152,7 @@ _FORMER_OWNER: LiteralString = "select holder_id from removed_pix_key where key 
 
 
 async def find_former_owner(pool: Pool, key: str) -> int | None:
-    """Whose a key was that is nobody's now."""
+    """The last holder of a key that nobody has now."""
     return await pool.fetchval(_FORMER_OWNER, key)
 
 
@@ -182,5 +182,5 @@ _FORGET_REMOVAL: LiteralString = "delete from removed_pix_key where key = $1"
 
 
 async def forget_removal(connection: Connection, key: str) -> None:
-    """The key leads to somebody again."""
+    """A holder has the key again."""
     await connection.execute(_FORGET_REMOVAL, key)

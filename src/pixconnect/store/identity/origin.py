@@ -30,7 +30,7 @@ class OriginNote(Struct):
 
 
 class OriginNotes:
-    """Collects who asked for what in a batch."""
+    """Collects which client asked for which facts of a batch."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[object, ...], OriginNote] = {}
@@ -157,7 +157,7 @@ _FIND: Final[LiteralString] = """
 
 
 async def find(pool: Pool, facts: Sequence[Fact]) -> dict[tuple[str, int, int], Origin]:
-    """Who asked for these, by kind, id and holder; what nobody asked for, or longer ago than is kept, is left out."""
+    """The origins of these, by kind, id and holder, but for facts without one and those older than what is kept."""
     rows = await pool.fetch(
         _FIND,
         [fact.kind for fact in facts],

@@ -52,7 +52,7 @@ async def find_due(
     pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[OpenOrder]:
     """Orders that a worker must look at, the longest due first."""
-    # Not from the beginning of time: what was done before ``since`` has left its entries in the index.
+    # Not from the beginning of time: orders that ended or moved before ``since`` have left dead entries in the index.
     return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
 
 
@@ -138,7 +138,7 @@ _LOOK_LATER: Final[LiteralString] = """
 
 
 async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
-    """Look again later at orders that the rail cannot be asked about."""
+    """Postpone orders about which the worker cannot ask the rail."""
     await pool.execute(_LOOK_LATER, sorted(names), due_at)
 
 
@@ -151,10 +151,10 @@ _POSTPONE: Final[LiteralString] = """
 
 
 async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[str]:
-    """Look at orders again later, in a fenced transaction; counts how often the rail was asked.
+    """Postpone orders, in a fenced transaction, and count that the worker asks the rail once more.
 
     Returns:
-        The names that are still marked and open; of any other the rail must not be asked.
+        The names that are still marked and open: the worker may ask the rail about these only.
     """
     names = sorted(due_at)
     rows = await connection.fetch(_POSTPONE, names, [due_at[name] for name in names])
@@ -175,14 +175,14 @@ _COUNT_UNRESOLVED: Final[LiteralString] = """
 
 
 async def count_unresolved(pool: Pool, handed_before: datetime, count_max: int) -> int:
-    """How many orders were handed to the rail and nothing final was heard of; counting ends at ``count_max``."""
+    """How many marked orders the rail has not ended; counting stops at ``count_max``."""
     return await pool.fetchval(_COUNT_UNRESOLVED, handed_before, count_max)
 
 
 async def find_unresolved(
     pool: Pool, handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
 ) -> list[OpenOrder]:
-    """Orders that were handed to the rail and of which nothing final was heard, the longest silent first."""
+    """Marked orders that the rail has not ended, the longest silent first."""
     rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)
     return [ORDER.read(row) for row in rows]
 
@@ -198,7 +198,7 @@ _FIND_TAKEN: Final[LiteralString] = """
 
 
 async def find_taken_ids(connection: Connection, wanted: Sequence[tuple[str, int]]) -> set[str]:
-    """Those of these ids that cannot be the name of something that goes out, in cents, because of what has them already."""
+    """Those of these ids that cannot name an order of this amount in cents, because another fact has the name."""
     names, amounts = [name for name, _ in wanted], [amount_cents for _, amount_cents in wanted]
     return {row["name"] for row in await connection.fetch(_FIND_TAKEN, names, amounts)}
 

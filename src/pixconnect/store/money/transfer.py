@@ -114,7 +114,7 @@ async def count_settled_out(
     """How many outgoing transfers of a holder that were made after an instant have settled.
 
     Returns:
-        How many, and when the last one that was looked at was made.
+        How many, and when the last one that it read was made.
     """
     row = await pool.fetchrow(_COUNT_SETTLED_OUT, holder_id, after, looked_at_max)
     if row is None:

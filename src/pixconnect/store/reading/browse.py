@@ -43,7 +43,7 @@ class Chunk(Struct, frozen=True, kw_only=True):
 
 
 class Lookback(Struct, frozen=True, kw_only=True):
-    """The statements by which one table is looked back through."""
+    """The statements that search one table backwards."""
 
     of_holders: LiteralString
     of_all: LiteralString
@@ -237,6 +237,6 @@ _NAMES: Final[LiteralString] = """
 
 
 async def read_event_names(connection: Connection | Pool, events: Sequence[tuple[int, int]]) -> dict[int, str]:
-    """What these events, by id and holder, are called; those that are kept no more are missing."""
+    """The names of these events, by id and holder; expired ones are missing."""
     rows = await connection.fetch(_NAMES, [event_id for event_id, _ in events], [owner for _, owner in events])
     return {row["id"]: row["name"] for row in rows}

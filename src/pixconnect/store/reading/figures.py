@@ -13,7 +13,7 @@ from pixconnect.domain.reading.figures import Reason, Step
 from pixconnect.foundation.pool import Connection, Pool
 
 NEWEST_MAX: Final = 1_000
-"""That are looked at for what no total knows."""
+"""Rows that are read for figures that no total has."""
 
 _NEXT_HOLDERS: Final[LiteralString] = "select id from holder where id > $1 order by id limit $2"
 

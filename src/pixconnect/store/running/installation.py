@@ -204,12 +204,12 @@ async def catch_up_sequences(connection: Connection) -> list[str]:
 
 
 async def move_ids_ahead(connection: Connection) -> None:
-    """Leave out ids that may have been given out although they are nowhere in these tables."""
+    """Skip ids that may have been given out before this start of the server although no row here has them."""
     await connection.execute("select move_ids_ahead()")
 
 
 async def note_high_water(connection: Connection) -> None:
-    """Note how far ids have been given out: what may be missing of them is counted from now."""
+    """Note how far ids have been given out: the next start of the server counts from here what it may lack."""
     await connection.execute("select note_high_water() where refuse_old_session()")
 
 
@@ -223,13 +223,13 @@ _MARKING_TIMEOUT_S: Final = 600
 
 
 async def count_orders_as_handed(connection: Connection) -> int:
-    """Let every open order count as handed to the rail, which is asked at once; answers how many there are."""
+    """Mark every open order as handed to the rail, so that workers ask about it at once; returns how many there are."""
     tag = await connection.execute(_COUNT_AS_HANDED, timeout=_MARKING_TIMEOUT_S)
     return int(tag.rpartition(" ")[2])
 
 
 class Loss(Struct, frozen=True, kw_only=True):
-    """What was seen of it that the database has forgotten something."""
+    """The sign by which a process noticed that the database has forgotten something."""
 
     id: int
     noticed_at: datetime
@@ -269,7 +269,7 @@ _IS_KNOWN: Final[LiteralString] = """
 
 
 async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) -> bool:
-    """Whether somebody has noticed already that the server is behind what it was before."""
+    """Whether another process has noticed already that the server is behind what it was before."""
     known = (before.system_identifier, before.timeline, before.position, before.started_at)
     return await connection.fetchval(_IS_KNOWN, *known)
 

@@ -39,7 +39,7 @@ _READ_ALL: Final[LiteralString] = """
 async def read_all(connection: Connection | Pool, now: datetime, count_max: int) -> Mapping[str, OrderFigures]:
     """Figures of open orders by ``transfer`` and ``refund``; a kind of which nothing is open is missing.
 
-    At most ``count_max`` orders are looked at: those that are due first.
+    It reads at most ``count_max`` orders: those that are due first.
     """
     return {
         row["kind"]: OrderFigures(

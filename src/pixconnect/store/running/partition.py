@@ -97,7 +97,7 @@ class FuturePartitions(Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     """Partitions that were made and not begun yet, of events and of deliveries."""
     passed_for: timedelta
-    """How long ago somebody has looked after them."""
+    """How long ago a worker last looked after them."""
 
 
 _READ_AHEAD: Final[LiteralString] = """

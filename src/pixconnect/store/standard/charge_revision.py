@@ -1,4 +1,4 @@
-"""The table of what charges said before they were changed."""
+"""The table of charges' earlier revisions."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ APPEND_TOLD: Final = of_columns(
     """,
     returns="any row",
 )
-"""A delivery of each event that the webhook of a key is told of, for the keys that have one."""
+"""A delivery of each event that a key's webhook reports, for the keys that have one."""
 
 # No earlier event of the same resource still waits for the same endpoint.
 _NOT_HELD_BACK: Final[LiteralString] = """
@@ -138,7 +138,7 @@ async def read_due(
     passed_over: Sequence[int],
     known_ids: Sequence[int] = (),
 ) -> DueRead:
-    """Read on in what is due.
+    """Read the next due deliveries.
 
     Args:
         passed_over: Endpoints that have as much in memory already as a worker keeps.
@@ -179,7 +179,7 @@ _FIND_COVERED: Final[LiteralString] = "select endpoint_id, resource, resource_id
 
 
 async def read_followers(pool: Pool, done: Sequence[DueDelivery], until: datetime) -> list[DueDelivery]:
-    """What comes next at the same endpoint for the same resource, and is due; must be read after ``done`` were committed."""
+    """The next due deliveries of the same endpoints and resources; call it after ``done`` were committed."""
     # Before that commit a follower was read as held back, and the cursor is past it.
     keys = list({(due.endpoint_id, due.resource, due.resource_id) for due in done})
     if covered_ids := [covered_id for due in done for covered_id in due.covers or ()]:

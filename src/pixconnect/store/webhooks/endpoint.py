@@ -213,7 +213,7 @@ _SET_RESUMED: Final[LiteralString] = "update webhook_endpoint set resumed_at = $
 
 
 async def set_resumed(connection: Connection, endpoint_id: int, resumed_at: datetime) -> None:
-    """Note that what waited for an endpoint must be dated anew."""
+    """Note that the deliveries that waited for an endpoint need a new due date."""
     await connection.execute(_SET_RESUMED, endpoint_id, resumed_at)
 
 

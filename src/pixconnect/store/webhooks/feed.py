@@ -59,7 +59,7 @@ async def tell_given(pool: Pool, holder_ids: Sequence[int]) -> None:
 
 
 def read_feed_notice(notice: str) -> frozenset[int] | None:
-    """Whose events have got positions; ``None`` if they were too many to say."""
+    """The holders whose events have got positions; ``None`` if they were too many to list."""
     return frozenset(map(int, notice.split(","))) if notice else None
 
 
@@ -75,7 +75,7 @@ class Rows(Struct, frozen=True, kw_only=True):
     first_position: int
     """The first one that is still kept, of all holders."""
     last_position: int
-    """The last one that was given, of all holders, when the rows were read."""
+    """The last position of any holder when the rows were read."""
 
 
 # One snapshot for all three, or a position could be given between the rows and the last one.
@@ -125,7 +125,7 @@ async def read_events(
     resource: Resource | None,
     resources: Sequence[tuple[Resource, int]] | None,
 ) -> list[tuple[int, Event]]:
-    """Those of some events that are asked for, each with its place among the given ids, from 0."""
+    """The wanted ones of these events, each with its place among the given ids, from 0."""
     rows = await pool.fetch(
         _READ_EVENTS,
         event_ids,

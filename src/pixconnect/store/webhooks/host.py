@@ -29,7 +29,7 @@ _IS_ANOTHERS: Final[LiteralString] = f"""
 
 
 async def is_anothers(connection: Connection, spellings: Sequence[str], holder_id: int) -> bool:
-    """Whether a host is told of another holder's keys, and no operator has allowed it to more than one."""
+    """Whether a host gets another holder's notices, and no operator has allowed it for several holders."""
     return await connection.fetchval(_IS_ANOTHERS, spellings, holder_id)
 
 
@@ -37,5 +37,5 @@ _ALLOW: Final[LiteralString] = "insert into allowed_webhook_host (host) values (
 
 
 async def allow(connection: Connection, host: str) -> bool:
-    """Let several holders be told at a host; returns whether that is new."""
+    """Allow a host for several holders; returns whether that is new."""
     return await connection.execute(_ALLOW, host) == "INSERT 0 1"

@@ -72,7 +72,7 @@ _LISTS: Final = lists_of(_SHOWN)
 
 
 async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[KeyDelivery]:
-    """One page of what the webhook of a key is told, of one status or of all, and how much there is."""
+    """One page of the notices of a key's webhook, of one status or of all, and their number."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
         return page.with_items(await _show(connection, page.items, ATTEMPTS_LISTED_MAX))

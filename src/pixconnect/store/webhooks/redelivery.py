@@ -62,10 +62,10 @@ async def restart(connection: Connection, delivery_ids: Sequence[int], now: date
 
 class RedeliveryBatch(Struct, frozen=True, kw_only=True):
     count: int
-    """Of those that the filter matches."""
+    """Among those that the filter matches."""
     looked_at_count: int
     end: tuple[datetime, int]
-    """The last one that was looked at."""
+    """The last one that it read."""
 
 
 # $1 endpoint, $2 its holder, $3 statuses, $4 types, $5 newest instant, $6 and $7 the place to go on after, $8 how many,
@@ -220,7 +220,7 @@ _COUNT_EVENTS: Final[LiteralString] = f"""
 async def count_events(
     connection: Connection | Pool, endpoint: Endpoint, since: datetime, until: datetime, count_max: int
 ) -> int:
-    """How many events would be told to an endpoint again; counting ends at ``count_max``."""
+    """How many events would go to an endpoint again; counting stops at ``count_max``."""
     given = endpoint.id, endpoint.holder_id, list(endpoint.event_types), since, until, count_max
     if endpoint.pix_key is None:
         return await connection.fetchval(_COUNT_EVENTS, *given)
@@ -315,7 +315,7 @@ _UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
 
 @asynccontextmanager
 async def redelivering_events(connection: Connection, endpoint_id: int) -> AsyncGenerator[bool]:
-    """Keep others from sending events to an endpoint again; yields ``False`` if somebody does so already."""
+    """Lock out other redeliveries to an endpoint; yields ``False`` if another one is running."""
     # The lock takes 31 bits of the id; of two endpoints that share them one is refused while the other has its turn.
     lock = (REDELIVERY_LOCKS, endpoint_id % 2**31)
     is_alone: bool = await connection.fetchval(_TRY_LOCK, *lock)

@@ -16,7 +16,7 @@ _BEFORE_ALL = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Pix:
-    """What a test has of Pix: an account that is its own, and people outside who pay."""
+    """A test's own account, and payers at other institutions."""
 
     def __init__(self, client: Client, made: SandboxHolder, *, base_url: str, auth_url: str) -> None:
         self.client = client

@@ -140,7 +140,7 @@ def find_command() -> list[str]:
 
 
 def wear_out(run: Run) -> None:
-    """Let the next run in this folder begin with an empty home."""
+    """Mark the home as worn, so that the next run in this folder begins with an empty one."""
     (run.path / "worn").touch()
 
 

@@ -17,6 +17,8 @@ from pixconnect.domain.frame.rate import RatePolicy, TokenBuckets
 
 STRANGERS: Final = RatePolicy(name="strangers", tokens_max=120, refill_per_s=20)
 """Requests of an address without a session: pages before the door, and what leads there."""
+NEWCOMERS: Final = RatePolicy(name="newcomers", tokens_max=120, refill_per_s=20)
+"""Requests of an address with a session that this process has not seen: only the database knows whether it is one."""
 SIGN_INS: Final = RatePolicy(name="sign-ins", tokens_max=20, refill_per_s=1)
 """Forms that sign in, of an address."""
 ACTS: Final = RatePolicy(name="acts", tokens_max=60, refill_per_s=1)
@@ -46,8 +48,10 @@ class Paces:
 
     def check_stranger(self, token: str | None, address: str) -> None:
         """Count a request without a session that we know to be valid."""
-        if token is None or _hash(token) not in self._known:
+        if token is None:
             self.spend(STRANGERS, address)
+        elif _hash(token) not in self._known:
+            self.spend(NEWCOMERS, address)
 
     def note_good(self, token: str) -> None:
         """Keep that this token is a good session's."""

@@ -115,17 +115,43 @@ async def test_whatever_is_wrong_is_answered_alike(door: SignIn, maria: IssuedOp
 async def test_who_guesses_is_slowed_down_and_the_right_password_waits_too(
     context: Context, database: Addresses, door: SignIn, maria: IssuedOperator, clock: FakeClock
 ) -> None:
-    for number in range(context.policy.token_failures_max):
-        refusal = await _refusal(door.operator(_asked(maria, clock, password="guess", address=f"198.51.100.{number}")))
-        assert isinstance(refusal, errors.Unauthorized)
+    failures_max = context.policy.token_failures_max
+    for number in range(10 * failures_max):
+        guess = _asked(maria, clock, password="guess", address=f"198.51.100.{number // failures_max}")
+        assert isinstance(await _refusal(door.operator(guess)), errors.Unauthorized)
+        # Nine addresses do not keep her out.
+        if number + 1 == 9 * failures_max:
+            await door.operator(_asked(maria, clock))
+            clock.advance(seconds=60)
     # By another address, with the right password.
     limited = await _refusal(door.operator(_asked(maria, clock, address="192.0.2.1")))
     assert isinstance(limited, errors.RateLimited)
     assert 0 < limited.retry_after_s <= 60
+    await _let_a_minute_pass(database)
+    await door.operator(_asked(maria, clock))
+
+
+async def test_who_has_the_password_guesses_few_codes_from_all_addresses_and_is_not_told_that_it_is_right(
+    context: Context, database: Addresses, door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    for number in range(context.policy.token_failures_max):
+        await _refusal(door.operator(_asked(maria, clock, code="000000", address=f"198.51.100.{number}")))
+    for code in ({}, {"code": maria.recovery_codes[0]}):
+        refusal = await _refusal(door.operator(_asked(maria, clock, **code, address="192.0.2.1")))
+        assert (type(refusal), refusal.message) == (
+            errors.Unauthorized,
+            "name, password or code: one of them is wrong",
+        )
+    await _let_a_minute_pass(database)
+    # What was refused meanwhile is not used up.
+    await door.operator(_asked(maria, clock))
+    await door.operator(_asked(maria, clock, code=maria.recovery_codes[0]))
+
+
+async def _let_a_minute_pass(database: Addresses) -> None:
     connection = await asyncpg.connect(database.owner_url)
     await connection.execute("update pixconnect.token_failure set failed_at = failed_at - interval '61 s'")
     await connection.close()
-    await door.operator(_asked(maria, clock))
 
 
 async def test_an_address_that_guesses_is_refused_by_every_door(

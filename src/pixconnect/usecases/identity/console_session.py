@@ -1,9 +1,10 @@
 """Signing in to the console, and its sessions: sessions are rows; the browser holds a token, and we keep only its hash.
 
-An operator gives a name, a password and a second factor; a holder gives a client's credentials. We slow down guessing
-down as at the tokens: ten failures a minute for an address, and ten for a name. But a client's secret cannot be guessed and a
-password may be, so we do not check even the right password while its name has failed too often: an operator who is
-locked out waits a minute, or uses the command line.
+An operator gives a name, a password and a second factor; a holder gives a client's credentials. We slow guessing down as at
+the tokens: ten failures a minute for an address. Wrong passwords of one name count together only up to ten times as many, or
+anybody could keep an operator out; we make the passwords, and nobody guesses them. Codes have six digits: after ten wrong ones
+in a minute that came with the right password we take no code of this name, from wherever, and do not say so, because it would
+tell that the password is right.
 
 A session of a client is good for as long as a token would be: a client that is disabled, deleted, or has a new secret has none.
 All instants are real time.
@@ -47,6 +48,8 @@ LISTED_MAX: Final = 200
 _TOKEN_LENGTH: Final = 43
 _TEXT_LENGTH_MAX: Final = 1024
 _SANDBOX_NAME: Final = "sandbox"
+_NAME_TIMES: Final = 10
+"""How many addresses it takes to use up the failures of a name."""
 _REFUSED: Final = "name, password or code: one of them is wrong"
 
 
@@ -184,27 +187,33 @@ async def _judge_operator(
     context: OperatorContext, connection: Connection, asked: OperatorSignIn
 ) -> ConsoleOperator | errors.Refusal:
     failures_max = context.policy.token_failures_max
-    subjects = [
-        token_issuer.failure_subject("address", asked.address),
-        token_issuer.failure_subject("operator", asked.name),
-    ]
-    for lock_class, subject in zip((access_store.ADDRESS_LOCKS, NAME_LOCKS), subjects, strict=True):
+    by_address = token_issuer.failure_subject("address", asked.address)
+    by_name = token_issuer.failure_subject("operator", asked.name)
+    by_code = token_issuer.failure_subject("code of", asked.name)
+    for lock_class, subject, bound in (
+        (access_store.ADDRESS_LOCKS, by_address, failures_max),
+        (NAME_LOCKS, by_name, _NAME_TIMES * failures_max),
+    ):
         await access_store.lock_subject(connection, lock_class, subject)
-        left_s = await access_store.limited_for_s(connection, subject, FAILURES_WINDOW_S, failures_max)
+        left_s = await access_store.limited_for_s(connection, subject, FAILURES_WINDOW_S, bound)
         if left_s is not None:
-            return AddressLimited(left_s, failures_max)
+            return AddressLimited(left_s, bound)
+    # Asked whether the password is right or not, so that the time tells nothing.
+    takes_codes = await access_store.limited_for_s(connection, by_code, FAILURES_WINDOW_S, failures_max) is None
     is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
     is_name = console.is_operator_name(asked.name)
     found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None
     # An unknown name costs as much time as a known one.
     is_right = await password.is_password(found and found.password_hash, asked.password[:_TEXT_LENGTH_MAX])
-    after = _use_code(context, found, asked.code) if found and is_right else None
+    judges_code = takes_codes and is_right
+    after = _use_code(context, found, asked.code) if found and judges_code else None
     if after is not None:
         await console_store.note_code_used(connection, after)
         return after
     # A name that does not exist is not logged: it may be a password in the wrong field.
-    _log.warning("sign-in refused", operator=asked.name if found else None, address=asked.address)
-    await access_store.append_failures(connection, subjects)
+    named = asked.name if found else None
+    _log.warning("sign-in refused", operator=named, address=asked.address, is_password_right=is_right)
+    await access_store.append_failures(connection, [by_address, by_name, *([by_code] if judges_code else [])])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized(_REFUSED)
 

@@ -24,7 +24,7 @@ class BoundedCache(OrderedDict[Key, Kept]):
         self.size_max = size_max
 
     def recall(self, key: Key) -> Kept | None:
-        """What is kept under a key, which is now the most recently used; ``None`` if there is nothing."""
+        """The value of a key, which is now the most recently used; ``None`` if there is none."""
         kept = self.get(key)
         if kept is not None:
             self.move_to_end(key)

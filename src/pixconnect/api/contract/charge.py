@@ -62,7 +62,7 @@ class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     external_id: str
     """Your own name for it, or the one that the service made."""
     status: ShownStatus
-    """PENDING until it is paid (APPROVED) or its time is over (EXPIRED); RETURNED when all was refunded."""
+    """PENDING until it is paid (APPROVED), expires or is removed (both EXPIRED); RETURNED when all was refunded."""
     emvqrcps: str
     """The text of the QR code, to be copied and pasted."""
     base64image: str

@@ -128,7 +128,7 @@ _LEAVE: Final[LiteralString] = """
 
 
 async def leave_until_given_up(pool: Pool, names: Sequence[str]) -> None:
-    """Look at orders again only when their time is over: there is nobody to hand them to."""
+    """Postpone orders until they may be given up: there is no rail to hand them to."""
     await pool.execute(_LEAVE, sorted(names))
 
 

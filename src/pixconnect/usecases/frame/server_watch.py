@@ -137,8 +137,8 @@ class ServerWatch:
         self._write()
         if reason is not None:
             _log.critical(
-                "the database has forgotten something: all open orders are asked about and none is given up; compare with the "
-                "rail before you go on (docs/guides/production.md, 'After a restore or a failover')",
+                "the database has forgotten something: the worker asks the rail about all open orders and gives none up; "
+                "compare with the rail before you go on (docs/guides/production.md, 'After a restore or a failover')",
                 seen=reason,
                 orders_count=orders_count,
                 system_identifier=str(found.system_identifier),

@@ -29,7 +29,7 @@ BATCH_MAX = 200
 
 
 class Resealed(Struct, frozen=True, kw_only=True):
-    """What one run has sealed again, and how many are left."""
+    """How many secrets one run has sealed again, and how many are left."""
 
     webhook_endpoints_count: int
     signing_keys_count: int

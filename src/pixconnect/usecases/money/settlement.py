@@ -62,7 +62,7 @@ class EndedOrder(Struct, frozen=True, kw_only=True):
     """The transfer or refund as it was accepted: while its order is open it does not change."""
     ending: Ending
     has_rail: bool
-    """Without a rail no order was ever sent, so that each can be given up."""
+    """Without a rail we never sent an order, so that we may give up each."""
 
     @property
     def holder_id(self) -> int:

@@ -32,7 +32,7 @@ _BATCHES_MAX: Final = 20
 
 
 async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, int, int], Origin]:
-    """Who asked for each of these, by kind, id and holder; for an endpoint, for its last change."""
+    """The origin of each of these, by kind, id and holder; of an endpoint, that of its last change."""
     facts: list[Fact] = []
     origins: dict[tuple[str, int, int], Origin] = {}
     for one in found:

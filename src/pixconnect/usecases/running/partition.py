@@ -44,7 +44,7 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
         jump = await partition_store.note(connection)
         if jump is not None:
             _log.warning(
-                "the clock jumped since partitions were looked after: none is dropped for an hour", jump=str(jump)
+                "the clock jumped since the last look at the partitions: none is dropped for an hour", jump=str(jump)
             )
         # From here on history is lost: a process whose clock is wrong raises ServiceUnavailable instead.
         now = await service_now_to_write(clock, connection)

@@ -150,7 +150,7 @@ async def _holding_lock(context: ClockContext) -> AsyncGenerator[None]:
                     await clock_store.unlock(connection)
                 return
         if context.clock.monotonic_s() > deadline_s:
-            raise errors.ServiceUnavailable("the clock is being moved by somebody else")
+            raise errors.ServiceUnavailable("another request is moving the clock")
         await asyncio.sleep(_LOOK_AGAIN_S)
 
 

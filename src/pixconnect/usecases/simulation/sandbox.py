@@ -199,10 +199,10 @@ async def call(context: HasSandboxControl, what: ControlCall[Asked, Answered], a
     except SandboxUnavailable as error:
         # A read changes nothing, so there is no outcome that anybody could not know.
         if what.only_reads:
-            raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
+            raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
         if isinstance(error, SandboxSilent):
             raise errors.OutcomeUnknown(
-                "the sandbox gave no answer: what was asked for may have been done; look, then ask again"
+                "the sandbox did not answer: it may have done what you asked for; look, then ask again"
             ) from None
         raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
 

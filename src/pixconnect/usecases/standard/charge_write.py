@@ -33,7 +33,7 @@ REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
 class StandardCharge(Struct, frozen=True, kw_only=True):
-    """A charge with what it says and where it is served."""
+    """A charge with its contents and location."""
 
     charge: Charge
     contents: ChargeContents
@@ -82,7 +82,7 @@ class ChargeWrite(Struct, kw_only=True):
 
 
 class _Locked(Struct):
-    """What a batch may change, locked; what one request makes of it is known to those after it."""
+    """The locked rows that a batch may change; each request sees what those before it made of them."""
 
     charges: dict[tuple[str, int], Charge]
     """By txid and holder."""

@@ -44,7 +44,7 @@ class FeedContext(HasPool, Protocol): ...
 
 
 async def give_positions(context: FeedContext) -> NewPositions:
-    """Give positions to what was committed since, and wake whoever waits for it."""
+    """Give positions to newly committed events, and wake the requests that wait for them."""
     with for_everybody():
         given = await feed_store.give_positions(context.pool, GIVEN_MAX)
         # After the commit, and not in its transaction: a notice would make it queue behind all others.

@@ -74,7 +74,7 @@ class FeedWaits:
         self._wake(None)
 
     async def listen(self) -> None:
-        """Listen while somebody waits, until cancelled."""
+        """Listen while a request waits, until cancelled."""
         await keep_listening(self._connect_when_wanted, FEED_CHANNEL, self._hear, self._stay)
 
     async def _connect_when_wanted(self) -> asyncpg.Connection[asyncpg.Record]:
@@ -84,7 +84,7 @@ class FeedWaits:
     async def _stay(self, lost: asyncio.Event) -> None:
         self._is_listening.set()
         try:
-            # Something may have been said before.
+            # Positions may have been given before we listened.
             self._wake(None)
             while not lost.is_set() and (self._count or await self._is_wanted_soon()):
                 with suppress(TimeoutError):

@@ -168,7 +168,7 @@ async def _read_delivery(context: HasPool, webhook: KeyWebhook, delivery_id: int
 async def redeliver_events(
     context: KeyWebhookContext, caller: Caller, key: str, initial_at: datetime, final_at: datetime
 ) -> int:
-    """Tell the webhook of a key again what happened in an interval, and count it; what waits already is left out."""
+    """Send a key's webhook the notices of an interval again, but for pending ones, and count them."""
     webhook = await read_webhook(context, caller, key)
     endpoint = (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id)
     if endpoint is None:

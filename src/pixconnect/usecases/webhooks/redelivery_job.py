@@ -111,7 +111,7 @@ async def list_redeliveries(context: CountingContext, viewer: Viewer) -> list[Re
 async def cancel_redelivery(
     context: CountingContext, viewer: Viewer, job_id: int, act: Act | None = None
 ) -> RedeliveryJob:
-    """End a job; what it has sent again stays so. One that has ended stays as it is, and nothing is recorded."""
+    """End a job; it takes back nothing that it has sent again. One that has ended stays as it is, and nothing is recorded."""
     viewer.require("webhook.write")
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)

@@ -34,7 +34,7 @@ AFTER_ORDER: Final[LiteralString] = "order by created_at desc, id desc limit $5"
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """What is listed. ``of_status`` is empty where a text names its statuses itself, or has none."""
+    """What is listed; where it is asked for by status, each text takes that, or several, as its last argument."""
 
     hours: LiteralString
     """Whole hours with something in them, the newest first: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour."""
@@ -43,24 +43,16 @@ class Source(Struct, frozen=True, kw_only=True):
     page_after: LiteralString
     """``$1`` whose, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit."""
     count: LiteralString
-    hours_of_status: LiteralString = ""
-    """With ``$4`` status."""
-    page_of_status: LiteralString = ""
-    """With ``$6`` status."""
-    page_after_of_status: LiteralString = ""
-    """With ``$6`` status."""
-    count_of_status: LiteralString = ""
-    """With ``$4`` status."""
     total: LiteralString = ""
     """As ``total_statement`` makes it, where the first page's text leads to its rows by the index whatever the span is."""
-    total_of_status: LiteralString = ""
-    """With ``$6`` status."""
+    of_status: Source | None = None
+    """The same in one status, where all of them have other texts."""
     is_sparse: bool = False
     """Whether the index leads to rows that are not wanted too; the hours then say how far to look."""
 
 
 def source(kind: Kind, columns: LiteralString) -> Source:
-    """The list of a table that is named like its kind."""
+    """The list of a table that is named like its kind, of all statuses or of one."""
     # "holder_id + 0" is what the indexes of lists begin with, and nothing else does.
     owned: LiteralString = f"from {kind} where holder_id = $1 and holder_id + 0 = $1"
     where: LiteralString = f"{owned} and created_at between $2 and $3"
@@ -69,13 +61,15 @@ def source(kind: Kind, columns: LiteralString) -> Source:
     noted: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $2 and $3"
     return Source(
         hours=hours_statement("tally", noted),
-        hours_of_status=hours_statement("tally", f"{noted} and status = $4"),
         page=f"select {columns} {where} {order}",
-        page_of_status=f"select {columns} {where} and status = $6 {order}",
         page_after=f"{after} {AFTER_ORDER}",
-        page_after_of_status=f"{after} and status = $6 {AFTER_ORDER}",
         count=f"select count(*) {where}",
-        count_of_status=f"select count(*) {where} and status = $4",
+        of_status=Source(
+            hours=hours_statement("tally", f"{noted} and status = $4"),
+            page=f"select {columns} {where} and status = $6 {order}",
+            page_after=f"{after} and status = $6 {AFTER_ORDER}",
+            count=f"select count(*) {where} and status = $4",
+        ),
     )
 
 
@@ -143,15 +137,11 @@ def source_of_statuses(kind: Kind, columns: LiteralString) -> Source:
     noted: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $2 and $3"
     summed: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $4 and $5"
     return Source(
-        hours="",
-        page="",
-        page_after="",
-        count="",
-        hours_of_status=hours_statement("tally", f"{noted} and status = any($4::text[])"),
-        page_of_status=merge_statuses(kind, columns, _BETWEEN, skipped="$4"),
-        page_after_of_status=merge_statuses(kind, columns, AFTER),
-        count_of_status=count_statuses(kind, _BETWEEN),
-        total_of_status=total_statement(
+        hours=hours_statement("tally", f"{noted} and status = any($4::text[])"),
+        page=merge_statuses(kind, columns, _BETWEEN, skipped="$4"),
+        page_after=merge_statuses(kind, columns, AFTER),
+        count=count_statuses(kind, _BETWEEN),
+        total=total_statement(
             sum_statement("tally", f"{summed} and status = any($6::text[])"),
             count_statuses(kind, _EDGE, statuses="$6"),
         ),
@@ -182,16 +172,16 @@ async def read_page_in(
     oldest, newest = bounds(span)
     if oldest > newest:
         return Page(items=[], total_count=0)
+    of_status = () if status is None else (status,)
+    if status is not None and source.of_status is not None:
+        source = source.of_status
     # A cursor knows the total and where to go on: no hours are needed.
     if span.after is not None:
-        return await _read_page_after(connection, source, owner_id, status, span, span.after)
-    if span.position == 0 and (source.total or source.total_of_status):
-        return await _read_first_page(connection, source, owner_id, status, span)
-    read_hours, page, count_rows, of_status = source.hours, source.page, source.count, ()
-    if status is not None:
-        read_hours, page, count_rows = source.hours_of_status, source.page_of_status, source.count_of_status
-        of_status = (status,)
-    hours = await connection.fetch(read_hours, owner_id, _hour_of(max(oldest, _EARLIEST)), _hour_of(newest), *of_status)
+        return await _read_page_after(connection, source, owner_id, of_status, span, span.after)
+    if span.position == 0 and source.total:
+        return await _read_first_page(connection, source, owner_id, of_status, span)
+    first_hour, last_hour = _hour_of(max(oldest, _EARLIEST)), _hour_of(newest)
+    hours = await connection.fetch(source.hours, owner_id, first_hour, last_hour, *of_status)
     total_count, page_start = 0, span.position
     newest_of_page, oldest_of_page, skipped_count = newest, oldest, 0
     for row in hours:
@@ -199,7 +189,7 @@ async def read_page_in(
         count: int = row["count"]
         # Only an hour that the span cuts is counted row by row.
         if last - first < _HOUR - _MICROSECOND:
-            count = await connection.fetchval(count_rows, owner_id, first, last, *of_status)
+            count = await connection.fetchval(source.count, owner_id, first, last, *of_status)
         # Hours that end before the page begins are skipped by their totals, and those after its end are not read.
         if total_count <= page_start:
             newest_of_page, skipped_count = last, total_count
@@ -208,41 +198,36 @@ async def read_page_in(
         total_count += count
     if page_start >= total_count:
         return Page(items=[], total_count=total_count)
-    rows = await connection.fetch(
-        page, owner_id, oldest_of_page, newest_of_page, page_start - skipped_count, span.page_size, *of_status
-    )
+    place = (oldest_of_page, newest_of_page, page_start - skipped_count, span.page_size)
+    rows = await connection.fetch(source.page, owner_id, *place, *of_status)
     return make_page(span, rows, total_count, has_more=page_start + len(rows) < total_count)
 
 
 async def _read_first_page(
-    connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span
+    connection: Connection, source: Source, owner_id: int, of_status: tuple[Statuses, ...], span: Span
 ) -> Page[asyncpg.Record]:
     oldest, newest = [min(max(each, _EARLIEST), _LATEST) for each in bounds(span)]
-    read_total, page, of_status = source.total, source.page, ()
-    if status is not None:
-        read_total, page, of_status = source.total_of_status, source.page_of_status, (status,)
     first_whole, last_whole = _hour_of(oldest + _HOUR - _MICROSECOND), _hour_of(newest + _MICROSECOND) - _HOUR
     # A month has 720 hours: fetched one by one they would cost as much as the page.
     total_count: int = await connection.fetchval(
-        read_total, owner_id, oldest, newest, first_whole, last_whole, *of_status
+        source.total, owner_id, oldest, newest, first_whole, last_whole, *of_status
     )
     if total_count == 0:
         return Page(items=[], total_count=0)
-    rows = await connection.fetch(page, owner_id, oldest, newest, 0, span.page_size, *of_status)
+    rows = await connection.fetch(source.page, owner_id, oldest, newest, 0, span.page_size, *of_status)
     return make_page(span, rows, total_count, has_more=len(rows) < total_count)
 
 
 async def _read_page_after(
-    connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span, after: Cursor
+    connection: Connection, source: Source, owner_id: int, of_status: tuple[Statuses, ...], span: Span, after: Cursor
 ) -> Page[asyncpg.Record]:
     oldest, newest = bounds(span)
     before = begin_after(after, newest)
-    page, of_status = (source.page_after, ()) if status is None else (source.page_after_of_status, (status,))
     if source.is_sparse:
         hours = await connection.fetch(source.hours, owner_id, _hour_of(max(oldest, _EARLIEST)), _hour_of(before[0]))
         oldest = max(oldest, _hour_with_enough(hours, _hour_of(before[0]), span.page_size + 1))
     # One more than the page holds says whether there is a next one.
-    rows = await connection.fetch(page, owner_id, oldest, *before, span.page_size + 1, *of_status)
+    rows = await connection.fetch(source.page_after, owner_id, oldest, *before, span.page_size + 1, *of_status)
     return make_page(span, rows[: span.page_size], after.total_count, has_more=len(rows) > span.page_size)
 
 

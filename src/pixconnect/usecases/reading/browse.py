@@ -167,7 +167,7 @@ async def _list(
     viewer.require(kind.scope)
     statuses = _check_names("status", wanted.statuses, kind.statuses)
     span = _check_span(wanted, after, page_size)
-    listed = statuses if kind.source.hours == "" else _one_or_all(statuses, kind.statuses)
+    listed = _one_or_all(statuses, kind.statuses) if kind.source.of_status else statuses
     if viewer.holder_id is not None and not wanted.is_filtered and listed != ():
         if _is_whole(span):
             total = await tally_store.read_total(context.pool, viewer.holder_id, kind.name, statuses)

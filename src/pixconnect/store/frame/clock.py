@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import fetch_row
 
 CHANNEL: Final = "pixconnect_clock"
 """The channel of notices to every process: ``<revision>:<offset in microseconds>``."""
@@ -31,9 +32,7 @@ _READ: Final[LiteralString] = (
 
 
 async def read(connection: Connection | Pool) -> DatabaseClock:
-    row = await connection.fetchrow(_READ)
-    if row is None:
-        raise AssertionError("the clock has one row")
+    row = await fetch_row(connection, _READ)
     return clock_of(row)
 
 
@@ -50,9 +49,7 @@ _MOVE: Final[LiteralString] = """
 
 async def move(connection: Connection | Pool, offset: timedelta) -> int:
     """Set the offset, and tell every process; answers the revision that it is."""
-    row = await connection.fetchrow(_MOVE, offset // timedelta(microseconds=1), CHANNEL)
-    if row is None:
-        raise AssertionError("the clock has one row")
+    row = await fetch_row(connection, _MOVE, offset // timedelta(microseconds=1), CHANNEL)
     return row["revision"]
 
 

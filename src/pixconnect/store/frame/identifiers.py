@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final, LiteralString
 
-from pixconnect.domain.frame import errors
 from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
+from pixconnect.store.frame.table import fetch_row
 
 # As ``increment`` of the sequences in the migrations.
 _BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512, "location_id": 512}
@@ -82,9 +82,7 @@ async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
     Returns:
         The clock, and the first id of the group's block.
     """
-    row = await connection.fetchrow(_OPEN)
-    if row is None:
-        raise errors.InvariantBroken("the clock has one row")
+    row = await fetch_row(connection, _OPEN)
     return clock_of(row), row["first_id"]
 
 

@@ -11,12 +11,15 @@ A ``Table`` is declared with its columns and their types as they would stand in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, Generic, LiteralString, TypeVar
 
 import asyncpg
 from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.foundation.pool import Connection, Pool
 
 Record = TypeVar("Record", bound=Struct)
 Source = tuple[Callable[..., object] | None, *tuple[str, ...]]
@@ -189,3 +192,20 @@ def _constructor(
         raise TypeError(f"{record.__name__} and its columns do not agree on {', '.join(sorted(used ^ columns))}")
     # Names of attributes and columns only, from declarations in this package.
     return eval(f"lambda row: record({', '.join(arguments)})", known)  # noqa: S307
+
+
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+
+def split_pairs(pairs: Collection[tuple[First, Second]]) -> tuple[list[First], list[Second]]:
+    """Two arrays, for a statement that puts them together again by ``unnest``."""
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+async def fetch_row(connection: Connection | Pool, statement: LiteralString, *arguments: object) -> asyncpg.Record:
+    """Run a statement that always answers one row."""
+    row = await connection.fetchrow(statement, *arguments)
+    if row is None:
+        raise errors.InvariantBroken("a statement that always answers a row has answered none")
+    return row

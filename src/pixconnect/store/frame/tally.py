@@ -20,10 +20,10 @@ from typing import Final, Literal, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.domain.frame import errors
 from pixconnect.domain.money.limit import Spent
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.part import Part
+from pixconnect.store.frame.table import fetch_row
 
 _FOLD_LOCK: Final = 0x7069_7868  # "pixh"
 
@@ -153,9 +153,7 @@ _READ_SPENT: Final[LiteralString] = """
 async def read_spent(
     connection: Connection | Pool, holder_id: int, day_began_at: datetime, night_began_at: datetime | None
 ) -> Spent:
-    row = await connection.fetchrow(_READ_SPENT, holder_id, day_began_at, night_began_at)
-    if row is None:
-        raise errors.InvariantBroken("an aggregate has one row")
+    row = await fetch_row(connection, _READ_SPENT, holder_id, day_began_at, night_began_at)
     return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 

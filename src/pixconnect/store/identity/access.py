@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pixconnect.domain.identity.access import Caller, Client
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, fetch_row
 
 ADDRESS_LOCKS = 0x7078_6101
 CLIENT_LOCKS = 0x7078_6102
@@ -272,9 +272,7 @@ from access_revision, (
 
 async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientStates:
     """Which of these clients may ask, and as of which revision; one snapshot."""
-    row = await pool.fetchrow(_CLIENT_STATES, list(client_ids))
-    if row is None:
-        raise AssertionError("access_revision has lost its row")
+    row = await fetch_row(pool, _CLIENT_STATES, list(client_ids))
     active: Sequence[str] = row["client_ids"] or ()
     return ClientStates(
         revision=row["revision"],

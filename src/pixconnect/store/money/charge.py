@@ -13,7 +13,7 @@ from pixconnect.domain.standard.location import OF_CHARGES, parse_path
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.part import Part, of_columns
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, split_pairs
 
 
 def _payer(name: str | None, tax_id: str | None) -> Payer | None:
@@ -113,7 +113,7 @@ _FIND_EXTERNAL: Final[LiteralString] = f"""
 
 async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Charge]:
     """Charges by external id and holder, as they are now."""
-    rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
+    rows = await connection.fetch(_FIND_EXTERNAL, *split_pairs(wanted))
     found = map(CHARGE.read, rows)
     return {(charge.holder_id, charge.external_id): charge for charge in found}
 
@@ -220,8 +220,7 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
     Returns:
         The charges as they are now, held until the transaction ends; and the first id of a block that was taken after that.
     """
-    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    rows = await connection.fetch(_LOCK, ids, holder_ids)
+    rows = await connection.fetch(_LOCK, *split_pairs(wanted))
     # Where nothing was locked, the block stands in a row of its own.
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
@@ -239,8 +238,7 @@ async def lock_by_txid(
     connection: Connection, wanted: Sequence[tuple[str, int]]
 ) -> tuple[dict[tuple[str, int], Charge], int]:
     """As ``lock``, by txid and holder."""
-    txids, holder_ids = [txid for txid, _ in wanted], [holder_id for _, holder_id in wanted]
-    rows = await connection.fetch(_LOCK_BY_TXID, txids, holder_ids)
+    rows = await connection.fetch(_LOCK_BY_TXID, *split_pairs(wanted))
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.txid, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 

@@ -17,7 +17,7 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
 from pixconnect.store.frame.part import of_columns
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, split_pairs
 from pixconnect.store.identity.holder import HOLDER
 
 _RULES: Final = HOLDER.only(
@@ -108,8 +108,7 @@ async def find_entry_times(
     connection: Connection, wanted: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], datetime]:
     """When these entries were made, of those that were, by id and holder."""
-    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    rows = await connection.fetch(_FIND_ENTRIES, ids, holder_ids)
+    rows = await connection.fetch(_FIND_ENTRIES, *split_pairs(wanted))
     return {(row["id"], row["holder_id"]): row["created_at"] for row in rows}
 
 

@@ -11,7 +11,7 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.part import Part, of_columns
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, split_pairs
 from pixconnect.store.running import lease as lease_store
 
 ORDER: Final = Table(
@@ -199,8 +199,7 @@ _FIND_TAKEN: Final[LiteralString] = """
 
 async def find_taken_ids(connection: Connection, wanted: Sequence[tuple[str, int]]) -> set[str]:
     """Those of these ids that cannot name an order of this amount in cents, because another fact has the name."""
-    names, amounts = [name for name, _ in wanted], [amount_cents for _, amount_cents in wanted]
-    return {row["name"] for row in await connection.fetch(_FIND_TAKEN, names, amounts)}
+    return {row["name"] for row in await connection.fetch(_FIND_TAKEN, *split_pairs(wanted))}
 
 
 # Both rows of each are locked, and so is its holder's balance. Refunds of a transfer follow by a trigger.

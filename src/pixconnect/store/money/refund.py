@@ -10,7 +10,7 @@ from pixconnect.domain.money.refund import Flow, Refund, RefundStatus
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.part import Part
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, split_pairs
 
 REFUND: Final = Table(
     "refund",
@@ -100,7 +100,7 @@ async def find_of_transfers(
 ) -> dict[tuple[int, int], list[Refund]]:
     """The refunds of transfers, by the transfer's id and holder, each in the order in which they were asked for."""
     found: dict[tuple[int, int], list[Refund]] = {}
-    for row in await pool.fetch(_FIND_OF_TRANSFERS, [each for each, _ in wanted], [holder for _, holder in wanted]):
+    for row in await pool.fetch(_FIND_OF_TRANSFERS, *split_pairs(wanted)):
         refund = REFUND.read(row)
         found.setdefault((refund.transfer_id, refund.holder_id), []).append(refund)
     return found
@@ -123,7 +123,7 @@ _FIND_EXTERNAL: Final[LiteralString] = f"""
 
 async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Refund]:
     """Outgoing refunds by external id and holder; their holders' balances are locked."""
-    rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
+    rows = await connection.fetch(_FIND_EXTERNAL, *split_pairs(wanted))
     found = map(REFUND.read, rows)
     return {(refund.holder_id, refund.external_id or ""): refund for refund in found}
 
@@ -153,8 +153,7 @@ _LOCK_BY_ID: Final[LiteralString] = f"""
 
 async def lock_by_id(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Refund]:
     """Refunds by id and holder, held until the transaction ends; taken after the balances of their holders."""
-    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    found = map(REFUND.read, await connection.fetch(_LOCK_BY_ID, ids, holder_ids))
+    found = map(REFUND.read, await connection.fetch(_LOCK_BY_ID, *split_pairs(wanted)))
     return {(refund.id, refund.holder_id): refund for refund in found}
 
 
@@ -164,6 +163,6 @@ _LOCK: Final[LiteralString] = f"{_FIND_NAMED} and holder_id + 0 = any($3) order 
 
 async def lock(connection: Connection, wanted: Sequence[tuple[str, int]], flow: Flow) -> dict[tuple[str, int], Refund]:
     """Refunds by return id and holder as they are now, held until the transaction ends; taken after their transfers."""
-    names, holder_ids = [name for name, _ in wanted], [holder_id for _, holder_id in wanted]
+    names, holder_ids = split_pairs(wanted)
     found = map(REFUND.read, await connection.fetch(_LOCK, names, flow, holder_ids))
     return {(refund.return_id, refund.holder_id): refund for refund in found}

@@ -8,9 +8,9 @@ from typing import Final, LiteralString
 
 import asyncpg
 
-from pixconnect.domain.frame import errors
 from pixconnect.domain.money.statement import Counterparty, NumberRange, StatementLine
 from pixconnect.foundation.pool import Pool
+from pixconnect.store.frame.table import fetch_row
 
 # Numbers have no gaps and rise with instants: the entry before the span and the last one within it say everything. One query
 # is one snapshot.
@@ -31,9 +31,7 @@ _FIND_EXTENT: Final[LiteralString] = """
 
 
 async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at: datetime) -> NumberRange:
-    row = await pool.fetchrow(_FIND_EXTENT, holder_id, initial_at, final_at)
-    if row is None:
-        raise errors.InvariantBroken("an outer join to nothing is a row")
+    row = await fetch_row(pool, _FIND_EXTENT, holder_id, initial_at, final_at)
     is_empty = row["last_number"] < row["first_number"]
     return NumberRange(
         first_number=row["first_number"],

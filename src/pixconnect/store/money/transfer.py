@@ -8,14 +8,13 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.transfer import Direction, Transfer, TransferStatus
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.part import Part, of_columns
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, fetch_row, split_pairs
 from pixconnect.store.money.refused_credit import REFUSED_CREDIT, RefusedCredit
 
 _encode_party = msgspec.json.Encoder().encode
@@ -116,9 +115,7 @@ async def count_settled_out(
     Returns:
         How many, and when the last one that it read was made.
     """
-    row = await pool.fetchrow(_COUNT_SETTLED_OUT, holder_id, after, looked_at_max)
-    if row is None:
-        raise errors.InvariantBroken("an aggregate has one row")
+    row = await fetch_row(pool, _COUNT_SETTLED_OUT, holder_id, after, looked_at_max)
     return row["count"], row["until"]
 
 
@@ -239,7 +236,7 @@ _FIND_EXTERNAL: Final[LiteralString] = f"""
 
 async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Transfer]:
     """Outgoing transfers by external id and holder; their holders' balances are locked."""
-    rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
+    rows = await connection.fetch(_FIND_EXTERNAL, *split_pairs(wanted))
     found = map(TRANSFER.read, rows)
     return {(transfer.holder_id, transfer.external_id or ""): transfer for transfer in found}
 
@@ -277,8 +274,7 @@ _LOCK_BY_ID: Final[LiteralString] = f"""
 
 async def lock_by_id(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Transfer]:
     """Transfers by id and holder, held until the transaction ends; taken after the balances of their holders."""
-    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    found = map(TRANSFER.read, await connection.fetch(_LOCK_BY_ID, ids, holder_ids))
+    found = map(TRANSFER.read, await connection.fetch(_LOCK_BY_ID, *split_pairs(wanted)))
     return {(transfer.id, transfer.holder_id): transfer for transfer in found}
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pixconnect.domain.money.order import FirstIds
 from pixconnect.domain.running.database_server import DatabaseServer
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import fetch_row
 
 Mode = Literal["sandbox", "live"]
 
@@ -67,9 +68,7 @@ _READ_SERVER: Final[LiteralString] = """
 
 async def read_server(connection: Connection) -> DatabaseServer:
     """Which server it is now; raises as for a standby if the tables were put back after this session had looked at them."""
-    row = await connection.fetchrow(_READ_SERVER)
-    if row is None:
-        raise AssertionError("pg_control_system has one row")
+    row = await fetch_row(connection, _READ_SERVER)
     return DatabaseServer(**row)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
-from pixconnect.domain.frame import errors
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.frame.table import fetch_row
 
 LEASE = timedelta(seconds=15)
 """How long a worker counts after its last renewal."""
@@ -143,7 +143,5 @@ _OLDEST_DUE: Final[LiteralString] = """
 
 async def read_lease_backlog(connection: Connection) -> tuple[int, datetime | None]:
     """How many workers there are, and the oldest delivery that one of them could try and has not; real time."""
-    row = await connection.fetchrow(_OLDEST_DUE)
-    if row is None:
-        raise errors.InvariantBroken("there is always a row")
+    row = await fetch_row(connection, _OLDEST_DUE)
     return row["workers_count"], row["oldest_due_at"]

@@ -10,7 +10,7 @@ from pixconnect.domain.standard.location import Location, LocationStatus
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.part import Part, of_columns
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, split_pairs
 
 LOCATION: Final = Table(
     "location",
@@ -54,8 +54,7 @@ async def find_of_charges(
     connection: Connection | Pool, wanted: Collection[tuple[int, int]]
 ) -> dict[tuple[int, int], Location]:
     """The locations that charges have, by the charge's id and holder."""
-    charge_ids, holder_ids = [charge_id for charge_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    rows = await connection.fetch(_FIND_OF_CHARGES, charge_ids, holder_ids)
+    rows = await connection.fetch(_FIND_OF_CHARGES, *split_pairs(wanted))
     return {(row["charge_id"], row["holder_id"]): LOCATION.read(row) for row in rows}
 
 
@@ -67,7 +66,7 @@ _FIND: Final[LiteralString] = f"""
 
 async def find(connection: Connection, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], Location]:
     """Locations by id and holder, not locked."""
-    rows = await connection.fetch(_FIND, [location_id for location_id, _ in wanted], [owner for _, owner in wanted])
+    rows = await connection.fetch(_FIND, *split_pairs(wanted))
     return {(row["id"], row["holder_id"]): LOCATION.read(row) for row in rows}
 
 
@@ -79,8 +78,7 @@ _LOCK: Final[LiteralString] = f"""
 
 async def lock(connection: Connection, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], Location]:
     """Lock locations by id and holder, after the charges that they are given to or taken from."""
-    ids, holder_ids = [location_id for location_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    rows = await connection.fetch(_LOCK, ids, holder_ids)
+    rows = await connection.fetch(_LOCK, *split_pairs(wanted))
     return {(row["id"], row["holder_id"]): LOCATION.read(row) for row in rows}
 
 

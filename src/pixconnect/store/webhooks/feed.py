@@ -12,9 +12,9 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event, EventName, Resource
 from pixconnect.foundation.pool import Pool
+from pixconnect.store.frame.table import fetch_row
 from pixconnect.store.webhooks.event import EVENT
 
 FEED_CHANNEL: Final = "pixconnect_feed"
@@ -36,9 +36,7 @@ _GIVE: Final[LiteralString] = (
 
 async def give_positions(pool: Pool, count_max: int) -> NewPositions:
     """Give positions to events that have become visible; the oldest, if there are too many."""
-    row = await pool.fetchrow(_GIVE, count_max)
-    if row is None:
-        raise errors.InvariantBroken("a function without a set has one row")
+    row = await fetch_row(pool, _GIVE, count_max)
     return NewPositions(events_count=row["events_count"], holder_ids=row["holder_ids"] or (), has_more=row["has_more"])
 
 
@@ -192,7 +190,5 @@ _READ_WAITING: Final[LiteralString] = """
 
 
 async def read_sequencer_backlog(pool: Pool) -> SequencerBacklog:
-    row = await pool.fetchrow(_READ_WAITING)
-    if row is None:
-        raise errors.InvariantBroken("the state has one row")
+    row = await fetch_row(pool, _READ_WAITING)
     return SequencerBacklog(oldest_at=row["oldest_at"], given_before_s=row["given_before_s"])

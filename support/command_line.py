@@ -20,14 +20,16 @@ DISABLED_ENDPOINT = f"""
     insert into pixconnect.webhook_endpoint (id, holder_id, url, event_types, status, status_reason, secret, first_failure_at,
         created_at, modified_at)
     values (5, 1, 'https://shop.example/pix', '{{qrcode.approved}}', 'disabled', 'failed for five days', '\\x{_SECRET.hex()}',
-        now(), now(), now())
+        now(), now(), now());
+    select setval('pixconnect.webhook_endpoint_id', 5)
 """
 """An endpoint of holder 1 that nothing reaches."""
 
 OPEN_CHARGE = """
     insert into pixconnect.charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
         created_at, modified_at, expires_at)
-    values (7, 1, 'c7', '', repeat('a', 32), 1000, 'ana@shop.example', '000201', 'PENDING', 7, now(), now(), now() + '1 day')
+    values (7, 1, 'c7', '', repeat('a', 32), 1000, 'ana@shop.example', '000201', 'PENDING', 7, now(), now(), now() + '1 day');
+    select setval('pixconnect.charge_id', 1)
 """
 """A charge of holder 1 that nobody has paid."""
 

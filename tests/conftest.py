@@ -92,44 +92,40 @@ class _Copies:
     def __init__(self, server: postgres.Addresses, worker_id: str) -> None:
         self._server = server
         self._worker_id = worker_id
-        self._free: list[tuple[str, postgres.Addresses]] = []
-        self._emptied: postgres.Emptied | None = None
+        self._free: list[postgres.Copy] = []
 
-    async def take(self, *, is_new: bool) -> tuple[str, postgres.Addresses]:
+    async def take(self, *, is_new: bool) -> postgres.Copy:
         if self._free and not is_new:
             return self._free.pop()
-        name = f"test_{self._worker_id}_{next(_serial)}"
-        addresses = await postgres.make_copy(self._server, name)
-        if self._emptied is None:
-            self._emptied = await postgres.Emptied.look_at(addresses)
-        return name, addresses
+        return await postgres.Copy.make(self._server, f"test_{self._worker_id}_{next(_serial)}")
 
-    async def give_back(self, name: str, addresses: postgres.Addresses) -> None:
-        if self._emptied is not None and await self._emptied.restore(addresses):
-            self._free.append((name, addresses))
+    async def give_back(self, copy: postgres.Copy) -> None:
+        if await copy.restore():
+            self._free.append(copy)
         else:
-            await postgres.drop_copy(self._server, name)
+            await copy.drop(self._server)
 
 
 @pytest.fixture(scope="session")
-def _copies(postgres_server: postgres.Addresses, worker_id: str) -> _Copies:
-    return _Copies(postgres_server, worker_id)
+def _copies(postgres_server: postgres.Addresses, worker_id: str) -> Iterator[_Copies]:
+    yield _Copies(postgres_server, worker_id)
+    postgres.Copy.close_all()
 
 
 @pytest.fixture
 async def database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
     """A database with all tables and no rows."""
-    name, addresses = await _copies.take(is_new=False)
-    yield addresses
-    await _copies.give_back(name, addresses)
+    copy = await _copies.take(is_new=False)
+    yield copy.addresses
+    await _copies.give_back(copy)
 
 
 @pytest.fixture
 async def new_database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
     """The same, never used before: for tests that look at plans, which dead rows and statistics of other tests would change."""
-    name, addresses = await _copies.take(is_new=True)
-    yield addresses
-    await _copies.give_back(name, addresses)
+    copy = await _copies.take(is_new=True)
+    yield copy.addresses
+    await _copies.give_back(copy)
 
 
 @pytest.fixture

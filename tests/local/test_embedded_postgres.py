@@ -4,8 +4,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.home import closed_mode
 from pixconnect.local.postgres_programs import PostgresUnavailableError
 from support.installation import command_line, descendants
+from support.postgres import remove_home
 
 ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
+
+SHARES = pytest.mark.xdist_group("embedded postgres")
 
 
 @asynccontextmanager
@@ -34,6 +38,20 @@ async def running(
         await postgres.stop()
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[EmbeddedPostgres]:
+    """One server for all that look at what every server is."""
+    home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
+    home.chmod(0o711)
+    postgres = EmbeddedPostgres(home, durable=False)
+    asyncio.run(postgres.start())
+    try:
+        yield postgres
+    finally:
+        asyncio.run(postgres.stop())
+        remove_home(home)
+
+
 async def ask(url: str, question: str) -> Any:
     connection = await asyncpg.connect(url)
     try:
@@ -42,37 +60,43 @@ async def ask(url: str, question: str) -> Any:
         await connection.close()
 
 
-@pytest.mark.parametrize("version", POSTGRES_VERSIONS)
-async def test_it_runs_the_version_asked_for(home_folder: Path, version: PostgresVersion) -> None:
-    async with running(home_folder, version) as postgres:
-        assert (await ask(postgres.login_url, "show server_version")).startswith(version)
+@SHARES
+async def test_no_commit_waits_until_a_large_file_of_the_log_is_made(shared: EmbeddedPostgres) -> None:
+    assert await ask(shared.login_url, "show wal_segment_size") == "2MB"
 
 
-async def test_a_commit_is_on_the_disk_unless_a_test_asks_otherwise(home_folder: Path) -> None:
-    async with running(home_folder, durable=True) as postgres:
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-            assert await ask(postgres.login_url, f"show {setting}") == "on"
+@SHARES
+async def test_the_login_owns_nothing_and_may_take_the_service_role(shared: EmbeddedPostgres) -> None:
+    assert await ask(shared.owner_url, "select usesuper from pg_user where usename = current_user")
+    assert not await ask(shared.login_url, "select usesuper from pg_user where usename = current_user")
+    for role in ("pixconnect_service", "pixconnect_sandbox"):
+        assert await ask(shared.login_url, f"select pg_has_role('{role}', 'SET')")
+        assert not await ask(shared.login_url, f"select pg_has_role('{role}', 'USAGE')")
 
 
-async def test_no_commit_waits_until_a_large_file_of_the_log_is_made(home_folder: Path) -> None:
-    async with running(home_folder) as postgres:
-        assert await ask(postgres.login_url, "show wal_segment_size") == "2MB"
+@SHARES
+async def test_it_answers_nobody_without_the_password_and_no_network(shared: EmbeddedPostgres) -> None:
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        await asyncpg.connect(shared.owner_url, password="guessed")
+    assert await ask(shared.owner_url, "show listen_addresses") == ""
 
 
-async def test_the_login_owns_nothing_and_may_take_the_service_role(home_folder: Path) -> None:
-    async with running(home_folder) as postgres:
-        assert await ask(postgres.owner_url, "select usesuper from pg_user where usename = current_user")
-        assert not await ask(postgres.login_url, "select usesuper from pg_user where usename = current_user")
-        for role in ("pixconnect_service", "pixconnect_sandbox"):
-            assert await ask(postgres.login_url, f"select pg_has_role('{role}', 'SET')")
-            assert not await ask(postgres.login_url, f"select pg_has_role('{role}', 'USAGE')")
+@SHARES
+async def test_two_never_share_the_data(shared: EmbeddedPostgres) -> None:
+    with pytest.raises(PostgresUnavailableError, match="another instance"):
+        await EmbeddedPostgres(shared._home).start()
+    assert await ask(shared.login_url, "select 1") == 1
 
 
-async def test_it_answers_nobody_without_the_password_and_no_network(home_folder: Path) -> None:
-    async with running(home_folder) as postgres:
-        with pytest.raises(asyncpg.InvalidPasswordError):
-            await asyncpg.connect(postgres.owner_url, password="guessed")
-        assert await ask(postgres.owner_url, "show listen_addresses") == ""
+@SHARES
+async def test_a_home_that_was_copied_under_a_running_server_is_refused_at_once(
+    shared: EmbeddedPostgres, home_folder: Path
+) -> None:
+    copy = EmbeddedPostgres(home_folder, durable=False)
+    copy.data_folder.mkdir()
+    shutil.copy(shared.data_folder / "postmaster.pid", copy.data_folder)
+    with pytest.raises(PostgresUnavailableError, match=r"was copied from .* while its server ran"):
+        await copy.start()
 
 
 async def test_a_home_may_have_a_long_path_with_spaces(home_folder: Path) -> None:
@@ -82,11 +106,17 @@ async def test_a_home_may_have_a_long_path_with_spaces(home_folder: Path) -> Non
         assert await ask(postgres.login_url, "select 1") == 1
 
 
-async def test_a_home_keeps_its_version(home_folder: Path) -> None:
-    async with running(home_folder, "16"):
-        pass
-    async with running(home_folder, "18") as postgres:
-        assert (await ask(postgres.login_url, "show server_version")).startswith("16")
+@SHARES
+async def test_it_runs_the_newest_version(shared: EmbeddedPostgres) -> None:
+    assert (await ask(shared.login_url, "show server_version")).startswith(POSTGRES_NEWEST)
+
+
+@pytest.mark.parametrize("version", POSTGRES_VERSIONS[:-1])
+async def test_it_runs_the_version_asked_for_and_a_home_keeps_it(home_folder: Path, version: PostgresVersion) -> None:
+    async with running(home_folder, version) as postgres:
+        assert (await ask(postgres.login_url, "show server_version")).startswith(version)
+    async with running(home_folder, POSTGRES_NEWEST) as postgres:
+        assert (await ask(postgres.login_url, "show server_version")).startswith(version)
         assert (postgres.programs / "bin" / "pgbench").exists()
 
 
@@ -109,26 +139,10 @@ async def test_data_without_its_passwords_is_left_alone(home_folder: Path) -> No
         EmbeddedPostgres(home_folder)
 
 
-async def test_two_never_share_the_data(home_folder: Path) -> None:
-    async with running(home_folder) as postgres:
-        with pytest.raises(PostgresUnavailableError, match="another instance"):
-            await EmbeddedPostgres(home_folder).start()
-        assert await ask(postgres.login_url, "select 1") == 1
-
-
-async def test_a_home_that_was_copied_under_a_running_server_is_refused_at_once(home_folder: Path) -> None:
-    (home_folder / "one").mkdir()
-    (home_folder / "two").mkdir()
-    copy = EmbeddedPostgres(home_folder / "two", durable=False)
-    copy.data_folder.mkdir()
-    async with running(home_folder / "one") as original:
-        shutil.copy(original.data_folder / "postmaster.pid", copy.data_folder)
-        with pytest.raises(PostgresUnavailableError, match=r"was copied from .* while its server ran"):
-            await copy.start()
-
-
-async def test_it_starts_again_after_it_was_killed(home_folder: Path) -> None:
+async def test_a_commit_is_on_the_disk_and_is_there_after_the_server_was_killed(home_folder: Path) -> None:
     async with running(home_folder, durable=True) as postgres:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            assert await ask(postgres.login_url, f"show {setting}") == "on"
         await ask(postgres.owner_url, "create table kept as select 1 as one")
         assert postgres.process is not None
         postgres.process.kill()

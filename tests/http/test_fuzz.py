@@ -147,7 +147,7 @@ class Fuzzed:
         connection = self.wire.connection
         assert len(connection._waiting) <= 1
         assert len(connection._rest) <= SLICE_MAX
-        assert len(connection._opening) <= SLICE_MAX
+        assert connection._head is None or len(connection._head.opening) <= SLICE_MAX
         for exchange in (connection._running, connection._read, *connection._waiting):
             assert exchange is None or len(exchange.body) <= BODY_HELD_MAX + SLICE_MAX
 

@@ -10,6 +10,8 @@ from typing import cast
 import httptools
 from msgspec import Struct
 
+from pixconnect.domain.frame import errors
+
 HEAD_MAX = 16 * 1024
 BODY_READ_MAX = 64 * 1024
 
@@ -181,5 +183,5 @@ class HttpConnection(asyncio.Protocol):
         self.close()
 
     def _make_answer(self, error: str | None) -> ReceivedAnswer:
-        assert self._status_code is not None
-        return ReceivedAnswer(status_code=self._status_code, headers=self._headers, body=bytes(self._body), error=error)
+        status_code = errors.require(self._status_code, "an answer has a head")
+        return ReceivedAnswer(status_code=status_code, headers=self._headers, body=bytes(self._body), error=error)

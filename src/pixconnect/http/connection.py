@@ -27,11 +27,13 @@ from typing import Final, cast
 
 import httptools
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import client_address
-from pixconnect.http import head, limits
-from pixconnect.http.asgi import HTTP, ASGIApp, Prompt, Scope
+from pixconnect.http import limits
+from pixconnect.http.asgi import ASGIApp, Prompt
+from pixconnect.http.backpressure import FlowControl
 from pixconnect.http.exchange import STATUS_LINES, Exchange
-from pixconnect.http.flow import FlowControl
+from pixconnect.http.head import Head, MessageBody, find_end
 from pixconnect.http.open_connections import Connections
 
 _LINE_BREAKS: Final = b"\r\n"
@@ -69,22 +71,12 @@ class Connection(asyncio.BufferedProtocol):
         # Whether we have refused, and only wait until the client has read the refusal.
         self._is_lingering = False
         self._has_begun = False
-        self._is_in_head = False
-        self._is_in_body = False
-        # The head so far, as it was sent.
-        self._opening: bytes | bytearray = b""
-        self._url = b""
-        self._headers: list[tuple[bytes, bytes]] = []
+        # What is being read, if anything: a head, or what follows one.
+        self._head: Head | None = None
+        self._head_octets = 0
+        self._body: MessageBody | None = None
         # The host of the last request that was accepted.
         self._host: bytes = _NO_HOST
-        self._head_octets = 0
-        # The fields that say how long the body is, where the parser goes no further because of an offer to upgrade.
-        self._skipped_framing = b""
-        # Octets to come of a body with a content-length.
-        self._body_left = 0
-        # Octets since the last one of a chunked body, and those of them that are complete trailers.
-        self._overhead_octets = 0
-        self._trailer_octets = 0
         # The last octets before a part: the blank line that ends a head or trailers may be split there.
         self._tail = b""
         self._unread_octets = 0
@@ -92,7 +84,6 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def keeps_us_waiting(self) -> bool:
-        """Whether we owe the client nothing before it sends more."""
         return self._running is None or self._running.waits_for_body
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -109,9 +100,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_stopped = True
         self._waiting.clear()
         self._rest = b""
-        self._headers = []
         # The parser refers to us: this circle would wait for the garbage collector.
-        self._parser = None
+        self._head = self._parser = None
         running, self._running, self._read = self._running, None, None
         self.flow.resume_writing()
         if running is not None:
@@ -126,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         octets = self.connections.slice[:nbytes]
         # A small request in one piece costs no accounting.
-        if nbytes > limits.SMALL_MAX or self._is_in_head or self._is_in_body:
+        if nbytes > limits.SMALL_MAX or self._head is not None or self._body is not None:
             self.connections.hold(self, nbytes)
             if self.transport.is_closing():
                 return
@@ -144,66 +134,43 @@ class Connection(asyncio.BufferedProtocol):
         self._run_next()
 
     def on_url(self, url: bytes) -> None:
-        self._url += url
+        if self._head is not None:
+            self._head.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._is_in_head:
-            self._headers.append((name.lower(), value))
-            return
-        # After the head this is a trailer.
-        self._trailer_octets += len(name) + len(value) + 4
-        if self._trailer_octets > limits.TRAILERS_MAX:
-            self._stop(HTTPStatus.BAD_REQUEST)
+        if self._head is not None:
+            self._head.headers.append((name.lower(), value))
+        elif self._body is not None:
+            self._body.trailer_octets += len(name) + len(value) + 4
+            if self._body.trailer_octets > limits.TRAILERS_MAX:
+                self._stop(HTTPStatus.BAD_REQUEST)
 
     def on_headers_complete(self) -> None:
-        # Only of what we write ourselves in `_read_skipped_body`.
-        if self._is_in_body:
+        # Only of what we write ourselves in `_read_skipped`.
+        if self._body is not None:
             return
-        self._is_in_head = False
+        begun, self._head = self._head, None
         if self._is_stopped or self.transport.is_closing():
             return
-        assert self._parser is not None, "it calls"
-        fields = dict(self._headers)
-        version = self._parser.get_http_version()
-        method = self._parser.get_method()
-        # On a kept connection the host is the same each time, so we check it once.
-        is_each_once = len(fields) == len(self._headers)
-        is_as_before = version == "1.1" and is_each_once and fields.get(b"host") == self._host
-        is_fit = is_as_before or head.is_fit(version, self._headers, fields)
-        # We could not find the end of this body, so we do not pass it on: a proxy before us may see its end elsewhere.
-        is_framed = b"transfer-encoding" not in fields or head.is_chunked_alone(self._headers)
-        if not (is_fit and is_framed) or not head.is_opening_strict(self._opening, method, self._url):
+        # The parser may see the end of a body where we do not, and read a head there.
+        if begun is None:
             self._stop(HTTPStatus.BAD_REQUEST)
             return
-        self._host = fields.get(b"host", _NO_HOST)
-        if len(self._headers) > limits.FIELDS_MAX:
-            self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        parser = errors.require(self._parser, "the parser calls this")
+        fields = dict(begun.headers)
+        version, method = parser.get_http_version(), parser.get_method()
+        if (refusal := begun.find_refusal(version, method, fields, self._host)) is not None:
+            self._stop(refusal)
             return
-        raw_path, query = head.split_target(self._url)
-        scope: Scope = {
-            "type": HTTP,
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": version,
-            "client": self._client,
-            "client_certificate": self.client_certificate,
-            "method": method.decode("ascii"),
-            "raw_path": raw_path,
-            "query_string": query,
-            "headers": self._headers,
-            "headers_by_name": fields if is_each_once else None,
-        }
-        # The scope has the list now.
-        self._headers = []
-        self._opening = b""
-        self._is_in_body = True
-        self._body_left = int(fields.get(b"content-length", 0))
-        self._skipped_framing = head.repeat_framing(scope["headers"]) if self._parser.should_upgrade() else b""
-        self._overhead_octets = self._trailer_octets = 0
+        self._host = fields.get(b"host", _NO_HOST)
+        scope = begun.make_scope(version, method, fields, self._client, self.client_certificate)
+        framing = begun.repeat_framing() if parser.should_upgrade() else b""
+        self._body = MessageBody(int(fields.get(b"content-length", 0)), framing)
         self._tail = b""
         self._read = exchange = Exchange(
             self,
             scope,
-            keeps_alive=self._parser.should_keep_alive() and not self._parser.should_upgrade(),
+            keeps_alive=parser.should_keep_alive() and not parser.should_upgrade(),
             expects_continue=b"expect" in fields and fields[b"expect"].lower() == b"100-continue",
         )
         if self._running is None and not self._waiting and not self.flow.write_paused:
@@ -212,23 +179,21 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.append(exchange)
 
     def on_body(self, body: bytes) -> None:
-        self._overhead_octets = 0
-        if self._body_left:
-            self._body_left -= len(body)
-        if self._read is None:
-            return
-        if not self._read.is_answered:
+        if self._body is not None:
+            self._body.overhead_octets = 0
+            self._body.left -= min(self._body.left, len(body))
+        if self._read is not None and not self._read.is_answered:
             self._read.feed(body)
-            return
-        # The request is answered already, so its body is dropped, up to a limit.
-        self._unread_octets += len(body)
-        if self._unread_octets > limits.UNREAD_MAX:
-            self.transport.close()
+        elif self._read is not None:
+            # The request is answered already, so its body is dropped, up to a limit.
+            self._unread_octets += len(body)
+            if self._unread_octets > limits.UNREAD_MAX:
+                self.transport.close()
 
     def on_message_complete(self) -> None:
-        if self._skipped_framing:
+        if self._body is not None and self._body.skipped_framing:
             return
-        self._is_in_body = False
+        self._body = None
         self._tail = b""
         self._unread_octets = 0
         if self._read is not None:
@@ -248,18 +213,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.waits_since_s = self.loop.time()
         if self.held_octets:
-            is_begun = self._waiting or self._is_in_head
+            is_begun = self._waiting or self._head is not None
             self.connections.release(self, len(self._rest) + (self._head_octets if is_begun else 0))
         if self._waiting:
             self._run_next()
-        if self._rest or self.flow.read_paused:
-            self.read_on()
-
-    def ended(self, task: asyncio.Task[None]) -> None:
-        self.connections.tasks.discard(task)
+        self.read_on()
 
     def refuse(self, status: HTTPStatus) -> None:
-        """Answer a request that is not valid HTTP/1.1 within our limits, and close."""
         if self.transport.is_closing():
             return
         opening = STATUS_LINES[status] + self.connections.common_head
@@ -276,12 +236,10 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def hang_up(self) -> None:
-        """Close at once, without writing what is unsent."""
         self.connections.remove(self)
         self.transport.abort()
 
     def close_if_overdue(self, now_s: float) -> None:
-        """Hang up on a client that has kept us waiting for too long; called once a second."""
         waited_s = now_s - self.waits_since_s
         if self.flow.write_paused:
             if now_s - self._stalled_since_s > limits.STALLED_MAX_S:
@@ -298,9 +256,9 @@ class Connection(asyncio.BufferedProtocol):
         # As long as requests wait for their turn, it is we who do not read.
         if self._waiting:
             return _FOR_EVER
-        if self._is_in_head:
+        if self._head is not None:
             return limits.HEAD_TIMEOUT_S
-        if self._is_in_body:
+        if self._body is not None:
             return limits.BODY_TIMEOUT_S
         if self._running is not None:
             return _FOR_EVER
@@ -310,22 +268,26 @@ class Connection(asyncio.BufferedProtocol):
         """Parse until something must wait, and keep the rest."""
         position, end = 0, len(octets)
         while position < end and not self._waiting and not self._is_stopped:
-            if self._is_in_body:
+            left = 0
+            if self._body is not None:
+                left = self._body.left
                 if self._is_full():
                     break
-            elif not self._is_in_head:
+            elif self._head is None:
                 # Line breaks before a request are ignored (RFC 9112, 2.2).
                 if octets[position] in _LINE_BREAKS:
                     octets = octets[position:].lstrip(_LINE_BREAKS)
                     position, end = 0, len(octets)
                     continue
-                self._begin_head()
+                self._head = Head()
+                self._has_begun = True
+                self._tail = b""
+                self.waits_since_s = self.loop.time()
             # A part ends with a head, a body or the slice. One cut too many does no harm.
-            body_end = min(position + self._body_left, end)
-            cut = body_end if self._body_left else head.find_end(octets, position, end, self._tail)
+            cut = min(position + left, end) if left else find_end(octets, position, end, self._tail)
             self._feed(octets if cut - position == end else octets[position:cut])
             position = cut
-        if position < end or self._is_in_body or self.held_octets or self.flow.read_paused:
+        if position < end or self._body is not None or self.held_octets or self.flow.read_paused:
             self._keep(octets[position:])
         else:
             self._rest = b""
@@ -335,9 +297,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_stopped or self.transport.is_closing():
             return
         self._rest = rest
-        if self._running is None and not self._waiting and not self._is_in_head:
+        if self._running is None and not self._waiting and self._head is None:
             self.connections.release(self, len(rest))
-        if rest or (self._is_in_body and self._is_full()):
+        if rest or (self._body is not None and self._is_full()):
             self.flow.pause_reading()
         else:
             self.flow.resume_reading()
@@ -345,44 +307,37 @@ class Connection(asyncio.BufferedProtocol):
     def _is_full(self) -> bool:
         return self._read is not None and len(self._read.body) > limits.BODY_HELD_MAX
 
-    def _begin_head(self) -> None:
-        self._is_in_head = self._has_begun = True
-        self._head_octets = 0
-        self._opening = self._tail = self._url = b""
-        self._headers = []
-        self.waits_since_s = self.loop.time()
-
     def _feed(self, part: bytes | bytearray) -> None:
-        assert self._parser is not None, "nothing is read after the end"
-        if self._is_in_head:
-            self._head_octets += len(part)
+        parser = errors.require(self._parser, "nothing is read after the end")
+        if self._head is not None:
+            opening = self._head.opening = self._head.opening + part if self._head.opening else part
+            self._head_octets = len(opening)
             if self._head_octets > limits.HEAD_MAX:
                 self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
                 return
-            self._opening = self._opening + part if self._opening else part
-        elif not self._body_left:
-            self._overhead_octets += len(part)
+        elif self._body is not None and not self._body.left:
+            self._body.overhead_octets += len(part)
         try:
-            self._parser.feed_data(part)
+            parser.feed_data(part)
         # We speak no other protocol; the request itself is answered.
         except httptools.HttpParserUpgrade:
-            if self._skipped_framing:
-                self._read_skipped_body()
+            if self._body is not None and self._body.skipped_framing:
+                self._read_skipped(self._body)
             else:
                 self._stop(None)
         except httptools.HttpParserError:
             self._stop(HTTPStatus.BAD_REQUEST)
-        if self._is_in_head or (self._is_in_body and not self._body_left):
+        if self._head is not None or (self._body is not None and not self._body.left):
             self._tail = (self._tail + part[-3:])[-3:]
-            if self._overhead_octets > limits.TRAILERS_MAX:
+            if self._body is not None and self._body.overhead_octets > limits.TRAILERS_MAX:
                 self._stop(HTTPStatus.BAD_REQUEST)
 
-    def _read_skipped_body(self) -> None:
+    def _read_skipped(self, body: MessageBody) -> None:
         # Java's client offers h2c with its first request. The parser then takes the following octets for the other
         # protocol, so we start a new parser and tell it how long the body is.
-        framing, self._skipped_framing = self._skipped_framing, b""
+        framing, body.skipped_framing = body.skipped_framing, b""
         self._parser = httptools.HttpRequestParser(self)
-        self._trailer_octets = 0
+        body.trailer_octets = 0
         try:
             self._parser.feed_data(b"POST / HTTP/1.1\r\nConnection: close\r\n" + framing + b"\r\n")
         except httptools.HttpParserError:
@@ -413,15 +368,15 @@ class Connection(asyncio.BufferedProtocol):
         """Parse no more and send the answers that we owe; if there are none, refuse or just close."""
         if self._is_stopped:
             return
-        is_between_answers = not self._is_in_body
-        if self._is_in_body and self._read is not None:
+        is_between_answers = self._body is None
+        if self._body is not None and self._read is not None:
             if self._read in self._waiting:
                 # It has not begun, and its body will never be complete.
                 self._waiting.remove(self._read)
             elif self._read is self._running:
                 self._read.break_off()
         self._is_stopped = True
-        self._is_in_head = self._is_in_body = False
+        self._head = self._body = None
         self._read = None
         self._rest = b""
         if self.transport.is_closing():

@@ -8,8 +8,9 @@ from typing import Final, Protocol
 
 import structlog
 
+from pixconnect.domain.frame import errors
 from pixconnect.http.asgi import DISCONNECT, REQUEST, RESPONSE_START, ASGIApp, Message, Scope, WholeAnswer
-from pixconnect.http.flow import FlowControl
+from pixconnect.http.backpressure import FlowControl
 from pixconnect.http.open_connections import Connections
 
 STATUS_LINES: Final = {
@@ -30,8 +31,6 @@ class Channel(Protocol):
         ...
 
     def answered(self) -> None: ...
-
-    def ended(self, task: asyncio.Task[None]) -> None: ...
 
     def refuse(self, status: HTTPStatus) -> None:
         """Answer a request that is not valid HTTP/1.1, and close."""
@@ -95,8 +94,7 @@ class Exchange:
             _log.exception("answer broken off")
             self._channel.transport.close()
         finally:
-            assert self.task is not None, "it runs"
-            self._channel.ended(self.task)
+            self._ended(errors.require(self.task, "it runs"))
 
     def tell(self, answer: WholeAnswer) -> None:
         """Send an answer that was there at once."""
@@ -131,7 +129,7 @@ class Exchange:
         self.is_abandoned = True
         if self.task is not None:
             # A task that is cancelled before its first step never reaches the end of ``run``.
-            self.task.add_done_callback(self._channel.ended)
+            self.task.add_done_callback(self._ended)
             self.task.cancel()
 
     async def receive(self) -> Message:
@@ -160,6 +158,9 @@ class Exchange:
             self._start(message["status"], message["headers"])
         else:
             self._continue(message["body"], is_last=not message.get("more_body", False))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._channel.connections.tasks.discard(task)
 
     def _needs_more(self) -> bool:
         return self.more_body and not self.body and not self.is_broken

@@ -4,15 +4,87 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 
 import httptools
+
+from pixconnect.http.asgi import HTTP, Scope
+from pixconnect.http.limits import FIELDS_MAX
 
 _BLANK: Final = 0x20
 _END: Final = b"\r\n\r\n"
 _VERSIONS: Final = ("1.1", "1.0")
 # The characters of a host with a port (RFC 3986).
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")
+
+
+class Head:
+    """A request's head as the parser tells it."""
+
+    __slots__ = ("headers", "opening", "url")
+
+    def __init__(self) -> None:
+        # The octets as they were sent.
+        self.opening: bytes | bytearray = b""
+        self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+
+    def find_refusal(
+        self, version: str, method: bytes, fields: Mapping[bytes, bytes], host_before: bytes
+    ) -> HTTPStatus | None:
+        """Why it is refused; ``fields`` has the last of repeated headers, ``host_before`` was checked with an earlier head."""
+        is_each_once = len(fields) == len(self.headers)
+        # On a kept connection the host is the same each time, so we check it once.
+        is_as_before = version == "1.1" and is_each_once and fields.get(b"host") == host_before
+        is_fit = is_as_before or _is_fit(version, self.headers, fields)
+        # We could not find the end of this body, so we do not pass it on: a proxy before us may see its end elsewhere.
+        is_framed = b"transfer-encoding" not in fields or _is_chunked_alone(self.headers)
+        if not (is_fit and is_framed and _is_opening_strict(self.opening, method, self.url)):
+            return HTTPStatus.BAD_REQUEST
+        return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if len(self.headers) > FIELDS_MAX else None
+
+    def make_scope(
+        self,
+        version: str,
+        method: bytes,
+        fields: Mapping[bytes, bytes],
+        client: tuple[str, int] | None,
+        client_certificate: str | None,
+    ) -> Scope:
+        raw_path, query = _split_target(self.url)
+        return {
+            "type": HTTP,
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "client": client,
+            "client_certificate": client_certificate,
+            "method": method.decode("ascii"),
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": self.headers,
+            "headers_by_name": fields if len(fields) == len(self.headers) else None,
+        }
+
+    def repeat_framing(self) -> bytes:
+        """Write again the fields that say how long the body is; empty if there is none."""
+        framing = (b"content-length", b"transfer-encoding")
+        return b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] in framing)
+
+
+class MessageBody:
+    """What is still to come of a request after its head."""
+
+    __slots__ = ("left", "overhead_octets", "skipped_framing", "trailer_octets")
+
+    def __init__(self, left: int, skipped_framing: bytes) -> None:
+        # Octets of a body with a content-length.
+        self.left = left
+        # The fields that say how long the body is, where the parser goes no further because of an offer to upgrade.
+        self.skipped_framing = skipped_framing
+        # Octets since the last one of a chunked body, and those of them that are complete trailers.
+        self.overhead_octets = 0
+        self.trailer_octets = 0
 
 
 def find_end(octets: bytes | bytearray, position: int, end: int, tail: bytes) -> int:
@@ -26,15 +98,15 @@ def find_end(octets: bytes | bytearray, position: int, end: int, tail: bytes) ->
     return end if found < 0 else found + len(_END)
 
 
-def is_opening_strict(opening: bytes | bytearray, method: bytes, target: bytes) -> bool:
+def _is_opening_strict(opening: bytes | bytearray, method: bytes, target: bytes) -> bool:
     """Whether exactly one blank separates method, target and version."""
     start = len(method) + 1
     end = start + len(target)
     return opening[start] != _BLANK and opening[end] == _BLANK and opening[end + 1] != _BLANK
 
 
-def is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping[bytes, bytes]) -> bool:
-    """Whether we speak the version, and the host is named once and well-formed; ``fields`` has the last of repeated headers."""
+def _is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping[bytes, bytes]) -> bool:
+    """Whether we speak the version, and the host is named once and well-formed."""
     if version not in _VERSIONS:
         return False
     host = fields.get(b"host")
@@ -47,18 +119,12 @@ def is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping
     return _HOST.fullmatch(host) is not None
 
 
-def is_chunked_alone(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+def _is_chunked_alone(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     """Whether ``chunked`` is the one coding of a body that names its codings."""
     return [value.strip(b" \t").lower() for name, value in headers if name == b"transfer-encoding"] == [b"chunked"]
 
 
-def repeat_framing(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Write again the fields that say how long the body is; empty if there is none."""
-    framing = (b"content-length", b"transfer-encoding")
-    return b"".join(b"%b: %b\r\n" % field for field in headers if field[0] in framing)
-
-
-def split_target(target: bytes) -> tuple[bytes, bytes]:
+def _split_target(target: bytes) -> tuple[bytes, bytes]:
     # Clients send the absolute form to a proxy.
     if not target.startswith(b"/"):
         parsed = httptools.parse_url(target)

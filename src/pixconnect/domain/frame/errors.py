@@ -40,9 +40,11 @@
 the three together. Nothing here knows about HTTP.
 """
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from pixconnect.domain.frame.rate import RatePolicy
+
+Present = TypeVar("Present")
 
 
 class InvariantBroken(AssertionError):
@@ -53,6 +55,12 @@ def ensure(holds: object, what: object) -> None:
     # Raised and not asserted: `python -O` leaves assertions out.
     if not holds:
         raise InvariantBroken(what)
+
+
+def require(value: Present | None, what: object) -> Present:
+    if value is None:
+        raise InvariantBroken(what)
+    return value
 
 
 class PixConnectError(Exception):

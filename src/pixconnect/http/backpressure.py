@@ -1,4 +1,4 @@
-"""Flow control of a connection: whether reading and writing are paused."""
+"""Backpressure on a connection: whether reading and writing are paused."""
 
 from __future__ import annotations
 

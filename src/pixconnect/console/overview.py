@@ -10,7 +10,7 @@ from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.usecases.identity import holder
-from pixconnect.usecases.reading import browse
+from pixconnect.usecases.reading import browse, browse_webhooks
 
 NEWEST_COUNT: Final = 6
 HOLDERS_MAX: Final = 50
@@ -23,9 +23,9 @@ async def show_overview(visit: Visit) -> Response:
         charges = await browse.browse_charges(context, viewer, Wanted(), None, NEWEST_COUNT)
     if viewer.may("transfer.read"):
         transfers = await browse.browse_transfers(context, viewer, Wanted(), None, NEWEST_COUNT)
-    endpoints: list[browse.EndpointLine] = []
+    endpoints: list[browse_webhooks.EndpointLine] = []
     if viewer.may("webhook.read"):
-        endpoints = await browse.list_endpoint_lines(context, viewer)
+        endpoints = await browse_webhooks.list_endpoint_lines(context, viewer)
     # Only operators may know which holders exist.
     holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.parts.operator, 0, HOLDERS_MAX)
     return visit.page(

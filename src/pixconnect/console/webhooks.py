@@ -16,7 +16,7 @@ from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.webhooks.delivery import DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
-from pixconnect.usecases.reading import browse, origin, timeline
+from pixconnect.usecases.reading import browse, browse_webhooks, origin, timeline
 from pixconnect.usecases.webhooks import endpoint, redelivery
 
 DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
@@ -32,7 +32,7 @@ async def list_events(visit: Visit) -> Response:
 
 
 async def show_event(visit: Visit) -> Response:
-    found = await browse.read_event(visit.parts.context, visit.viewer, visit.path_id())
+    found = await browse_webhooks.read_event(visit.parts.context, visit.viewer, visit.path_id())
     # The API lists events and shows no single one: what happened in this very microsecond.
     at = format_instant(found.event.created_at)
     return visit.page(
@@ -47,7 +47,9 @@ async def show_event(visit: Visit) -> Response:
 
 async def list_deliveries(visit: Visit) -> Response:
     wanted = read_wanted(visit, DELIVERY_STATUSES, EVENT_TYPES)
-    page = await browse.browse_deliveries(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
+    page = await browse_webhooks.browse_deliveries(
+        visit.parts.context, visit.viewer, wanted, visit.query("after") or None
+    )
     return visit.page("deliveries.html", page=page, statuses=DELIVERY_STATUSES, event_types=EVENT_TYPES, wanted=wanted)
 
 
@@ -78,7 +80,7 @@ async def redeliver_delivery(visit: Visit) -> Response:
 
 
 async def list_endpoints(visit: Visit) -> Response:
-    lines = await browse.list_endpoint_lines(visit.parts.context, visit.viewer)
+    lines = await browse_webhooks.list_endpoint_lines(visit.parts.context, visit.viewer)
     return visit.page("endpoints.html", lines=lines, event_types=EVENT_TYPES, now=visit.parts.context.clock.now())
 
 
@@ -97,7 +99,7 @@ async def add_endpoint(visit: Visit) -> Response:
 async def show_endpoint(visit: Visit) -> Response:
     line = await _find_line(visit)
     wanted = Wanted(endpoint_id=line.endpoint.id)
-    page = await browse.browse_deliveries(visit.parts.context, visit.viewer, wanted, None, page_size=20)
+    page = await browse_webhooks.browse_deliveries(visit.parts.context, visit.viewer, wanted, None, page_size=20)
     return visit.page(
         "endpoint.html",
         line=line,
@@ -148,8 +150,8 @@ async def remove_endpoint(visit: Visit) -> Response:
     return visit.go("/endpoints", said="saved")
 
 
-async def _find_line(visit: Visit) -> browse.EndpointLine:
-    return await browse.browse_endpoint(visit.parts.context, visit.viewer, visit.path_id())
+async def _find_line(visit: Visit) -> browse_webhooks.EndpointLine:
+    return await browse_webhooks.browse_endpoint(visit.parts.context, visit.viewer, visit.path_id())
 
 
 def _text(form: FormData, name: str) -> str:

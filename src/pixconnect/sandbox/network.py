@@ -36,13 +36,13 @@ from pixconnect.domain.money.rail import (
     Unknown,
 )
 from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
-from pixconnect.sandbox import answers, behaviour, directory, tables
+from pixconnect.sandbox import answers, network_behaviour, tables
 from pixconnect.sandbox.behaviour import Behaviour
-from pixconnect.sandbox.fault import Faults, Message
+from pixconnect.sandbox.fault import Faults
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.schedule import Schedule
 from pixconnect.sandbox.shared_lock import SharedLock
-from pixconnect.sandbox.tables import Acknowledged, AfterStep, KnownOrder, NewOrder, Original
+from pixconnect.sandbox.tables import Acknowledged, AfterStep, KnownOrder, NewOrder
 
 # How much later than the report of its outcome an order is answered, if a rule puts them out of order.
 HELD_BACK_S: Final = 0.3
@@ -85,7 +85,7 @@ class Network:
             await self._load()
 
     async def submit(self, orders: Sequence[Order]) -> list[answers.OrderAnswer]:
-        behaviours = [self._behaviour_of_order(order) for order in orders]
+        behaviours = [network_behaviour.of_order(self._faults, order) for order in orders]
         new = [
             self._new_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how)
             for order, how in zip(orders, behaviours, strict=True)
@@ -103,7 +103,7 @@ class Network:
         # One group at a time: two of them must not both have what is left of an original.
         async with self._refunds:
             originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
-            behaviours = self._behaviours_of_refunds(orders, originals)
+            behaviours = network_behaviour.of_refunds(self._faults, orders, originals)
             new = [
                 self._new_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how)
                 for order, how in zip(orders, behaviours, strict=True)
@@ -112,7 +112,7 @@ class Network:
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         known = await tables.find_orders(self._pool, ids, self._clock.now())
-        behaviours = [self._behaviour_of_query(order_id, known.get(order_id)) for order_id in ids]
+        behaviours = [network_behaviour.of_query(self._faults, order_id, known.get(order_id)) for order_id in ids]
         if self._faults.rules:
             await self._save_faults()
             if any(how.is_refused or not how.is_answered or how.code is not None for how in behaviours):
@@ -305,59 +305,6 @@ class Network:
                 groups[order.delay_ms].append(Pending(report, repeated.get(order.id, 1)))
         for delay_ms, group in groups.items():
             self._schedule.add(now + timedelta(milliseconds=delay_ms), group)
-
-    def _behaviour_of_order(self, order: Order) -> Behaviour:
-        # Before all rules: the network rejects this itself.
-        if order.amount_cents < 1:
-            return behaviour.reject(behaviour.USUAL, "AM01")
-        if self._faults.rules:
-            how = self._faults.behaviour_of(
-                Message(
-                    operation="submit",
-                    id=order.end_to_end_id,
-                    key=order.credit_party.key,
-                    amount_cents=order.amount_cents,
-                )
-            )
-            if how is not None:
-                return how
-        return directory.behaviour_to(order.credit_party)
-
-    def _behaviours_of_refunds(self, orders: Sequence[RefundOrder], originals: dict[str, Original]) -> list[Behaviour]:
-        left = {original.id: original.amount_cents - original.refunded_cents for original in originals.values()}
-        behaviours: list[Behaviour] = []
-        for order in orders:
-            original = originals.get(order.original_end_to_end_id)
-            how = self._faults.behaviour_of(
-                Message(
-                    operation="refund",
-                    id=order.return_id,
-                    key=None if original is None else original.key,
-                    amount_cents=order.amount_cents,
-                )
-            )
-            how = behaviour.USUAL if how is None else how
-            if original is not None and how.code is None:
-                if left[original.id] < order.amount_cents:
-                    how = behaviour.reject(how, "AM09")
-                elif how.arrives and not how.is_refused:
-                    # Orders of the same group share what is left.
-                    left[original.id] -= order.amount_cents
-            behaviours.append(how)
-        return behaviours
-
-    def _behaviour_of_query(self, order_id: str, order: KnownOrder | None) -> Behaviour:
-        if not self._faults.rules:
-            return behaviour.USUAL
-        how = self._faults.behaviour_of(
-            Message(
-                operation="query",
-                id=order_id,
-                key=None if order is None else order.key,
-                amount_cents=None if order is None else order.amount_cents,
-            )
-        )
-        return behaviour.USUAL if how is None else how
 
     def _query_answer(self, order: KnownOrder | None, how: Behaviour) -> QueryAnswer:
         if order is None:

@@ -20,14 +20,10 @@ from pixconnect.domain.frame.cursor import read_cursor, write_cursor
 from pixconnect.domain.frame.event import EVENT_NAMES, Event
 from pixconnect.domain.frame.listing import Cursor, Span
 from pixconnect.domain.frame.wanted import TEXT_LENGTH_MAX, Wanted
-from pixconnect.domain.identity.access import Scope
 from pixconnect.domain.identity.console import READ_SCOPES, Viewer
 from pixconnect.domain.money.charge import STATUSES, Charge
 from pixconnect.domain.money.refund import Refund, RefundStatus
 from pixconnect.domain.money.transfer import Transfer, TransferStatus
-from pixconnect.domain.webhooks import endpoint as endpoint_rules
-from pixconnect.domain.webhooks.delivery import Delivery, DeliveryStatus
-from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointState
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import tally as tally_store
@@ -38,10 +34,7 @@ from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.reading import browse as browse_store
 from pixconnect.store.reading import figures as figures_store
-from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.reading.browse import BrowsePosition, Chunk, Lookback
-from pixconnect.store.webhooks import delivery_history
-from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import event as event_store
 from pixconnect.usecases.frame.context import HasClock, HasPool
 
@@ -59,9 +52,6 @@ LISTED: Final = b"console"
 """What the cursors of these lists are bound to."""
 """In the check of the cursors of all lists here, whose filters people may change on the way."""
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
-ENDPOINTS_MAX: Final = 1_000
-"""A query for all holders, whose deliveries are listed together."""
-PENDING_COUNTED_MAX: Final = 1_000
 
 Item = TypeVar("Item")
 Listed = TypeVar("Listed", Charge, Transfer, Refund)
@@ -80,58 +70,34 @@ class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
     """How far back the search went, if not to the end: ``next`` continues there."""
 
 
-class DeliveryLine(Struct, frozen=True, kw_only=True):
-    delivery: Delivery
-    event_name: str | None
-    """``None`` where the event is kept no more."""
-    resource: str
-    resource_id: int
-    endpoint: Endpoint | None
-    """``None`` where it was deleted."""
-
-
-_Name = Literal["charge", "transfer", "refund"]
-
-
 class _Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
-    name: _Name
-    scope: Scope
+    name: Literal["charge", "transfer", "refund"]
+    table: Table[Listed]
     statuses: tuple[str, ...]
     source: Source
     lookback: Lookback
-    table: Table[Listed]
 
 
-def _kind(
-    name: Literal["charge", "transfer", "refund"],
-    table: Table[Listed],
-    statuses: tuple[str, ...],
-    source: Source,
-    lookback: Lookback,
-) -> _Kind[Listed]:
-    return _Kind(name=name, scope=READ_SCOPES[name], statuses=statuses, source=source, lookback=lookback, table=table)
-
-
-_CHARGES: Final = _kind(
-    "charge",
-    charge_store.CHARGE,
-    STATUSES,
-    listing_store.source_of_statuses("charge", charge_store.CHARGE.select),
-    browse_store.CHARGES,
+_CHARGES: Final = _Kind(
+    name="charge",
+    table=charge_store.CHARGE,
+    statuses=STATUSES,
+    source=listing_store.source_of_statuses("charge", charge_store.CHARGE.select),
+    lookback=browse_store.CHARGES,
 )
-_TRANSFERS: Final = _kind(
-    "transfer",
-    transfer_store.TRANSFER,
-    get_args(TransferStatus),
-    listing_store.source_of_statuses("transfer", transfer_store.TRANSFER.select),
-    browse_store.TRANSFERS,
+_TRANSFERS: Final = _Kind(
+    name="transfer",
+    table=transfer_store.TRANSFER,
+    statuses=get_args(TransferStatus),
+    source=listing_store.source_of_statuses("transfer", transfer_store.TRANSFER.select),
+    lookback=browse_store.TRANSFERS,
 )
-_REFUNDS: Final = _kind(
-    "refund",
-    refund_store.REFUND,
-    get_args(RefundStatus),
-    listing_store.source("refund", refund_store.REFUND.select),
-    browse_store.REFUNDS,
+_REFUNDS: Final = _Kind(
+    name="refund",
+    table=refund_store.REFUND,
+    statuses=get_args(RefundStatus),
+    source=listing_store.source("refund", refund_store.REFUND.select),
+    lookback=browse_store.REFUNDS,
 )
 
 
@@ -164,9 +130,9 @@ async def browse_refunds(
 async def _list(
     context: BrowseContext, viewer: Viewer, kind: _Kind[Listed], wanted: Wanted, after: str | None, page_size: int
 ) -> Browsed[Listed]:
-    viewer.require(kind.scope)
-    statuses = _check_names("status", wanted.statuses, kind.statuses)
-    span = _check_span(wanted, after, page_size)
+    viewer.require(READ_SCOPES[kind.name])
+    statuses = check_names("status", wanted.statuses, kind.statuses)
+    span = check_span(wanted, after, page_size)
     listed = _one_or_all(statuses, kind.statuses) if kind.source.of_status else statuses
     if viewer.holder_id is not None and not wanted.is_filtered and listed != ():
         if _is_whole(span):
@@ -176,15 +142,29 @@ async def _list(
         next_after = None if page.next is None else write_cursor(page.next, LISTED)
         return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
 
-    whose = await _find_whose(context.pool, viewer, is_narrowed=statuses != kind.statuses or _has_instants(wanted))
+    is_narrowed = statuses != kind.statuses or _has_instants(wanted)
+    found = await _search(context, viewer, kind.lookback, wanted, statuses, span, is_narrowed=is_narrowed)
+    return with_items(found, [*map(kind.table.read, found.items)])
+
+
+async def _search(
+    context: BrowseContext,
+    viewer: Viewer,
+    lookback: Lookback,
+    wanted: Wanted,
+    names: tuple[str, ...],
+    span: Span,
+    *,
+    is_narrowed: bool,
+) -> Browsed[asyncpg.Record]:
+    whose = await _find_whose(context.pool, viewer, is_narrowed=is_narrowed)
 
     async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back(
-            context.pool, kind.lookback, whose, wanted, statuses, before, look_at_count, show_count
+            context.pool, lookback, whose, wanted, names, before, look_at_count, show_count
         )
 
-    found = await _look_back(context, look, span, whose)
-    return _with_items(found, [*map(kind.table.read, found.items)])
+    return await look_back(context, look, span, whose)
 
 
 def _is_whole(span: Span) -> bool:
@@ -207,8 +187,8 @@ async def browse_events(
 ) -> Browsed[Event]:
     """Events, of some types or of all; as ``browse_charges``."""
     viewer.require("webhook.read")
-    names = _check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
-    span = _check_span(wanted, after, page_size)
+    names = check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
+    span = check_span(wanted, after, page_size)
     if viewer.holder_id is not None and not wanted.event_types:
         if _is_whole(span):
             span = _from_the_newest(span, await tally_store.read_events_total(context.pool, viewer.holder_id))
@@ -217,118 +197,8 @@ async def browse_events(
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)
     asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at)
 
-    whose = await _find_whose(context.pool, viewer, is_narrowed=_has_instants(wanted))
-
-    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
-        return await browse_store.look_back(
-            context.pool, browse_store.EVENTS, whose, asked, names, before, look_at_count, show_count
-        )
-
-    found = await _look_back(context, look, span, whose)
-    return _with_items(found, [*map(event_store.EVENT.read, found.items)])
-
-
-async def browse_deliveries(
-    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
-) -> Browsed[DeliveryLine]:
-    """Deliveries to one endpoint or to all that are there now; as ``browse_charges``.
-
-    Raises:
-        NotFound: There is no such endpoint, or it is another holder's.
-    """
-    viewer.require("webhook.read")
-    statuses = _check_names("status", wanted.statuses, get_args(DeliveryStatus))
-    _check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
-    span = _check_span(wanted, after, page_size)
-    endpoints = {each.id: each for each in await _find_endpoints(context.pool, viewer, wanted.endpoint_id)}
-
-    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
-        return await browse_store.look_back_at_deliveries(
-            context.pool, [*endpoints], wanted, statuses, before, look_at_count, show_count
-        )
-
-    found = await _look_back(context, look, span, [])
-    deliveries = await delivery_history.read_listed(context.pool, found.items)
-    names = await browse_store.read_event_names(
-        context.pool, [(delivery.event_id, delivery.holder_id) for delivery in deliveries]
-    )
-    lines = [
-        DeliveryLine(
-            delivery=delivery,
-            event_name=names.get(delivery.event_id),
-            resource=row["resource"],
-            resource_id=row["resource_id"],
-            endpoint=endpoints[delivery.endpoint_id],
-        )
-        for row, delivery in zip(found.items, deliveries, strict=True)
-    ]
-    return _with_items(found, lines)
-
-
-async def _find_endpoints(pool: Pool, viewer: Viewer, endpoint_id: int | None) -> list[Endpoint]:
-    async with pool.acquire() as connection:
-        found = await endpoint_store.find_some(connection, viewer.holder_id, endpoint_id, 0, ENDPOINTS_MAX)
-    if not found and endpoint_id is not None:
-        raise errors.NotFound("endpoint: there is no such endpoint")
-    return found
-
-
-class EventView(Struct, frozen=True, kw_only=True):
-    event: Event
-    deliveries: Sequence[DeliveryLine]
-    """To endpoints that are there now, and to those that were deleted last."""
-
-
-async def read_event(context: BrowseContext, viewer: Viewer, event_id: int) -> EventView:
-    """An event with its deliveries.
-
-    Raises:
-        Forbidden: The viewer may not see webhooks.
-        NotFound: There is none, it is another holder's, or it is kept no more.
-    """
-    viewer.require("webhook.read")
-    event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
-    if event is None:
-        raise errors.NotFound("id: there is no such event")
-    owner = structs.replace(viewer, holder_id=event.holder_id)
-    endpoints = {each.id: each for each in await _find_endpoints(context.pool, owner, None)}
-    removed_ids = await endpoint_store.list_removed(context.pool, event.holder_id)
-    deliveries = await timeline_store.find_deliveries(context.pool, [*endpoints, *removed_ids], [event])
-    lines = [
-        DeliveryLine(
-            delivery=delivery,
-            event_name=event.name,
-            resource=event.resource,
-            resource_id=event.resource_id,
-            endpoint=endpoints.get(delivery.endpoint_id),
-        )
-        for delivery in deliveries
-    ]
-    return EventView(event=event, deliveries=lines)
-
-
-class EndpointLine(Struct, frozen=True, kw_only=True):
-    endpoint: Endpoint
-    state: EndpointState
-
-
-async def browse_endpoint(context: BrowseContext, viewer: Viewer, endpoint_id: int) -> EndpointLine:
-    """One endpoint with how it is doing; refuses as ``browse_deliveries`` does."""
-    (line,) = await list_endpoint_lines(context, viewer, endpoint_id)
-    return line
-
-
-async def list_endpoint_lines(
-    context: BrowseContext, viewer: Viewer, endpoint_id: int | None = None
-) -> list[EndpointLine]:
-    """Endpoints by their ids, each with how it is doing; of one alone, it must be there."""
-    viewer.require("webhook.read")
-    endpoints = await _find_endpoints(context.pool, viewer, endpoint_id)
-    backlogs = await endpoint_store.read_backlogs(context.pool, [each.id for each in endpoints], PENDING_COUNTED_MAX)
-    return [
-        EndpointLine(endpoint=endpoint, state=endpoint_rules.describe_state(endpoint, *backlogs[endpoint.id]))
-        for endpoint in endpoints
-    ]
+    found = await _search(context, viewer, browse_store.EVENTS, asked, names, span, is_narrowed=_has_instants(wanted))
+    return with_items(found, [*map(event_store.EVENT.read, found.items)])
 
 
 Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]
@@ -349,7 +219,7 @@ def _has_instants(wanted: Wanted) -> bool:
     return wanted.initial_at is not None or wanted.final_at is not None
 
 
-async def _look_back(
+async def look_back(
     context: BrowseContext, look: Look, span: Span, whose: Sequence[int] | None
 ) -> Browsed[asyncpg.Record]:
     """Look at more and more rows, until a page is full, nothing is left or the time is over."""
@@ -386,11 +256,11 @@ def _cursor_text(span: Span, created_at: datetime, last_id: int) -> str:
     return write_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0), LISTED)
 
 
-def _with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
+def with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
     return Browsed(items=items, total_count=found.total_count, next=found.next, searched_to=found.searched_to)
 
 
-def _check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+def check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
     """The chosen values, or all; each once."""
     for name in asked:
         if name not in known:
@@ -398,7 +268,7 @@ def _check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tup
     return tuple(name for name in known if not asked or name in asked)
 
 
-def _check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
+def check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
     if not 1 <= page_size <= PAGE_SIZE_MAX:
         raise errors.BadRequest(f"page_size: must be from 1 to {PAGE_SIZE_MAX}")
     if wanted.counterparty is not None and not 1 <= len(wanted.counterparty) <= TEXT_LENGTH_MAX:

@@ -29,11 +29,7 @@ class FiguresContext(HasPool, HasClock, Protocol): ...
 async def read_figures(
     context: FiguresContext, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
 ) -> Figures:
-    """Figures of a holder or of all, as far as the viewer's scopes show them.
-
-    Raises:
-        BadRequest: The time ends before it begins.
-    """
+    """Figures of a holder or of all, as far as the viewer's scopes show them."""
     if initial_at > final_at:
         raise errors.BadRequest("instant: the time ends before it begins")
     first_hour = initial_at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

@@ -88,9 +88,6 @@ async def list_activity(  # noqa: PLR0913  each narrows the search
 
     Args:
         holder_id: The client's holder; looked up by default.
-
-    Raises:
-        NotFound: There is no such client any more, and no holder was named.
     """
     if holder_id is None:
         async with context.pool.acquire() as connection:

@@ -26,7 +26,6 @@ async def find_by_any_id(context: OperatorContext, text: str) -> list[Found]:
 
     Raises:
         BadRequest: No id is so long, or empty.
-        NotFound: Nothing has it.
     """
     found = await _find(context.pool, text, None)
     if not found:

@@ -124,7 +124,6 @@ async def read_delivery_view(context: DeliveryContext, viewer: Viewer, delivery_
 
     Raises:
         Forbidden: The viewer may not see webhooks.
-        NotFound: There is none, or it is another holder's.
     """
     viewer.require("webhook.read")
     pool = context.pool

@@ -8,9 +8,9 @@ from typing import Literal
 
 import pytest
 
-from pixconnect import config
+from pixconnect import config, environment
 from pixconnect.cli.running import run
-from pixconnect.config import Settings, SettingsError
+from pixconnect.config import NAMES, Settings, SettingsError
 from pixconnect.local.home import closed_mode
 
 
@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("environment", "complaint"),
+    ("given", "complaint"),
     [
         ({"PORT": "abc"}, "PORT: must be a whole number; it is 'abc'"),
         ({"PIXCONNECT_PORT": "65536"}, "PIXCONNECT_PORT: must be at most 65535; it is '65536'"),
@@ -38,30 +38,30 @@ def file(tmp_path: Path) -> Path:
         ({"PIXCONNECT_OPERATOR": "x" * 256}, "PIXCONNECT_OPERATOR: must have at most 255 characters"),
     ],
 )
-def test_a_setting_that_cannot_be_says_what_it_must_be(environment: dict[str, str], complaint: str) -> None:
+def test_a_setting_that_cannot_be_says_what_it_must_be(given: dict[str, str], complaint: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        config.read_settings(environment)
+        environment.read_settings(given)
     assert str(refused.value).startswith(complaint)
 
 
 def test_an_empty_variable_is_not_set() -> None:
-    names = [variable for name in Settings.__struct_fields__ for variable in config._variables(name)]
-    assert config.read_settings(dict.fromkeys(names, "")) == Settings()
-    assert config.read_settings({"PIXCONNECT_PORT": "", "PORT": "81"}).port == 81
+    names = [variable for name in NAMES for variable in environment._variables(name)]
+    assert environment.read_settings(dict.fromkeys(names, "")) == Settings()
+    assert environment.read_settings({"PIXCONNECT_PORT": "", "PORT": "81"}).port == 81
 
 
 def test_no_setting_is_taken_for_a_misspelt_one() -> None:
-    names = [variable for name in Settings.__struct_fields__ for variable in config._variables(name)]
+    names = [variable for name in NAMES for variable in environment._variables(name)]
     names += [f"PIXCONNECT_{name.upper()}_FILE" for name in config.SECRETS]
     orchestrators = ["PIXCONNECT_SERVICE_HOST", "PIXCONNECT_SERVICE_PORT_HTTP", "PIXCONNECT_PORT_8080_TCP_ADDR"]
-    assert config.misspelt_variables(dict.fromkeys([*names, *orchestrators, "PATH"], "")) == []
-    (line,) = config.misspelt_variables({"PIXCONNECT_RETENTION_DAYS": "9"})
+    assert environment.misspelt_variables(dict.fromkeys([*names, *orchestrators, "PATH"], "")) == []
+    (line,) = environment.misspelt_variables({"PIXCONNECT_RETENTION_DAYS": "9"})
     assert line.endswith("did you mean PIXCONNECT_EVENT_RETENTION_DAYS?")
 
 
 @pytest.mark.parametrize("name", config.SECRETS)
 def test_every_secret_may_stand_in_a_file(name: str, file: Path) -> None:
-    settings = config.read_settings({f"PIXCONNECT_{name.upper()}_FILE": str(file)})
+    settings = environment.read_settings({f"PIXCONNECT_{name.upper()}_FILE": str(file)})
     assert getattr(settings, name) == "from the file"
 
 
@@ -70,30 +70,30 @@ def test_the_secrets_are_these() -> None:
 
 
 def test_the_short_name_of_the_database_has_a_file_too(file: Path) -> None:
-    assert config.read_settings({"DATABASE_URL_FILE": str(file)}).database_url == "from the file"
+    assert environment.read_settings({"DATABASE_URL_FILE": str(file)}).database_url == "from the file"
 
 
 @pytest.mark.parametrize("plain", ["PIXCONNECT_DATABASE_URL", "DATABASE_URL"])
 @pytest.mark.parametrize("named", ["PIXCONNECT_DATABASE_URL_FILE", "DATABASE_URL_FILE"])
 def test_a_secret_and_its_file_at_once_are_an_error(plain: str, named: str, file: Path) -> None:
     with pytest.raises(SettingsError, match=f"^{plain}: is set, and so is {named}; set one of them$"):
-        config.read_settings({plain: "x", named: str(file)})
-    assert config.read_settings({plain: "", named: str(file)}).database_url == "from the file"
+        environment.read_settings({plain: "x", named: str(file)})
+    assert environment.read_settings({plain: "", named: str(file)}).database_url == "from the file"
 
 
 def test_a_file_that_cannot_be_read_or_is_empty_is_named(file: Path) -> None:
     with pytest.raises(SettingsError, match=r"^PIXCONNECT_SECRET_KEY_FILE: .*/nowhere cannot be read \(No such file"):
-        config.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file.with_name("nowhere"))})
+        environment.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file.with_name("nowhere"))})
     file.write_bytes(b"\xff")
     with pytest.raises(SettingsError, match="it is no text"):
-        config.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file)})
+        environment.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file)})
     file.write_text("\n")
     with pytest.raises(SettingsError, match="is empty"):
-        config.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file)})
+        environment.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file)})
 
 
 def test_no_other_setting_is_read_from_a_file(file: Path) -> None:
-    assert config.read_settings({"PIXCONNECT_HOST_FILE": str(file)}).host == "127.0.0.1"
+    assert environment.read_settings({"PIXCONNECT_HOST_FILE": str(file)}).host == "127.0.0.1"
 
 
 def test_files_and_homes_that_others_can_read_are_complained_of(tmp_path: Path, file: Path) -> None:

@@ -2,9 +2,10 @@
 
 import ast
 import inspect
+from dataclasses import fields
+from itertools import pairwise
 
 from msgspec import inspect as types
-from msgspec import structs
 
 from pixconnect import config
 from pixconnect.config import Settings
@@ -19,8 +20,8 @@ def write_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Every setting, its default and what it means. Written by `make docs` from `src/pixconnect/config.py`, which is where",
-        "settings are read and nowhere else.",
+        "Every setting, its default and what it means. Written by `make docs` from `src/pixconnect/config.py`;",
+        "`environment.py` beside it reads them, and nothing else does.",
         "",
         "Every setting is an environment variable. Its name ends in its unit. `PORT` and `DATABASE_URL` may also be set",
         "without `PIXCONNECT_` before them; where both are set, the longer name counts. A value that a setting cannot have",
@@ -36,26 +37,24 @@ def write_page() -> str:
         "`pixconnect run` from its home: beside one, `PIXCONNECT_HOME` is all that they need. What `run` itself was given as a",
         "secret is written nowhere: the verbs read its file, or on Linux the memory of the running process.",
         "",
-        "| Variable | Default | Values | Meaning |",
-        "|---|---|---|---|",
     ]
-    allowed = {field.name: field.type for field in _struct_type().fields}
-    for field in structs.fields(Settings):
-        variable = f"`PIXCONNECT_{field.name.upper()}`"
-        default = "empty" if field.default == "" else f"`{field.default}`{_unit(field.name)}"
-        lines.append(f"| {variable} | {default} | {_values(allowed[field.name])} | {meanings[field.name]} |")
+    allowed = {field.name: field.type for field in _record().fields}
+    defaults = {field.name: field.default for field in fields(Settings)}
+    for concern in config.CONCERNS:
+        heading = (concern.__doc__ or "").rstrip(".")
+        lines += ["", f"## {heading}", "", "| Variable | Default | Values | Meaning |", "|---|---|---|---|"]
+        for name in concern.__annotations__:
+            default = "empty" if defaults[name] == "" else f"`{defaults[name]}`{_unit(name)}"
+            values = _values(allowed[name])
+            lines.append(f"| `PIXCONNECT_{name.upper()}` | {default} | {values} | {meanings[name]} |")
     return "\n".join(lines) + "\n"
 
 
 def _read_meanings() -> dict[str, str]:
     """The sentence under each setting."""
-    (settings,) = (
-        node
-        for node in ast.parse(inspect.getsource(config)).body
-        if isinstance(node, ast.ClassDef) and node.name == "Settings"
-    )
+    records = [node for node in ast.parse(inspect.getsource(config)).body if isinstance(node, ast.ClassDef)]
     found: dict[str, str] = {}
-    for setting, meaning in zip(settings.body, settings.body[1:], strict=False):
+    for setting, meaning in (pair for record in records for pair in pairwise(record.body)):
         if isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name):
             assert isinstance(meaning, ast.Expr), f"{setting.target.id} has no meaning under it"
             assert isinstance(meaning.value, ast.Constant), f"{setting.target.id} has no meaning under it"
@@ -63,9 +62,9 @@ def _read_meanings() -> dict[str, str]:
     return found
 
 
-def _struct_type() -> types.StructType:
+def _record() -> types.DataclassType:
     found = types.type_info(Settings)
-    assert isinstance(found, types.StructType), _DEFECT
+    assert isinstance(found, types.DataclassType), _DEFECT
     return found
 
 

@@ -1,20 +1,12 @@
-"""Every setting: its name with the unit in it, its default, and its meaning (``make docs`` writes the page of it).
+"""Every setting, by concern: its name with the unit in it, its default, and its meaning (``make docs`` writes the page)."""
 
-Each is read from the environment as ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_URL`` also without the
-prefix); one that is empty there counts as not set. A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names.
-"""
-
-import difflib
-import os
-import re
-from collections.abc import Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args, get_type_hints
 from urllib.parse import urlsplit
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 Seconds = Annotated[int, Meta(ge=1)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -27,23 +19,41 @@ POSTGRES_NEWEST: Final = POSTGRES_VERSIONS[-1]
 DEMONSTRATION_FILE = "sandbox.json"
 """In a sandbox's home: the credentials of its demonstration."""
 
-_PREFIX = "PIXCONNECT_"
-# Kubernetes sets these for a service that is called pixconnect.
-_IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\d+_.*)$")
-
 
 class SettingsError(Exception):
     """A setting has a value that it cannot have; the message names it."""
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """All settings of one process."""
+@dataclass(frozen=True, kw_only=True)
+class InstallationSettings:
+    """The installation."""
 
     home: str = ".pixconnect"
     """The folder that holds all state of ``pixconnect run``."""
 
     mode: Literal["sandbox", "live"] = "sandbox"
     """``live`` knows no sandbox: no control API, no simulated rail, no plain http anywhere."""
+
+    operator: Annotated[str, Meta(max_length=255)] = ""
+    """The operator's name in the audit; empty means the system's user and host."""
+
+    postgres_version: PostgresVersion = POSTGRES_NEWEST
+    """Which of the embedded PostgreSQL servers a new ``home`` gets."""
+
+    api_processes_count: Annotated[int, Meta(ge=0, le=64)] = 0
+    """How many API processes ``pixconnect run`` starts; 0 means one a core."""
+
+    secret_key: Secret = ""
+    """32 bytes in base64url that encrypt webhook secrets and signing keys at rest; empty means the key file in ``home``."""
+
+    secret_key_previous: Secret = ""
+    """The secret key before it: still read, until ``pixconnect secrets reseal`` has sealed all again; empty means the file
+    ``secret.key.previous`` in ``home``, if there is one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddressSettings:
+    """Where the service listens, and how it is seen."""
 
     host: str = "127.0.0.1"
     """The address that the API listens on."""
@@ -82,6 +92,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     console_base_url: str = ""
     """The console's address as browsers see it; empty means ``http://<console_host>:<console_port>``."""
 
+    trusted_proxies: str = ""
+    """Comma-separated networks whose ``X-Forwarded-For`` is believed; empty trusts nobody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseSettings:
+    """The database."""
+
     database_url: Secret = ""
     """PostgreSQL 16 or later, as ``postgresql://...``; empty means the embedded server in ``home``."""
 
@@ -98,8 +116,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     """In live mode, every address of a database beyond this machine must have ``sslmode=verify-full``, so that who answers has
     proved who it is; ``off-by-operator`` where you know that nobody else is on that network."""
 
-    operator: Annotated[str, Meta(max_length=255)] = ""
-    """The operator's name in the audit; empty means the system's user and host."""
+    database_connections_max: Positive = 10
+    """Connections to PostgreSQL of one process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandLineSettings:
+    """A holder's verbs of the command line."""
 
     profile: Annotated[str, Meta(max_length=64)] = ""
     """The profile whose credentials a holder's verbs use (``pixconnect profile add``); empty means the three below."""
@@ -113,21 +136,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     client_secret: Secret = ""
     """The secret of ``client_id``."""
 
-    postgres_version: PostgresVersion = POSTGRES_NEWEST
-    """Which of the embedded PostgreSQL servers a new ``home`` gets."""
 
-    api_processes_count: Annotated[int, Meta(ge=0, le=64)] = 0
-    """How many API processes ``pixconnect run`` starts; 0 means one a core."""
-
-    database_connections_max: Positive = 10
-    """Connections to PostgreSQL of one process."""
-
-    secret_key: Secret = ""
-    """32 bytes in base64url that encrypt webhook secrets and signing keys at rest; empty means the key file in ``home``."""
-
-    secret_key_previous: Secret = ""
-    """The secret key before it: still read, until ``pixconnect secrets reseal`` has sealed all again; empty means the file
-    ``secret.key.previous`` in ``home``, if there is one."""
+@dataclass(frozen=True, kw_only=True)
+class PixSettings:
+    """The institution, and its part in Pix."""
 
     ispb: Annotated[str, Meta(pattern="^[0-9A-Z]{8}$")] = "99999003"
     """Our institution's identifier in the Pix scheme; live mode refuses the sandbox's."""
@@ -135,20 +147,21 @@ class Settings(Struct, frozen=True, kw_only=True):
     institution_name: str = "Pix Connect Sandbox"
     """Our institution's name, shown as ``bank`` in transfers; live mode refuses the sandbox's."""
 
-    rail_url: str = ""
-    """The sandbox rail's address; empty means the one that ``pixconnect run`` starts. Live mode ignores it."""
+    location_ca_file: str = ""
+    """PEM bundle of the CAs that sign other institutions' QR code payloads; used in live mode. Name the institutions' own CAs,
+    not the web's: revocation is not asked about, name constraints that are not critical are overlooked, and a common name
+    counts where there are no other names."""
 
-    sandbox_port: Annotated[int, Meta(ge=0, le=65535)] = 0
-    """The port of the sandbox rail on 127.0.0.1; 0 takes a free one."""
+    charge_lifetime_s: Seconds = 86_400
+    """How long a charge can be paid."""
 
-    sandbox_seed: int = 1
-    """Seeds everything that the sandbox draws by chance."""
+    handover_timeout_s: Seconds = 60
+    """The worker gives up a transfer or refund that was never handed to the rail by then: its money is available again."""
 
-    sandbox_latency_ms: Annotated[int, Meta(ge=0, le=60_000)] = 50
-    """How long the sandbox takes to settle unless a rule says otherwise."""
 
-    sandbox_two_steps_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 0
-    """How long the sandbox takes from accepting a payment to one of our holders to settling it; with 0 it does both at once."""
+@dataclass(frozen=True, kw_only=True)
+class AccessSettings:
+    """Tokens and signing keys."""
 
     token_lifetime_s: Seconds = 300
     """How long an access token is good for."""
@@ -156,19 +169,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     token_failures_max: Positive = 10
     """Failed token requests a minute, for a client_id and for an address, before 429."""
 
-    trusted_proxies: str = ""
-    """Comma-separated networks whose ``X-Forwarded-For`` is believed; empty trusts nobody."""
-
     signing_key_rotation_days: Positive = 90
     """A new signing key is made when the newest is this old."""
 
     signing_key_published_days: Positive = 30
     """How long a key stays published after its last signature."""
 
-    location_ca_file: str = ""
-    """PEM bundle of the CAs that sign other institutions' QR code payloads; used in live mode. Name the institutions' own CAs,
-    not the web's: revocation is not asked about, name constraints that are not critical are overlooked, and a common name
-    counts where there are no other names."""
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings:
+    """How much is served at once."""
 
     client_requests_max: Annotated[int, Meta(ge=0)] = 0
     """Requests a minute of one client, in one API process, before 429; 0 is no limit."""
@@ -183,29 +193,20 @@ class Settings(Struct, frozen=True, kw_only=True):
     lookup_refill_count: Positive = 20
     """Of these tokens, how many come back each minute."""
 
-    forbidden_networks: str = ""
-    """Comma-separated networks that webhooks and QR code locations may not reach, besides all that are not public: your own
-    public addresses, and your network's NAT64 prefix."""
-
-    sandbox_loopback: Literal["auto", "allowed", "forbidden"] = "auto"
-    """Whether webhooks and QR code locations may reach this very machine in the sandbox; ``auto`` where only this machine can
-    reach the sandbox, by ``host`` and ``base_url``. Never in live mode."""
-
-    sandbox_receivers: str = ""
-    """Comma-separated names and networks of hosts that webhooks of the sandbox may reach though they are not public, by http
-    too: containers beside it and machines nearby, such as ``web,host.docker.internal,192.168.0.0/16``. Never in live mode."""
-
-    charge_lifetime_s: Seconds = 86_400
-    """How long a charge can be paid."""
-
-    handover_timeout_s: Seconds = 60
-    """The worker gives up a transfer or refund that was never handed to the rail by then: its money is available again."""
-
     group_size_max: Annotated[int, Meta(ge=1, le=400)] = 256
     """Requests written in one transaction at most."""
 
     queue_length_max: Positive = 4096
     """Requests waiting for their group at most; more are answered 503."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookSettings:
+    """Webhooks and events."""
+
+    forbidden_networks: str = ""
+    """Comma-separated networks that webhooks and QR code locations may not reach, besides all that are not public: your own
+    public addresses, and your network's NAT64 prefix."""
 
     webhook_in_flight_max: Positive = 64
     """Requests under way to one webhook endpoint at most, over all workers."""
@@ -227,6 +228,39 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long events and their deliveries are kept: at least for the 4 days that the attempts of one webhook may take. What
     was set when `pixconnect migrate` ran last is the least, even where a worker's setting is smaller."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationSettings:
+    """The sandbox."""
+
+    rail_url: str = ""
+    """The sandbox rail's address; empty means the one that ``pixconnect run`` starts. Live mode ignores it."""
+
+    sandbox_port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """The port of the sandbox rail on 127.0.0.1; 0 takes a free one."""
+
+    sandbox_seed: int = 1
+    """Seeds everything that the sandbox draws by chance."""
+
+    sandbox_latency_ms: Annotated[int, Meta(ge=0, le=60_000)] = 50
+    """How long the sandbox takes to settle unless a rule says otherwise."""
+
+    sandbox_two_steps_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 0
+    """How long the sandbox takes from accepting a payment to one of our holders to settling it; with 0 it does both at once."""
+
+    sandbox_loopback: Literal["auto", "allowed", "forbidden"] = "auto"
+    """Whether webhooks and QR code locations may reach this very machine in the sandbox; ``auto`` where only this machine can
+    reach the sandbox, by ``host`` and ``base_url``. Never in live mode."""
+
+    sandbox_receivers: str = ""
+    """Comma-separated names and networks of hosts that webhooks of the sandbox may reach though they are not public, by http
+    too: containers beside it and machines nearby, such as ``web,host.docker.internal,192.168.0.0/16``. Never in live mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """What people and machines may watch."""
+
     metrics_port: Annotated[int, Meta(ge=0, le=65_000)] = 0
     """The port on 127.0.0.1 where a process serves its metrics; 0 is none. Under ``run`` the worker's; API processes have the
     next."""
@@ -245,6 +279,37 @@ class Settings(Struct, frozen=True, kw_only=True):
     health_system: Literal["auto", "shown", "hidden"] = "auto"
     """Whether the health check, which anybody may read, fills in the fields of its ``system``; ``auto`` in the sandbox only.
     Operators find them in the metrics, and the program's version by ``pixconnect doctor``."""
+
+
+CONCERNS = (
+    InstallationSettings,
+    AddressSettings,
+    DatabaseSettings,
+    CommandLineSettings,
+    PixSettings,
+    AccessSettings,
+    LoadSettings,
+    WebhookSettings,
+    SimulationSettings,
+    LogSettings,
+)
+"""In the order of the reference."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(
+    InstallationSettings,
+    AddressSettings,
+    DatabaseSettings,
+    CommandLineSettings,
+    PixSettings,
+    AccessSettings,
+    LoadSettings,
+    WebhookSettings,
+    SimulationSettings,
+    LogSettings,
+):
+    """All settings of one process."""
 
     @property
     def tls_files(self) -> tuple[str, str, str]:
@@ -307,7 +372,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         try:
             return tuple(ip_network(part, strict=False) for part in parts if part)
         except ValueError as error:
-            raise SettingsError(f"{_PREFIX}{name.upper()}: {error}") from None
+            raise SettingsError(f"PIXCONNECT_{name.upper()}: {error}") from None
 
     @property
     def may_reach_loopback(self) -> bool:
@@ -327,105 +392,7 @@ def is_loopback_host(host: str) -> bool:
         return host == "localhost"
 
 
-SECRETS = tuple(name for name, kind in Settings.__annotations__.items() if kind == Secret)
+KINDS = get_type_hints(Settings, include_extras=True)
+NAMES = tuple(name for concern in CONCERNS for name in concern.__annotations__)
+SECRETS = tuple(name for name in NAMES if KINDS[name] == Secret)
 """Settings that may stand in files, and that we never log or store."""
-
-
-def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read all settings from the environment, and secrets from the files that it names."""
-    # The longer name comes first and counts.
-    set_by = {
-        name: next((variable for variable in _variables(name) if environment.get(variable)), "")
-        for name in Settings.__struct_fields__
-    }
-    found = {name: environment[variable] for name, variable in set_by.items() if variable}
-    for name, (variable, path) in _find_secret_files(environment).items():
-        # Which of the two was meant nobody can tell, so neither is taken.
-        if name in found:
-            raise SettingsError(f"{set_by[name]}: is set, and so is {variable}; set one of them")
-        found[name] = _read_secret_file(variable, path)
-    try:
-        settings = msgspec.convert(found, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        # msgspec says "rule - at `$.name`".
-        rule, _, path = str(error).partition(" - at ")
-        name = path.strip("`").removeprefix("$.")
-        shown = "" if name in SECRETS else f"; it is {found[name]!r}"
-        raise SettingsError(f"{set_by[name]}: {_describe_rule(name, rule)}{shown}") from None
-    settings.read_networks("trusted_proxies")
-    settings.read_networks("forbidden_networks")
-    return settings
-
-
-def own_folder(variable: str, below_home: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Our folder among a user's own files, as the XDG Base Directory Specification says: ``XDG_CONFIG_HOME`` or the like."""
-    given = Path(environment.get(variable, ""))
-    # The specification has paths that are not absolute ignored.
-    return (given if given.is_absolute() else Path.home() / below_home) / "pixconnect"
-
-
-def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """A line for each variable that begins as ours do and is no setting, with the name that was probably meant."""
-    names = [variable for name in Settings.__struct_fields__ for variable in _variables(name)]
-    names += [f"{variable}_FILE" for name in SECRETS for variable in _variables(name)]
-    lines: list[str] = []
-    for variable in sorted(environment):
-        if not variable.startswith(_PREFIX) or variable in names or _IS_ORCHESTRATORS.search(variable):
-            continue
-        # Compared without the prefix, which would make all of them look alike.
-        near = difflib.get_close_matches(
-            variable.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in names], n=1
-        )
-        meant = f"did you mean {_PREFIX}{near[0]}?" if near else "all settings are in docs/reference/settings.md"
-        lines.append(f"{variable}: there is no such setting; {meant}")
-    return lines
-
-
-def _describe_rule(name: str, rule: str) -> str:
-    """What a setting must be, for msgspec's words on what it is not."""
-    kind = Settings.__annotations__[name]
-    words = get_args(kind)
-    if "enum" in rule:
-        return f"must be {', '.join(words[:-1])} or {words[-1]}"
-    # The first argument of Annotated is the type itself.
-    if "got `str`" in rule and (kind is int or words[:1] == (int,)):
-        return "must be a whole number"
-    if bound := re.search(r"(>=|<=) (-?\d+)$", rule):
-        at = f"at {'least' if bound[1] == '>=' else 'most'} {bound[2]}"
-        return f"must have {at} characters" if "length" in rule else f"must be {at}"
-    if form := re.search(r"regex '(.*)'$", rule):
-        return f"must have the form {form[1]}"
-    return rule
-
-
-def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """The files of secrets, by the setting's name."""
-    return {name: path for name, (_, path) in _find_secret_files(environment).items()}
-
-
-def _find_secret_files(environment: Mapping[str, str]) -> dict[str, tuple[str, Path]]:
-    """By the setting's name, the variable that names a file, and the file."""
-    return {
-        name: (f"{variable}_FILE", Path(path).expanduser().absolute())
-        for name in SECRETS
-        # A later entry replaces an earlier one, so here the longer name comes last.
-        for variable in reversed(_variables(name))
-        if (path := environment.get(f"{variable}_FILE"))
-    }
-
-
-def _read_secret_file(variable: str, path: Path) -> str:
-    try:
-        secret = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
-        raise SettingsError(f"{variable}: {path} cannot be read ({reason})") from None
-    if not secret:
-        raise SettingsError(f"{variable}: {path} is empty")
-    return secret
-
-
-def _variables(name: str) -> tuple[str, ...]:
-    # Platforms that start containers set these two without a prefix.
-    own = f"{_PREFIX}{name.upper()}"
-    return (own, name.upper()) if name in {"port", "database_url"} else (own,)

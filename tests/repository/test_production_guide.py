@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import asyncpg
 import pytest
 
-from pixconnect import config
+from pixconnect import environment
 from pixconnect.cli.running.migrate import bring_up_to_date
 from pixconnect.cli.running.part import command
 from pixconnect.config import Settings
@@ -45,7 +45,7 @@ def given() -> Iterator[dict[str, str]]:
         (home / "secret.key").chmod(0o600)
         parts = ("serve", "work"), {name: here[name] for name in variables(blocks("ini")[0])}
         _check_that_nothing_starts(*parts)
-        runner.run(bring_up_to_date(config.read_settings(here)))
+        runner.run(bring_up_to_date(environment.read_settings(here)))
         yield here
         runner.run(opened.aclose())
 
@@ -67,8 +67,8 @@ async def _open_as(url: str, role: str) -> None:
 
 @pytest.mark.long
 def test_the_logins_and_the_settings_of_the_guide_fit_together(given: dict[str, str]) -> None:
-    assert config.misspelt_variables(given) == []
-    settings: Settings = config.read_settings(given)
+    assert environment.misspelt_variables(given) == []
+    settings: Settings = environment.read_settings(given)
     asyncio.run(_open_as(settings.database_url, SERVICE_ROLE))
     asyncio.run(_open_as(settings.operator_database_url, OPERATOR_ROLE))
     with pytest.raises(asyncpg.InsufficientPrivilegeError):

@@ -1,8 +1,7 @@
 """Every setting is named with its unit, and pages name only those that exist."""
 
 import re
-
-from msgspec import structs
+from dataclasses import fields
 
 from pixconnect import config
 from pixconnect.config import Settings
@@ -14,12 +13,12 @@ COUNTED_IN_NOTHING = {"port", "console_port", "sandbox_port", "sandbox_seed", "m
 
 
 def test_a_number_has_its_unit_in_its_name() -> None:
-    numbers = {field.name for field in structs.fields(Settings) if isinstance(field.default, int)}
+    numbers = {field.name for field in fields(Settings) if isinstance(field.default, int)}
     assert [name for name in sorted(numbers - COUNTED_IN_NOTHING) if not name.endswith(UNITS)] == []
 
 
 def test_pages_name_only_settings_that_exist() -> None:
-    known = {f"PIXCONNECT_{field.name.upper()}" for field in structs.fields(Settings)}
+    known = {f"PIXCONNECT_{field.name.upper()}" for field in fields(Settings)}
     known |= {f"PIXCONNECT_{name.upper()}_FILE" for name in config.SECRETS}
     known.add(COMMAND_VARIABLE)
     for page in REFERENCE.parents[1].rglob("*.md"):

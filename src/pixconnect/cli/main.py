@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from pixconnect import __version__, config
+from pixconnect import __version__, environment
 from pixconnect.cli.frame import failures, settings, terminal, usage
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.integrator import credentials
@@ -110,7 +110,7 @@ def launch(
     """
     settings.operator.set(operator)
     credentials.profile.set(profile)
-    for line in config.misspelt_variables():
+    for line in environment.misspelt_variables():
         terminal.complain(line)
     if words[:1] == ("help",):
         words = (*words[1:], "--help")

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from socket import socket
 
+from pixconnect.domain.frame import errors
 from pixconnect.local import process_death, supervised
 from pixconnect.local.launching import Launch, Process, start_program
 
@@ -67,17 +68,13 @@ class ChildProcess:
             os.close(child_ready_fd)
 
     def signal_start(self) -> None:
-        assert self._parent_fd is not None, "not spawned"
+        parent_fd = errors.require(self._parent_fd, "not spawned")
         # The child may have died; ``wait_until_ready`` will say so.
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._parent_fd, supervised.START)
+            os.write(parent_fd, supervised.START)
 
     async def wait_until_ready(self) -> bytes:
-        """Wait for the child's report and return its message.
-
-        Raises:
-            ChildFailedError: The child cannot start, died, or took longer than ``READY_TIMEOUT_S``.
-        """
+        """Wait for the child's report and return its message."""
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 report = await self._read_report()
@@ -97,8 +94,7 @@ class ChildProcess:
 
     async def wait_for_end(self) -> str:
         """Wait until the process has ended and describe why."""
-        assert self.process is not None, "not spawned"
-        status = await process_death.exit_status(self.process)
+        status = await process_death.exit_status(errors.require(self.process, "not spawned"))
         self.lacked_database = status == supervised.DATABASE_AWAY_STATUS
         return _DATABASE_AWAY if self.lacked_database else process_death.describe_exit(status)
 
@@ -114,10 +110,10 @@ class ChildProcess:
         self._close_pipes()
 
     async def _read_report(self) -> bytes:
-        assert self._ready_fd is not None, "not spawned"
+        ready_fd = errors.require(self._ready_fd, "not spawned")
         # The pipe ends when the child closes it, on purpose or by dying.
         report = b""
-        while len(report) < _MESSAGE_SIZE_MAX and (piece := await _read_some(self._ready_fd)):
+        while len(report) < _MESSAGE_SIZE_MAX and (piece := await _read_some(ready_fd)):
             report += piece
         return report
 

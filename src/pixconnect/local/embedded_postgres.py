@@ -23,6 +23,7 @@ from typing import BinaryIO
 import asyncpg
 
 from pixconnect.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
+from pixconnect.domain.frame import errors
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SANDBOX_ROLE, SERVICE_ROLE
 from pixconnect.local import home as home_files
 from pixconnect.local import postgres_placement, postgres_programs, postgres_tuning, process_death
@@ -146,8 +147,7 @@ class EmbeddedPostgres:
 
     async def wait_for_end(self) -> str:
         """Wait until the server has ended and describe why."""
-        assert self.process is not None, "not started"
-        return process_death.describe_exit(await process_death.exit_status(self.process))
+        return process_death.describe_exit(await process_death.exit_status(errors.require(self.process, "not started")))
 
     async def stop(self, timeout_s: float = 4.0) -> None:
         """Shut down; after ``timeout_s`` without a clean end, so that the next start recovers."""

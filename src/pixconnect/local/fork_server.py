@@ -29,6 +29,7 @@ from typing import Final, NoReturn
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain.frame import errors
 from pixconnect.local import process_death
 from pixconnect.local.launching import Process, name_descriptors, start_program
 
@@ -142,9 +143,7 @@ class _ForkedProcess:
         return self._look(os.WNOHANG)
 
     def wait(self) -> int:
-        status = self._look(0)
-        assert status is not None, "it has ended"
-        return status
+        return errors.require(self._look(0), "it has ended")
 
     def send_signal(self, sig: int, /) -> None:
         # After its status was read the pid may be another's.

@@ -60,9 +60,6 @@ def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], No
     Args:
         user: The server's user; ``None`` is our own.
         tell: Called with a line if files go elsewhere.
-
-    Raises:
-        PostgresUnavailableError: The record is lost or damaged, and the passwords with it.
     """
     record = home / PLACEMENT_FILE
     try:

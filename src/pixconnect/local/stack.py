@@ -11,6 +11,7 @@ r"""All parts that ``run`` keeps running: PostgreSQL, the preparation, the sandb
 """
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,10 +19,9 @@ from itertools import chain
 from socket import socket
 
 import msgspec
-from msgspec import structs
 
-from pixconnect import config
-from pixconnect.config import Settings
+from pixconnect import environment
+from pixconnect.config import NAMES, Settings
 from pixconnect.http import listening
 from pixconnect.local import postgres_tuning
 from pixconnect.local.activation import ActivatedProcess
@@ -84,10 +84,10 @@ class Stack:
             settings, home, self._sockets[0], self._console_socket, self._sandbox_reservation, self.postgres
         )
         # Only the preparation gets the owner's and the operator's addresses, and only the console its own.
-        served = structs.replace(self.settings, owner_database_url="", operator_database_url="")
-        own = _environment(structs.replace(served, console_database_url=""))
+        served = dataclasses.replace(self.settings, owner_database_url="", operator_database_url="")
+        own = _environment(dataclasses.replace(served, console_database_url=""))
         if not self.settings.console_database_url:
-            served = structs.replace(served, operator_database_url=self.settings.operators_url)
+            served = dataclasses.replace(served, operator_database_url=self.settings.operators_url)
         self._fork_server = ForkServer(command("forks"), _inherited())
         launch = self._fork_server.launch
         self._preparation = ChildProcess("preparation", command("prepare"), _environment(self.settings), launch=launch)
@@ -240,7 +240,7 @@ def _resolve(
     postgres: EmbeddedPostgres | None,
 ) -> Settings:
     port = int(api_socket.getsockname()[1])
-    found = structs.replace(
+    found = dataclasses.replace(
         settings,
         home=str(home.path),
         port=port,
@@ -248,16 +248,16 @@ def _resolve(
     )
     if console_socket is not None:
         console_port = int(console_socket.getsockname()[1])
-        found = structs.replace(
+        found = dataclasses.replace(
             found,
             console_port=console_port,
             console_base_url=settings.console_base_url or f"http://{_reachable(settings.console_host)}:{console_port}",
         )
     if sandbox_reservation is not None:
         sandbox_port = int(sandbox_reservation.getsockname()[1])
-        found = structs.replace(found, sandbox_port=sandbox_port, rail_url=f"http://127.0.0.1:{sandbox_port}")
+        found = dataclasses.replace(found, sandbox_port=sandbox_port, rail_url=f"http://127.0.0.1:{sandbox_port}")
     if postgres is not None:
-        found = structs.replace(
+        found = dataclasses.replace(
             found,
             database_url=postgres.login_url,
             owner_database_url=postgres.owner_url,
@@ -284,8 +284,8 @@ def _inherited() -> dict[str, str]:
 
 def _environment(settings: Settings) -> dict[str, str]:
     # Secrets that came from files stay in files, so that no environment contains them.
-    files = {name: path for name, path in config.secret_files().items() if getattr(settings, name)}
-    plain = [name for name in Settings.__struct_fields__ if name not in files]
+    files = {name: path for name, path in environment.secret_files().items() if getattr(settings, name)}
+    plain = [name for name in NAMES if name not in files]
     return (
         _inherited()
         | {f"PIXCONNECT_{name.upper()}": str(getattr(settings, name)) for name in plain}

@@ -9,7 +9,8 @@ import pytest
 from pixconnect.cli.frame import live_mode
 from pixconnect.cli.frame.settings import write_start
 from pixconnect.cli.running import console
-from pixconnect.config import Settings, SettingsError, read_settings
+from pixconnect.config import Settings, SettingsError
+from pixconnect.environment import read_settings
 from support import postgres
 from support.command_line import CommandLine
 from support.postgres import Addresses

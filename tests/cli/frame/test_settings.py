@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pixconnect import config
+from pixconnect import config, environment
 from pixconnect.assembly import outside
 from pixconnect.cli.frame import settings
 from pixconnect.cli.frame.failures import CommandError
@@ -112,7 +112,7 @@ def test_what_came_from_the_environment_is_read_from_memory_and_written_nowhere(
 ) -> None:
     monkeypatch.setenv("PIXCONNECT_SECRET_KEY", "hunter2")
     monkeypatch.setenv("DATABASE_URL", "postgresql://pix:hunter3@/mine")
-    files = settings.make_secret_files(config.read_settings())
+    files = settings.make_secret_files(environment.read_settings())
     written = msgspec.json.encode(msgspec.structs.replace(make_running(**files), database_url=""))
     assert b"hunter" not in written
     (home / RUNNING_FILE).write_bytes(written)
@@ -158,17 +158,17 @@ def test_the_sandbox_file_reads_back_and_nonsense_is_nothing(tmp_path: Path) -> 
 def test_this_machines_loopback_may_be_reached_where_only_this_machine_reaches_the_sandbox(
     variables: dict[str, str], may_be_reached: bool
 ) -> None:
-    found = config.read_settings({f"PIXCONNECT_{name}": value for name, value in variables.items()})
+    found = environment.read_settings({f"PIXCONNECT_{name}": value for name, value in variables.items()})
     assert found.may_reach_loopback is may_be_reached
 
 
 def test_hosts_named_for_the_sandbox_are_those_of_a_sandbox_only() -> None:
     named = {"PIXCONNECT_SANDBOX_RECEIVERS": "web,10.0.0.0/8"}
-    assert outside.read_named_receivers(config.read_settings(named)).names == {"web"}
-    live = outside.read_named_receivers(config.read_settings({**named, "PIXCONNECT_MODE": "live"}))
+    assert outside.read_named_receivers(environment.read_settings(named)).names == {"web"}
+    live = outside.read_named_receivers(environment.read_settings({**named, "PIXCONNECT_MODE": "live"}))
     assert (live.names, live.networks) == (frozenset(), ())
     with pytest.raises(config.SettingsError, match="PIXCONNECT_SANDBOX_RECEIVERS: 'web:3000' is neither"):
-        outside.read_named_receivers(config.read_settings({"PIXCONNECT_SANDBOX_RECEIVERS": "web:3000"}))
+        outside.read_named_receivers(environment.read_settings({"PIXCONNECT_SANDBOX_RECEIVERS": "web:3000"}))
 
 
 def test_a_network_that_is_none_is_an_error_at_the_start() -> None:

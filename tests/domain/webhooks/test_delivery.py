@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pixconnect.config import SettingsError, read_settings
+from pixconnect.config import SettingsError
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.webhooks import delivery as delivery_rules
@@ -17,6 +17,7 @@ from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks.delivery import Conclusion
 from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.domain.webhooks.receivers import WebhookExchange
+from pixconnect.environment import read_settings
 from support.records import make_delivery
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pixconnect import config
+from pixconnect import environment
 from pixconnect.adapters.secret_box import KEY_FILE, PREVIOUS_KEY_FILE
 from pixconnect.cli.frame import terminal
 from pixconnect.config import Settings
@@ -17,7 +17,7 @@ def complain_of_open(settings: Settings) -> None:
     """Warn of each file that other users can read or write: the home, its keys, the files of secrets."""
     home = settings.home_path
     _complain(home, _FOLDER_OPEN, f"{closed_mode(has_server=not settings.database_url):o}")
-    for path in (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *config.secret_files().values()):
+    for path in (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *environment.secret_files().values()):
         _complain(path, _FILE_OPEN, "600")
 
 

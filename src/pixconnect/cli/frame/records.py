@@ -115,11 +115,7 @@ def _look(read: Callable[[Asked], Named], name: Asked) -> Named | None:
 def watch(
     read: Callable[[], Record], under_way: Collection[str], hoped: str, timeout_s: float | None, *, as_json: bool
 ) -> None:
-    """Print something whenever its status changes, until it ends.
-
-    Raises:
-        CommandError: It ended otherwise than was hoped, or not in time.
-    """
+    """Print something whenever its status changes, until it ends."""
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     seen: str | None = None
     while True:
@@ -141,11 +137,7 @@ def watch(
 
 
 def parse_span(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
-    """The first and the last instant that ``--since`` and ``--until`` include.
-
-    Raises:
-        CommandError: One of them is none, or the first is after the last.
-    """
+    """The first and the last instant that ``--since`` and ``--until`` include."""
     first = None if since is None else parse_instant("--since", since)
     last = None if until is None else parse_instant("--until", until, is_end=True)
     if first and last and first > last:

@@ -6,6 +6,7 @@ file there only
 says where each secret can be read: a secret from the environment is in the memory of the running process.
 """
 
+import dataclasses
 import os
 import shlex
 from collections.abc import Generator, Mapping
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from pixconnect import config
+from pixconnect import config, environment
 from pixconnect.cli.frame import failures, live_mode
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.config import Settings, SettingsError
@@ -47,17 +48,12 @@ class Running(Struct, frozen=True, kw_only=True):
 
 
 def read_settings() -> Settings:
-    """Read the settings; those that are empty in the environment come from the running service, if there is one.
-
-    Raises:
-        CommandError: The service belongs to another user of this machine.
-        SettingsError: A setting has a value that it cannot have.
-    """
-    settings = config.read_settings()
+    """Read the settings; those that are empty in the environment come from the running service, if there is one."""
+    settings = environment.read_settings()
     if (named := operator.get()) is not None:
         if not 1 <= len(named) <= _NAME_LENGTH_MAX or not named.isprintable():
             raise SettingsError(f"--operator: must have 1 to {_NAME_LENGTH_MAX} printable characters")
-        settings = msgspec.structs.replace(settings, operator=named)
+        settings = dataclasses.replace(settings, operator=named)
     # With a database of its own, the environment means another service than the one that may run here.
     if settings.database_url:
         return settings
@@ -73,17 +69,13 @@ def read_settings() -> Settings:
     # The mode is always the running service's: its tables refuse a verb of another.
     found: dict[str, Any] = msgspec.structs.asdict(running)
     found |= {name: _read_secret(path) for name, path in found.pop("secret_files").items()}
-    return msgspec.structs.replace(
+    return dataclasses.replace(
         settings, **{name: value for name, value in found.items() if name == "mode" or not getattr(settings, name)}
     )
 
 
 def read_database_settings() -> Settings:
-    """As ``read_settings``, for a verb that cannot do without a database.
-
-    Raises:
-        CommandError: There is no database.
-    """
+    """As ``read_settings``, for a verb that cannot do without a database."""
     settings = read_settings()
     live_mode.refuse_unsafe_database(settings)
     if settings.operators_url:
@@ -103,7 +95,7 @@ def complaining_of_home(settings: Settings) -> Generator[None]:
         yield
     except Exception as error:
         # A service that was killed leaves its addresses behind.
-        if config.read_settings().operators_url or not failures.is_database_unreachable(error):
+        if environment.read_settings().operators_url or not failures.is_database_unreachable(error):
             raise
         raise nothing_runs(settings) from None
 
@@ -140,7 +132,7 @@ def make_secret_files(given: Settings) -> dict[str, str]:
     A secret that came in a file stays there. One from the environment goes into an anonymous file in memory, which only
     processes that may inspect this one can open. On systems without such files the verbs need the variable too.
     """
-    files = {name: str(path) for name, path in config.secret_files().items()}
+    files = {name: str(path) for name, path in environment.secret_files().items()}
     for name in config.SECRETS:
         value: str = getattr(given, name)
         if value and name not in files and hasattr(os, "memfd_create"):

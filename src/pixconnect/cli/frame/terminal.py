@@ -39,11 +39,7 @@ def notice(text: str) -> None:
 
 
 def stream(text: str) -> None:
-    """Print a line of a verb that runs as long as its output has a reader.
-
-    Raises:
-        ReaderGone: Nobody does any more.
-    """
+    """Print a line of a verb that runs as long as its output has a reader."""
     try:
         sys.stdout.write(f"{outgoing_text.on_terminal_lines(text)}\n")
         sys.stdout.flush()

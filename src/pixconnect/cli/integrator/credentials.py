@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pixconnect import config
+from pixconnect import environment
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import RUNNING_FILE, write_start
 from pixconnect.cli.integrator import profile_files
@@ -41,7 +41,7 @@ def find_credentials() -> Credentials:
         CommandError: There are none, or only a part of them.
         SettingsError: A setting has a value that it cannot have.
     """
-    settings = config.read_settings()
+    settings = environment.read_settings()
     name = profile.get() or settings.profile
     if name:
         found = profile_files.read(name)

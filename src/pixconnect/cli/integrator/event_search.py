@@ -43,11 +43,7 @@ def find_recent_event(client: Client, event_id: int) -> FoundEvent:
 def wait_for_event(
     client: Client, since: datetime, is_meant: Callable[[FoundEvent], bool], timeout_s: float
 ) -> FoundEvent:
-    """Wait until something has happened.
-
-    Raises:
-        CommandError: It has not, in this time.
-    """
+    """Wait until something has happened."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         for event in list_events(client, since):

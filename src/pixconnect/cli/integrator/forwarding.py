@@ -75,11 +75,7 @@ class Forwarder:
 
 
 def complete(address: str) -> str:
-    """The URL to post to.
-
-    Raises:
-        CommandError: None can be.
-    """
+    """The URL to post to."""
     is_whole = "://" in address
     port = re.fullmatch(r":?([0-9]+)(?:/(.*))?", address)
     url = f"http://localhost:{port[1]}/{port[2] or ''}" if port else address if is_whole else f"http://{address}"

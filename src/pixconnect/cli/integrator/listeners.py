@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 from msgspec import Struct
 
-from pixconnect import config
+from pixconnect import environment
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.integrator.credentials import Credentials
 from pixconnect.cli.integrator.webhook_secret import make_webhook_secret
@@ -150,4 +150,4 @@ def make_token() -> str:
 
 
 def _folder() -> Path:
-    return config.own_folder("XDG_STATE_HOME", ".local/state") / "listen"
+    return environment.own_folder("XDG_STATE_HOME", ".local/state") / "listen"

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from pixconnect import config
+from pixconnect import environment
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.local.home import write_private
 
@@ -57,7 +57,7 @@ def list_names() -> list[str]:
 
 
 def _folder() -> Path:
-    return config.own_folder("XDG_CONFIG_HOME", ".config") / "profiles"
+    return environment.own_folder("XDG_CONFIG_HOME", ".config") / "profiles"
 
 
 def _path(name: str) -> Path:

@@ -31,11 +31,7 @@ class Session(Struct, frozen=True, kw_only=True):
     credentials: Credentials
 
     def own_key(self, given: str | None) -> str:
-        """The key that was named, or one that is known to be the holder's.
-
-        Raises:
-            CommandError: Neither.
-        """
+        """The key that was named, or one that is known to be the holder's."""
         key = given or self.credentials.key
         if key is None:
             raise CommandError(f"--key: missing; name a Pix key of yours ({self.credentials.source} has none)")

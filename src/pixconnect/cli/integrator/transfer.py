@@ -53,14 +53,14 @@ def create(
     if (to is None) == (account is None):
         raise CommandError("TO: name a Pix key or a QR code, or an account by --account; one of them")
     party = None if account is None else _read_account(account, name, tax_id)
+    to = to or ""
     with open_session() as session:
         transfers = session.client.transfers
         if party is not None:
             made = transfers.create_by_account(amount, party, external_id=external_id)
-        elif to is not None and to.startswith(QR_CODE_BEGINNING):
+        elif to.startswith(QR_CODE_BEGINNING):
             made = transfers.create_by_qr_code(amount, to, external_id=external_id)
         else:
-            assert to is not None
             made = transfers.create_by_key(amount, to, key_type or guess_key_type(to), external_id=external_id)
     records.show(made, as_json=json)
 
@@ -121,11 +121,7 @@ def find(client: Client, any_id: str, *, is_external_id: bool = False) -> Transf
 
 
 def guess_key_type(key: str) -> KeyType:
-    """The type that a key looks like.
-
-    Raises:
-        CommandError: It looks like none.
-    """
+    """The type that a key looks like."""
     digits = re.sub(r"[./-]", "", key)
     if "@" in key:
         return "EMAIL"

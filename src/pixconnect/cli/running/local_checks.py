@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pixconnect import __version__, config
+from pixconnect import __version__, environment
 from pixconnect.cli.frame import failures, findings, live_mode, operating
 from pixconnect.cli.frame.findings import Finding
 from pixconnect.cli.frame.settings import RUNNING_FILE, find_port, write_start
@@ -24,11 +24,11 @@ _FREE_OCTETS_GOOD: Final = 1 << 30
 
 def look(*, looks_at_tables: bool = True) -> Iterator[Finding]:
     yield findings.ok("version", f"pixconnect {__version__}, Python {platform.python_version()}, {platform.system()}")
-    for line in config.misspelt_variables():
+    for line in environment.misspelt_variables():
         text, _, todo = line.partition("; ")
         yield findings.wrong("settings", text, todo)
     try:
-        settings = config.read_settings()
+        settings = environment.read_settings()
     except SettingsError as error:
         yield findings.wrong("settings", str(error), "set it to what it must be, or not at all")
         return

@@ -176,11 +176,7 @@ def _ruled_by() -> int:
 
 
 async def refuse_old_server(connection: asyncpg.Connection) -> None:
-    """Refuse a PostgreSQL that lacks what our SQL uses.
-
-    Raises:
-        CommandError: It is older than 16.
-    """
+    """Refuse a PostgreSQL that lacks what our SQL uses."""
     if int(await connection.fetchval("show server_version_num")) < POSTGRES_VERSION_MIN:
         version = await connection.fetchval("show server_version")
         raise failures.CommandError(f"the database is PostgreSQL {version}: pixconnect needs 16 or later")

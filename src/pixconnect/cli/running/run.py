@@ -18,7 +18,8 @@ from pixconnect import __version__
 from pixconnect.cli.frame import live_mode, private_files, terminal
 from pixconnect.cli.frame.settings import RUNNING_FILE, Running, make_secret_files
 from pixconnect.cli.running import part
-from pixconnect.config import Settings, read_settings
+from pixconnect.config import Settings
+from pixconnect.environment import read_settings
 from pixconnect.local import process_death, sandbox_file
 from pixconnect.local.home import Home
 from pixconnect.local.sandbox_file import Prepared, SandboxFile

@@ -1,8 +1,7 @@
 """Finds, and in the sandbox makes, the files by which the API speaks TLS, and says before anything starts what is wrong."""
 
+import dataclasses
 from urllib.parse import urlsplit
-
-from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.config import Settings, SettingsError
@@ -14,17 +13,13 @@ _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  recognised, not bound
 
 
 def with_files(settings: Settings) -> Settings:
-    """The settings, with the files that the sandbox has for itself where none are named.
-
-    Raises:
-        SettingsError: Some are named and others are not, or one cannot be used.
-    """
+    """The settings, with the files that the sandbox has for itself where none are named."""
     if not settings.tls_port:
         return settings
     if not any(settings.tls_files) and settings.mode == "sandbox":
         own = str(tls_files.write_server(settings.home_path, _hosts(settings), SystemClock().real_now()))
         authority = str(tls_files.authority_file(settings.home_path))
-        return structs.replace(settings, tls_certificate_file=own, tls_key_file=own, tls_authority_file=authority)
+        return dataclasses.replace(settings, tls_certificate_file=own, tls_key_file=own, tls_authority_file=authority)
     try:
         make_context(*settings.tls_files)
     except OSError as error:

@@ -84,9 +84,6 @@ def verify_chain(
     Args:
         chain: In DER; the leaf first, the others in any order.
         host: A name in ASCII and lower case, or an IP address.
-
-    Raises:
-        ChainRefused: The chain is not valid, does not name the host, or ends at nobody we trust.
     """
     if not 0 < len(chain) <= CHAIN_LENGTH_MAX:
         raise ChainRefused(f"must come in a chain of 1 to {CHAIN_LENGTH_MAX}")

@@ -52,11 +52,7 @@ def trust_system() -> ssl.SSLContext:
 
 
 def make_tls(certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
-    """TLS that trusts the system's authorities, and shows this certificate (PEM, with its chain) to hosts that ask for one.
-
-    Raises:
-        ClientCertificateError: One of the two is missing, or they are no certificate and its key.
-    """
+    """TLS that trusts the system's authorities, and shows this certificate (PEM, with its chain) to hosts that ask for one."""
     if not certificate_file and not key_file:
         return trust_system()
     context = ssl.create_default_context()
@@ -102,7 +98,6 @@ class OutgoingHttp:
 
         Raises:
             TargetRefused: One of its addresses is forbidden, or it has none.
-            ConnectionFailed: The name cannot be resolved in time.
         """
         try:
             async with asyncio.timeout(self._limits.connect_s):
@@ -115,7 +110,6 @@ class OutgoingHttp:
 
         Raises:
             TargetRefused: An address behind the name is forbidden.
-            ConnectionFailed: There is no answer; its ``reason`` may be shown to the receiver's owner.
         """
         connection: HttpConnection | None = None
         try:

@@ -115,7 +115,6 @@ def read_secret_key(configured: str, home: Path) -> bytes:
     """Read the key of an existing installation.
 
     Raises:
-        SecretKeyError: There is neither setting nor file, or it holds no key.
         OSError: The file cannot be read.
     """
     if configured:

@@ -96,7 +96,7 @@ class Application:
         self._router = Router((row.method, row.path, prepare(row)) for row in operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert scope["type"] == "http", scope["type"]
+        errors.ensure(scope["type"] == "http", scope["type"])
         started_s = self._monotonic_s()
         # Our server gives the headers by name already; another one, such as a test's, as ASGI has them.
         headers = scope.get("headers_by_name") or read_headers(scope["headers"])

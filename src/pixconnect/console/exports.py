@@ -125,9 +125,6 @@ class Exports:
         Args:
             holder_id: The session's holder; ``None`` for an operator's, to which the oldest file gives way when all
                 places are taken.
-
-        Raises:
-            ServiceUnavailable: Too many are written or wait, and none was made; or it cannot be made.
         """
         now_s = asyncio.get_running_loop().time()
         for key, place in list(self._kept.items()):

@@ -19,9 +19,6 @@ def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequenc
     Args:
         statuses: Those that the list knows; others are dropped, as a link of another list may have them.
         event_types: The same for types of events.
-
-    Raises:
-        BadRequest: An amount, an instant or an endpoint makes no sense.
     """
     amount, when = visit.query(AMOUNT_FIELD), visit.query(WHEN_FIELD)
     initial_at, final_at = wanted_rules.read_instants(when) if when else (None, None)

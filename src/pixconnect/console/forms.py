@@ -23,7 +23,6 @@ async def read_form(request: Request, *, size_max: int = FORM_SIZE_MAX, fields_m
 
     Raises:
         PayloadTooLarge: It has more octets.
-        BadRequest: It is no form as our pages send them, or has more fields.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
         raise errors.BadRequest("form: no page of the console sends such a form")

@@ -146,8 +146,8 @@ def _reais(visit: Visit, cents: int) -> str:
 
 
 def _caller(visit: Visit) -> Caller:
-    assert visit.holder_id is not None, "looked at before"
-    return Caller(client_id=visit.who.name, holder_id=visit.holder_id, scopes=visit.who.scopes)
+    holder_id = errors.require(visit.holder_id, "looked at before")
+    return Caller(client_id=visit.who.name, holder_id=holder_id, scopes=visit.who.scopes)
 
 
 _FORMATS: Final = dict(csv=("text/csv", _write_csv), json=("application/json", _write_json))

@@ -69,8 +69,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     @property
     def who(self) -> Visitor:
         """The visitor, behind the door."""
-        assert self.visitor is not None, "a page behind the door"
-        return self.visitor
+        return errors.require(self.visitor, "a page behind the door")
 
     @property
     def holder_id(self) -> int | None:
@@ -124,11 +123,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, owner_id=holder_id)
 
     def form(self) -> FormData:
-        """The form that was sent, which must be one of ours.
-
-        Raises:
-            Forbidden: It is not.
-        """
+        """The form that was sent, which must be one of ours."""
         token = self.sent.get("csrf", "")
         if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self.who.csrf_token.encode()):
             raise errors.Forbidden("this form is not of this session: load the page again and send it from there")

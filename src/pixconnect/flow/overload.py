@@ -76,11 +76,7 @@ class Admission:
         return True
 
     def enter(self, party: Hashable) -> None:
-        """Count a request until ``leave``.
-
-        Raises:
-            ServiceUnavailable: Too much is under way, and this party has its share of it.
-        """
+        """Count a request until ``leave``."""
         if self.refuses(party):
             raise errors.ServiceUnavailable(TOO_MANY)
         self._counts[party] = self._counts.get(party, 0) + 1

@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from pixconnect.domain.frame import errors
 from pixconnect.flow.shares import FairQueue, FairSemaphore, RecentParties
 
 # Requests of a party that run whatever others do: with four a hot account keeps more than half of its speed.
@@ -164,4 +165,4 @@ class Turns:
 
 
 def _keep(_: _Waiter) -> None:
-    raise AssertionError("there is room for everybody")
+    raise errors.InvariantBroken("there is room for everybody")

@@ -28,6 +28,8 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from pixconnect.domain.frame import errors
+
 ALGORITHM = "ES256"
 TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
 
@@ -220,9 +222,7 @@ def decode_base64url(text: bytes) -> bytes:
 
 
 def _private_part(key: ECKey) -> EllipticCurvePrivateKey:
-    if key.private_key is None:
-        raise AssertionError("this key has no private part")
-    return key.private_key
+    return errors.require(key.private_key, "this key has no private part")
 
 
 def _head(header: Mapping[str, str | int]) -> bytes:

@@ -21,6 +21,8 @@ from typing import Final
 import asyncpg
 from msgspec import Struct
 
+from pixconnect.domain.frame import errors
+
 # "pixc" in ASCII. The lock is for the whole database.
 LOCK_KEY: Final = 0x7069_7863
 OUTSIDE_A_TRANSACTION: Final = "-- outside a transaction\n"
@@ -77,8 +79,8 @@ def read_migrations(package: str) -> list[Migration]:
         Migration(version=int(name[:4]), name=name[5:-4], sql=(folder / name).read_text(encoding="utf-8"))
         for name in names
     ]
-    if [migration.version for migration in migrations] != list(range(1, len(migrations) + 1)):
-        raise AssertionError(f"migrations of {package} are not numbered 1, 2, 3...: {names}")
+    is_numbered = [migration.version for migration in migrations] == [*range(1, len(migrations) + 1)]
+    errors.ensure(is_numbered, f"migrations of {package} are not numbered 1, 2, 3...: {names}")
     return migrations
 
 
@@ -146,8 +148,8 @@ async def _run_batch(connection: asyncpg.Connection, schema: str, migration: Mig
     if reached_id is None:
         await connection.execute(_DROP_PROGRESS)
         return True
-    if reached_id <= last_id:
-        raise AssertionError(f"step {migration.version:04d} of the schema {schema} does not go on behind {last_id}")
+    what = f"step {migration.version:04d} of the schema {schema} does not go on behind {last_id}"
+    errors.ensure(reached_id > last_id, what)
     await connection.execute(_NOTE_PROGRESS, migration.version, reached_id)
     return False
 
@@ -167,8 +169,8 @@ def split_statements(sql: str) -> list[str]:
     statements = [" ".join(statement.split()) for statement in statements if statement]
     # Only statements that can be repeated after the step was cut off, and that do not block writers.
     for statement in statements:
-        if not (_CREATE_INDEX.match(statement) or _OTHER_STATEMENT.match(statement)):
-            raise AssertionError(f"this does not run outside a transaction: {statement}")
+        may_run = _CREATE_INDEX.match(statement) or _OTHER_STATEMENT.match(statement)
+        errors.ensure(may_run, f"this does not run outside a transaction: {statement}")
     return statements
 
 

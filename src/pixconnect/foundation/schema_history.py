@@ -70,7 +70,6 @@ async def refuse_other_tables(connection: Connection, schema: str, package: str)
     Raises:
         ForeignHistoryError: Other steps have made them.
         NewerSchemaError: They have had steps that we do not know.
-        OutdatedSchemaError: Some steps are missing.
         asyncpg.UndefinedTableError: There are no tables.
     """
     if await list_missing(connection, schema, steps.read_migrations(package)):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
+from pixconnect.domain.frame import errors
 from pixconnect.flow.shares import FairSemaphore, current_party
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 
@@ -76,8 +77,8 @@ class _Acquired:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._acquired is not None, "it was entered"
+        acquired = errors.require(self._acquired, "it was entered")
         try:
-            await self._acquired.__aexit__(kind, error, traceback)
+            await acquired.__aexit__(kind, error, traceback)
         finally:
             self._semaphore.release(self._party)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from types import TracebackType
 
+from pixconnect.domain.frame import errors
+
 
 class SharedTimeout:
     """Used as ``asyncio.timeout``: ``with timeout.begin(): await something()``."""
@@ -47,10 +49,8 @@ class _Wait:
         self._is_over = False
 
     def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None, "used in a task"
-        self._task = task
-        self._cancelling_count = task.cancelling()
+        self._task = errors.require(asyncio.current_task(), "used in a task")
+        self._cancelling_count = self._task.cancelling()
         self._timeout.add(self)
 
     def end(self) -> None:

@@ -120,7 +120,6 @@ class SlotLeases:
         """The epochs under which work in these slots is written.
 
         Raises:
-            LeaseLost: One of them is not ours any more.
             ServiceUnavailable: This machine's clock was wrong when last compared with the database's.
         """
         check_skew(self._clock)
@@ -243,11 +242,7 @@ async def renew(
 
 
 async def fence(connection: Connection, epochs: Mapping[int, int]) -> None:
-    """Keep slots ours until a transaction ends, each with the epoch under which its work was read.
-
-    Raises:
-        LeaseLost: One of them belongs to another worker by now.
-    """
+    """Keep slots ours until a transaction ends, each with the epoch under which its work was read."""
     held = await lease_store.fence(connection, epochs)
     if len(held) < len(epochs):
         raise LeaseLost("another worker has taken over")

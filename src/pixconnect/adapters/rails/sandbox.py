@@ -138,12 +138,7 @@ class SandboxConnection:
     async def ask(
         self, method: str, path: str, body: bytes = b"", *, total_s: float = TOTAL_TIMEOUT_S
     ) -> tuple[int, bytes]:
-        """Send a request and return the answer's status (2xx, 4xx) and body.
-
-        Raises:
-            _NothingSentError: Refused, unreachable, or 503.
-            _NobodyKnowsError: Lost, too late, too large, or any other 5xx.
-        """
+        """Send a request and return the answer's status (2xx, 4xx) and body."""
         request = f"{method} {path}{self._head}{len(body)}\r\n\r\n".encode("ascii") + body
         try:
             async with asyncio.timeout(total_s), self._semaphore:

@@ -13,6 +13,7 @@ from pixconnect.api.frame.envelope import Listing
 from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money import charge as charges
 from pixconnect.domain.money import charge_contents
@@ -145,14 +146,13 @@ async def get_charge_paid_by(services: Services, request: Request[int, Nothing, 
 
 
 def show_paid_by(charge_id: int, transfer: Transfer) -> PaidBy:
-    assert transfer.settled_at is not None, "what has paid has settled"
     return PaidBy(
         charge_id=charge_id,
         transfer_id=transfer.id,
         end_to_end_id=transfer.shown_id,
         amount=transfer.amount_cents,
         status=transfer.status,
-        paid_at=format_instant(transfer.settled_at),
+        paid_at=format_instant(errors.require(transfer.settled_at, "what has paid has settled")),
         payer=show_party(transfer.counterparty),
     )
 

@@ -22,6 +22,7 @@ from pixconnect.api.frame import envelope
 from pixconnect.api.frame.operation import Document, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Amount, Cents, Id, Instant
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money import statement as statements
@@ -141,8 +142,7 @@ async def _write_json(
     found: statements.Statement, parts: AsyncIterable[Sequence[statements.StatementLine]]
 ) -> AsyncIterator[bytes]:
     """The envelope of a ``Statement``, written while its lines are read."""
-    request = current_request.get()
-    assert request is not None, "the application names every request"
+    request = errors.require(current_request.get(), "the application names every request")
     extent = found.extent
     # By hand, since the lines of a long account are never all in memory.
     yield b'%b{"opening_balance":%d,"closing_balance":%d,"lines":[' % (

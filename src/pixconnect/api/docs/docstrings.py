@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from pixconnect.domain.frame import errors
+
 # The name, the bases on lines of their own where they are long, and the lines that are indented or empty.
 _CLASS: Final = re.compile(r"^class (\w+)(?:\(\n(?: .*\n)+\))?.*\n(?:(?: .*)?\n)+", re.MULTILINE)
 
@@ -39,7 +41,8 @@ def _read_module(name: str) -> Mapping[str, Mapping[str, str]]:
 
 def _read_class(source: str) -> dict[str, str]:
     (definition,) = ast.parse(source).body
-    assert isinstance(definition, ast.ClassDef), source
+    if not isinstance(definition, ast.ClassDef):
+        raise errors.InvariantBroken(source)
     found: dict[str, str] = {}
     for field, below in pairwise(definition.body):
         match field, below:

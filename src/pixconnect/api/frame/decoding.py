@@ -75,11 +75,7 @@ class BodyDecoder(Generic[Record]):
         self._read_fast = msgspec.json.Decoder(record).decode
 
     def decode(self, body: bytes, headers: Mapping[bytes, bytes]) -> Record:
-        """Read a body.
-
-        Raises:
-            BadRequest: It is not a ``Record``; the message names the field.
-        """
+        """Read a body."""
         # Most callers send exactly this type; we check any other more closely.
         media_type = headers.get(b"content-type")
         if media_type not in self._media_types:
@@ -122,11 +118,7 @@ class QueryDecoder(Generic[Record]):
         self._of_nothing = msgspec.convert({}, record) if needs_nothing else None
 
     def decode(self, query: bytes) -> Record:
-        """Read a query, as it was sent, without the question mark.
-
-        Raises:
-            BadRequest: It is not a ``Record``; the message names the parameter.
-        """
+        """Read a query, as it was sent, without the question mark."""
         if self._of_nothing is not None and (not query or self._ignores_everything):
             return self._of_nothing
         if query.count(b"&") >= PARAMETERS_MAX:
@@ -183,9 +175,6 @@ def read_boolean(name: str, text: str) -> bool:
 def read_instant(name: str, text: str) -> datetime:
     """An instant as callers send it: any offset, any fraction (cut at microseconds).
 
-    Raises:
-        BadRequest: It has another form, lacks its offset, or names a day or time that does not exist.
-
     Example:
         >>> read_instant("final_date", "2026-01-31t21:00:00.1234567-03:00").isoformat()
         '2026-02-01T00:00:00.123456+00:00'
@@ -227,7 +216,8 @@ def decode_parameter(name: str, octets: bytes) -> str:
 @cache
 def _struct_of(record: type[object]) -> inspect.StructType:
     struct = inspect.type_info(record)
-    assert isinstance(struct, inspect.StructType), record
+    if not isinstance(struct, inspect.StructType):
+        raise errors.InvariantBroken(record)
     return struct
 
 
@@ -244,7 +234,7 @@ def _reader(field: inspect.Field) -> Callable[[str, str], object]:
         case inspect.StrType() | inspect.LiteralType():
             return read_text
         case _:
-            raise AssertionError(f"{field.name}: no query has a {kind}")
+            raise errors.InvariantBroken(f"{field.name}: no query has a {kind}")
 
 
 def _text(octets: bytes, name: str) -> str:

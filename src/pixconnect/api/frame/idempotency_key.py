@@ -44,11 +44,7 @@ def is_taken_by(row: AnyOperation) -> bool:
 
 
 def apply(value: bytes, body: BodyT) -> BodyT:
-    """The body with the header's key as its ``external_id``.
-
-    Raises:
-        BadRequest: The header holds no key, or another than the body.
-    """
+    """The body with the header's key as its ``external_id``."""
     key = read(value)
     if body.external_id is None:
         return cast(BodyT, structs.replace(cast(Struct, body), external_id=key))
@@ -59,9 +55,6 @@ def apply(value: bytes, body: BodyT) -> BodyT:
 
 def read(value: bytes) -> str:
     r"""The key in a header.
-
-    Raises:
-        BadRequest: It has another form or length.
 
     Example:
         >>> read(rb'"order \"7\""'), read(b"order-7")

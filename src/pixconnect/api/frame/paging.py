@@ -44,11 +44,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
 
 def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> PageRequest:
-    """Read which page of a list a request asks for; two paths to one list give the same name.
-
-    Raises:
-        BadRequest: The cursor is not one of this list, or there is a page number beside it.
-    """
+    """Read which page of a list a request asks for; two paths to one list give the same name."""
     query = request.query
     fields = {field: getattr(query, field) for field in query.__struct_fields__ if field not in _OF_THE_PAGE}
     # Filters that are left out are not hashed, so a list may gain a filter and yesterday's cursors stay valid.

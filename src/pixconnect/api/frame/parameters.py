@@ -34,7 +34,7 @@ def _schema(kind: str, **limits: object) -> Mapping[str, object]:
 
 
 def _read_nothing(text: str) -> None:
-    assert not text, text
+    errors.ensure(not text, text)
 
 
 NONE: Final = Parameter[None](name="", read=_read_nothing, schema={}, description="")

@@ -47,7 +47,7 @@ class Router(Generic[Target]):
             node = self._root
             for segment in path.split("/")[1:]:
                 node = node.child(segment)
-            assert method not in node.methods, f"two operations for {method} {path}"
+            errors.ensure(method not in node.methods, f"two operations for {method} {path}")
             node.methods[method] = target
             # HEAD is GET whose body the server leaves out.
             if method == "GET":
@@ -61,7 +61,6 @@ class Router(Generic[Target]):
 
         Raises:
             NotFound: No such path.
-            MethodNotAllowed: The path takes other methods.
         """
         methods, parameters = self._fixed.get(raw_path), ()
         if methods is None:

@@ -14,6 +14,8 @@ from typing import Final, cast
 
 from msgspec import inspect
 
+from pixconnect.domain.frame import errors
+
 NAME_LENGTH_MAX: Final = 64
 """A longer name that the caller made up is shown up to here."""
 
@@ -126,7 +128,7 @@ def _is_of(value: object, kind: inspect.Type) -> bool:
         case inspect.DictType() | inspect.StructType():
             return isinstance(value, dict)
         case _:
-            raise AssertionError(f"no request has a {kind}")
+            raise errors.InvariantBroken(f"no request has a {kind}")
 
 
 def _broken_rule(value: object, kind: inspect.Type) -> str | None:

@@ -44,11 +44,7 @@ class Query:
         return int(found[1]) if found else 0
 
     def read(self, names: Iterable[str]) -> dict[str, str]:
-        """Those of the named parameters that were sent; others are ignored.
-
-        Raises:
-            MalformedRequest: One stands twice, or is not UTF-8; or there are too many.
-        """
+        """Those of the named parameters that were sent; others are ignored."""
         if self._raw.count(b"&") >= decoding.PARAMETERS_MAX:
             raise MalformedRequest(f"A consulta deve ter no máximo {decoding.PARAMETERS_MAX} parâmetros.")
         wanted, found = frozenset(names), dict[str, str]()

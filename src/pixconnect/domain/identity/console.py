@@ -97,12 +97,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
         return Viewer(holder_id=self.holder_id or chosen_holder_id, scopes=self.scopes)
 
     def caller(self, chosen_holder_id: int | None = None, peer: str = "") -> Caller:
-        """The caller of a use case of the API that makes a change, with its address.
-
-        Raises:
-            Forbidden: A reader changes nothing.
-            BadRequest: No holder was chosen.
-        """
+        """The caller of a use case of the API that makes a change, with its address."""
         if not self.may_act:
             raise errors.Forbidden("a reader changes nothing")
         holder_id = self.holder_id or chosen_holder_id

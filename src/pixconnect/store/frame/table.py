@@ -172,11 +172,7 @@ def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
 def _constructor(
     record: type[Record], columns: set[str], read: Mapping[str, Source]
 ) -> Callable[[asyncpg.Record], Record]:
-    """A function that builds a record from a row, as it would be written by hand: lists build a thousand of them.
-
-    Raises:
-        TypeError: A column becomes nothing, or an attribute comes from none.
-    """
+    """A function that builds a record from a row, as it would be written by hand: lists build a thousand of them."""
     known: dict[str, Any] = {"record": record}
     arguments: list[str] = []
     used: set[str] = set()

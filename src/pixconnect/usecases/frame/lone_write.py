@@ -57,11 +57,7 @@ class LoneWrite:
 
 @asynccontextmanager
 async def writing(pool: Pool) -> AsyncGenerator[LoneWrite]:
-    """Write in several transactions.
-
-    Raises:
-        OutcomeUnknown: The database was lost when something may have committed already.
-    """
+    """Write in several transactions."""
     write = LoneWrite(pool)
     try:
         yield write

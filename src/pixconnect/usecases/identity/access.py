@@ -26,11 +26,7 @@ _NAME_LENGTH_MAX = 255
 
 
 async def create_client(context: OperatorContext, holder_id: int, name: str, scopes: Sequence[str]) -> IssuedClient:
-    """Make a client of a holder; its secret is returned here and cannot be read again.
-
-    Raises:
-        BadRequest: The name has a wrong length, or a scope does not exist.
-    """
+    """Make a client of a holder; its secret is returned here and cannot be read again."""
     if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
     # Where money is real, no client gets all scopes by oversight: there the operator must name them.
@@ -58,9 +54,6 @@ async def set_scopes(
 
     Args:
         scopes: Its scopes from now on; if empty, those that it had.
-
-    Raises:
-        BadRequest: No scope is named, or one that does not exist.
     """
     if not scopes and not added:
         raise errors.BadRequest("scope: name at least one")

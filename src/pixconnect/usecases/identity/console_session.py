@@ -128,11 +128,7 @@ class SignIn:
 
 
 async def make_link(context: OperatorContext) -> str:
-    """Make what lets one browser in, once; answers its token.
-
-    Raises:
-        Forbidden: This is no sandbox.
-    """
+    """Make what lets one browser in, once; answers its token."""
     if not context.policy.is_sandbox:
         raise errors.Forbidden("nobody signs in by a link but to a sandbox")
     token, ends_at = context.entropy.token(_TOKEN_LENGTH), context.clock.real_now() + LINK_LASTS
@@ -166,12 +162,7 @@ async def list_sessions(context: OperatorContext, visitor: Visitor) -> list[Cons
 
 
 async def revoke_session(context: OperatorContext, visitor: Visitor, session_id: int) -> None:
-    """End a session: the own one, one of the own client, or an operator any.
-
-    Raises:
-        Forbidden: A reader ends no other.
-        NotFound: There is none, or it is another client's: no scope lets a client end what another one began.
-    """
+    """End a session: the own one, one of the own client, or an operator any."""
     if not visitor.may_act and session_id != visitor.session_id:
         raise errors.Forbidden("a reader changes nothing")
     async with write_alone(context.pool) as connection:

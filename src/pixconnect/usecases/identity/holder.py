@@ -72,10 +72,8 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
     """Open a holder with an empty account.
 
     Raises:
-        BadRequest: The name or city has a wrong length; or, in live mode, a limit is not set.
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
         InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
-        InvalidAccount: The branch or account number has a wrong form, or is taken.
     """
     for field, text in (("name", new.name), ("city", new.city)):
         if not 1 <= len(text) <= _TEXT_LENGTH_MAX or not text.isprintable():
@@ -124,7 +122,6 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
 
     Raises:
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
-        ServiceUnavailable: Another operation holds the lock of the account; nothing was done.
     """
     wanted = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
     for field, value in wanted.items():
@@ -151,12 +148,7 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
 
 
 async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
-    """Register a Pix key of a holder; doing it twice changes nothing.
-
-    Raises:
-        BadRequest: The key is missing, and its type is not EVP, which the service makes itself.
-        InvalidPixKey: The key does not have its type's form, or another holder has it, or had it a moment ago.
-    """
+    """Register a Pix key of a holder; doing it twice changes nothing."""
     if text is None and key_type != "EVP":
         raise errors.BadRequest(
             f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"
@@ -178,11 +170,7 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
 
 
 async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) -> PixKey:
-    """Forget a Pix key of a holder: within a second it leads to nobody on every process.
-
-    Raises:
-        NotFound: The holder does not exist, or has no such key.
-    """
+    """Forget a Pix key of a holder: within a second it leads to nobody on every process."""
     key = pix_key.as_kept(text)
     async with write_alone(context.pool) as connection:
         _found(await holder_store.find(connection, holder_id), holder_id)

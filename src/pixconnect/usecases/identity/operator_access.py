@@ -41,11 +41,7 @@ class IssuedOperator(Struct, frozen=True, kw_only=True):
 
 
 async def add_operator(context: OperatorContext, name: str, role: Role) -> IssuedOperator:
-    """Make an account.
-
-    Raises:
-        BadRequest: The name has another form, or is taken.
-    """
+    """Make an account."""
     console.check_operator_name(name)
     issued = await _issue(context, name, role)
     async with write_alone(context.pool) as connection:

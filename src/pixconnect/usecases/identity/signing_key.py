@@ -69,9 +69,7 @@ async def revoke(context: OperatorContext, kid: str) -> SigningKey:
             await signing_key_store.revoke(connection, kid, now)
             keys = [structs.replace(one, revoked_at=now) if one.kid == kid else one for one in keys]
             _log.info("signing key revoked", kid=kid)
-        current = signing_rules.current_key(keys, key.host, now)
-        if current is None:
-            raise AssertionError("a revoked key has no successor")
+        current = errors.require(signing_rules.current_key(keys, key.host, now), "a revoked key has no successor")
         (revoked,) = (one for one in keys if one.kid == kid)
         await audit.record(
             context, connection, "signing-key revoke", _audited(kid), before=_told(key), after=_told(revoked)

@@ -94,7 +94,6 @@ class TokenVerifier:
         """Find out who is calling by the header's value, which is ``None`` where there was no header.
 
         Raises:
-            Unauthorized: The token is missing, malformed, not ours or expired, or was revoked, or its client is disabled.
             ServiceUnavailable: We must ask the database, and it does not answer.
         """
         if authorization is None:

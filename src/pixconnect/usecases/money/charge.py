@@ -112,11 +112,7 @@ async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str)
 
 
 async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id: int) -> Transfer:
-    """The transfer that paid a charge.
-
-    Raises:
-        NotFound: There is no such charge, or nobody has paid it.
-    """
+    """The transfer that paid a charge."""
     charge = await read_charge_by_id(context, caller, charge_id)
     if charge.held_by is not None:
         raise errors.NotFound("id: the charge is not paid yet: a payment of it was accepted and has not settled")

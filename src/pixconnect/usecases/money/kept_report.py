@@ -62,12 +62,7 @@ async def read_kept(context: OperatorContext, kept_id: int) -> KeptReport:
 
 
 async def close_kept(context: OperatorContext, kept_id: int, reason: str) -> KeptReport:
-    """Close a report that an operator has dealt with.
-
-    Raises:
-        BadRequest: No reason, or one that is too long.
-        NotFound: There is none of this id, or it is closed already.
-    """
+    """Close a report that an operator has dealt with."""
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
         raise errors.BadRequest(f"reason: must have 1 to {REASON_LENGTH_MAX} characters that say something")
     async with write_alone(context.pool) as connection:

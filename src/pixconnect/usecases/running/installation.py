@@ -79,11 +79,7 @@ async def check_losses(pool: Pool) -> None:
 
 
 async def close_losses(context: OperatorContext) -> Sequence[Loss]:
-    """Note that the operator knows what the database has forgotten, and has done what there is to do.
-
-    Raises:
-        NotFound: The service has seen no loss, or an operator has closed it already.
-    """
+    """Note that the operator knows what the database has forgotten, and has done what there is to do."""
     async with write_alone(context.pool) as connection:
         losses = await installation_store.find_losses(connection)
         if not losses:

@@ -76,7 +76,6 @@ async def move_clock(context: MovingContext, control: SandboxControl, target: da
         Service time after the move, when all that became due is done or the time for walking is up.
 
     Raises:
-        BadRequest: The target is beyond any calendar, or too far behind real time.
         ServiceUnavailable: The sandbox cannot be reached, or another process is moving the clock.
     """
     async with _moving_alone(context):

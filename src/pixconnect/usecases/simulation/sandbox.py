@@ -48,12 +48,7 @@ async def pay_by_code(
     payer: OutsidePayer,
     payer_message: str | None = None,
 ) -> Arrival:
-    """Pay one of the holder's QR codes as a payer at another institution; without an amount, the code's.
-
-    Raises:
-        PixKeyNotOwned: The code belongs to another holder.
-        BadRequest: Neither the code nor the caller says an amount.
-    """
+    """Pay one of the holder's QR codes as a payer at another institution; without an amount, the code's."""
     if amount_cents is not None:
         money.check_amount(amount_cents)
     code = br_code.parse_br_code(text)
@@ -89,7 +84,6 @@ async def pay_by_location(
     """Read the payload at one of the holder's locations as a payer elsewhere, and pay its amount or another.
 
     Raises:
-        PixKeyNotOwned: It is no location of this holder, or serves nothing.
         BadRequest: Neither the payload nor the caller says an amount.
     """
     if amount_cents is not None:
@@ -152,11 +146,7 @@ async def pay_by_key(
 async def give_back(
     context: OutsideContext, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
 ) -> Arrival:
-    """Return an amount of this holder's transfer, or the rest of it, as its receiver would.
-
-    Raises:
-        OriginalNotRefundable: It is no settled transfer of this holder over the rail.
-    """
+    """Return an amount of this holder's transfer, or the rest of it, as its receiver would."""
     if amount_cents is not None:
         money.check_amount(amount_cents)
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
@@ -170,11 +160,7 @@ async def give_back(
 
 
 async def add_key(context: OutsideContext, new: NewKey) -> DirectoryEntry:
-    """Add a directory entry of a new outside account, or return the one that the key has already.
-
-    Raises:
-        InvalidPixKey: The key has not the form of its type, or is one of ours.
-    """
+    """Add a directory entry of a new outside account, or return the one that the key has already."""
     key = None if new.key is None else pix_key.parse_pix_key(new.key, new.key_type).key
     # Our own directory answers for our keys first, so an entry outside would never be found.
     if key is not None and await context.directory.find_owner(key) is not None:

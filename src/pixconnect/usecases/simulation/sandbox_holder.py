@@ -54,11 +54,8 @@ async def open_sandbox_holder(context: SandboxHolderContext, caller: Caller, new
     """Make a holder with a client, a Pix key and, if asked, money.
 
     Raises:
-        NotFound: This is no sandbox.
-        BadRequest: The name has a wrong length, or a scope does not exist or is missing.
         InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
         AmountOutOfRange: The balance is one that no Pix can have.
-        LimitExceeded: The sandbox has as many holders as it may have.
     """
     if not context.policy.is_sandbox:
         raise errors.NotFound("there is no sandbox in live mode")

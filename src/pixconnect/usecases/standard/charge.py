@@ -39,7 +39,6 @@ async def put_charge(
 
     Raises:
         Violated: All that the state of things forbids.
-        OutcomeUnknown: The commit was lost; repeat the request under the txid that it names.
     """
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
@@ -75,12 +74,7 @@ async def patch_charge(
 async def read_charge(
     context: StandardChargeContext, caller: Caller, txid: str, revision: int | None = None
 ) -> StandardCharge:
-    """A charge as it is now, or what it said in an earlier revision.
-
-    Raises:
-        NotFound: There is no such charge.
-        Violated: It has no such revision.
-    """
+    """A charge as it is now, or what it said in an earlier revision."""
     charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
     if charge is None:
         raise errors.NotFound("txid: there is no such charge")

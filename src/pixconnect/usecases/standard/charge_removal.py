@@ -16,12 +16,7 @@ from pixconnect.writing.unit_of_work import begin_work
 
 
 async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> Charge:
-    """Remove a charge, so that nobody can pay it any more; its holder gets an event that it has expired.
-
-    Raises:
-        NotFound: The holder has no such charge.
-        BadRequest: It is paid or removed already, or a payment of it was accepted and has not settled.
-    """
+    """Remove a charge, so that nobody can pay it any more; its holder gets an event that it has expired."""
     async with write_alone(context.pool) as connection:
         # Locked before we take the ids, as for expiry. We wake no other process: workers poll by themselves.
         charges, _ = await charge_store.lock_by_txid(connection, [(txid, holder_id)])

@@ -131,11 +131,7 @@ async def read_pix(context: HasPool, caller: Caller, end_to_end_id: str) -> Pix:
 
 
 async def list_pix(context: StandardPixContext, caller: Caller, search: ReceivedSearch, span: Span) -> Page[Pix]:
-    """One page of the Pix that the caller received, newest first.
-
-    Raises:
-        Violated: Too many would have to be looked at one by one.
-    """
+    """One page of the Pix that the caller received, newest first."""
     pool, holder_id = context.pool, caller.holder_id
     await received_store.count_hours(pool, holder_id, _last_whole_hour(context.clock.now()))
     if search.txid is None and not search.is_filtered:

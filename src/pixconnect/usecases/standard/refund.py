@@ -57,7 +57,6 @@ async def request_refund(
     """Accept a refund, or answer the one that the same request made before, as it is now.
 
     Raises:
-        Violated: The id was used with other contents, or something stands against this refund.
         ServiceUnavailable: Nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """

@@ -94,7 +94,6 @@ async def change_endpoint(
     """Change an endpoint, from its next attempt on; what it is already changes nothing, and is not recorded.
 
     Raises:
-        BadRequest: The change is empty, or the event types or the secret are wrong.
         InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
     """
     if change == EndpointChange():
@@ -171,11 +170,7 @@ async def list_all_endpoints(
 
 
 async def resume_endpoint(context: OperatorContext, endpoint_id: int) -> Endpoint:
-    """Make an endpoint active again that was disabled; workers see it when they look next.
-
-    Raises:
-        BadRequest: Its owner has made it inactive.
-    """
+    """Make an endpoint active again that was disabled; workers see it when they look next."""
     async with write_alone(context.pool) as connection:
         before = await endpoint_store.lock_by_id(connection, endpoint_id)
         if before is None:

@@ -40,12 +40,7 @@ class FeedWaits:
 
     @asynccontextmanager
     async def hold(self, holder_id: int) -> AsyncGenerator[Wait]:
-        """Hear of a holder's events while the block runs; look for them after entering it.
-
-        Raises:
-            RateLimited: The holder waits too often at once.
-            ServiceUnavailable: All together do.
-        """
+        """Hear of a holder's events while the block runs; look for them after entering it."""
         if len(self._waiting.get(holder_id, ())) >= HOLDER_MAX:
             raise errors.RateLimited(f"at most {HOLDER_MAX} requests of yours may wait for events", RETRY_AFTER_S)
         if self._count >= ALL_MAX:

@@ -37,11 +37,7 @@ async def refuse_anothers_host(context: HasPolicy, connection: Connection, calle
 
 
 async def allow_host(context: OperatorContext, host: str) -> str:
-    """Let several holders have webhooks at a host, for good; the host as it is kept.
-
-    Raises:
-        BadRequest: It is no host.
-    """
+    """Let several holders have webhooks at a host, for good; the host as it is kept."""
     try:
         kept = address_rules.spell_host(host)[0]
     except address_rules.TargetRefused as refused:

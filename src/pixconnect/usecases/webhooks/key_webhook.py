@@ -44,11 +44,7 @@ class KeyWebhookContext(EndpointContext, HasEntropy, Protocol):
 
 
 async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url: str) -> KeyWebhook:
-    """Set the webhook of one of the caller's keys; if there is one already, change its URL from now on.
-
-    Raises:
-        Violated: The key is not the caller's, or the URL leads where no webhook may go.
-    """
+    """Set the webhook of one of the caller's keys; if there is one already, change its URL from now on."""
     rows: list[Violation] = []
     if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
         rows.append(_not_owned(key))

@@ -100,8 +100,6 @@ async def redeliver_matching(context: OperatorContext, wanted: RedeliveryFilter)
     To an endpoint that is not active it waits. Workers see it when they look next.
 
     Raises:
-        BadRequest: The time ends before it begins.
-        NotFound: There is no such endpoint, or the holder has none.
         OutcomeUnknown: The database was lost; what was done stays done, and the same again does the rest.
     """
     async with writing(context.pool) as write:

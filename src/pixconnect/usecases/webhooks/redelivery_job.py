@@ -77,7 +77,6 @@ async def start_redelivery(
         Forbidden: The viewer may not.
         BadRequest: The filter makes no sense.
         NotFound: The holder is not the viewer's, or has no such endpoint.
-        LimitExceeded: A job of this holder runs already.
     """
     holder_id = _check(viewer, wanted)
     await _find_endpoints(context, wanted)

@@ -174,6 +174,6 @@ def test_hosts_named_for_the_sandbox_are_those_of_a_sandbox_only() -> None:
 def test_a_network_that_is_none_is_an_error_at_the_start() -> None:
     for variable in ("PIXCONNECT_FORBIDDEN_NETWORKS", "PIXCONNECT_TRUSTED_PROXIES"):
         with pytest.raises(config.SettingsError, match=f"{variable}: .*'nowhere'"):
-            config.read_settings({variable: "10.0.0.0/8, nowhere"})
+            environment.read_settings({variable: "10.0.0.0/8, nowhere"})
     found = config.Settings(forbidden_networks="198.41.0.0/24,2606:4700:1::1").read_networks("forbidden_networks")
     assert [str(network) for network in found] == ["198.41.0.0/24", "2606:4700:1::1/128"]

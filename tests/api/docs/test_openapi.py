@@ -137,6 +137,17 @@ def test_no_schema_allows_null(document: dict[str, Any]) -> None:
     assert '"null"' not in json.dumps(document["components"]["schemas"])
 
 
+def test_an_operation_with_a_bound_of_its_own_shows_it_where_a_body_is_too_large(document: dict[str, Any]) -> None:
+    for operation in operations(document):
+        row = next(row for row in ROWS if row.id == operation["operationId"])
+        if "413" in operation["responses"]:
+            found = operation["responses"]["413"]
+            found = document["components"]["responses"]["PayloadTooLarge"] if "$ref" in found else found
+            content = found["content"]["application/json"]
+            if row.refusals.record is None:
+                assert content["example"]["error"]["message"] == f"body: must have at most {row.body_max} bytes", row.id
+
+
 def test_only_health_declares_success_alone(document: dict[str, Any]) -> None:
     for operation in operations(document):
         row = next(row for row in ROWS if row.id == operation["operationId"])

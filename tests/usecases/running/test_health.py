@@ -1,6 +1,7 @@
 """Whether the service is well, said in time whatever hangs."""
 
 import asyncio
+import re
 from datetime import timedelta
 from functools import partial
 from typing import cast
@@ -10,6 +11,8 @@ from msgspec import structs
 
 from pixconnect.adapters.rails.none import NoRail
 from pixconnect.adapters.system import SystemClock
+from pixconnect.api.contract import health as contract_health
+from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import SettledReport
 from pixconnect.usecases.identity.keyring import Keyring
@@ -19,6 +22,7 @@ from pixconnect.usecases.money.unresolved import RailWaiting, read_waiting
 from pixconnect.usecases.running import health
 from pixconnect.usecases.running.health import HealthWatch, check_rail, check_webhooks
 from pixconnect.usecases.running.health_watches import watch_health
+from pixconnect_client import records
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import ISPB
@@ -217,6 +221,8 @@ async def test_a_setting_that_is_probably_wrong_degrades_health_and_strangers_ar
             told = found.checks["settings"].error
             assert (told is not None) == lacks_proxies
             assert "PROXIES" not in (told or "").upper()
+        for record in (contract_health.Health, records.Health):
+            assert set(re.findall("`([a-z_]+)`", describe_fields(record)["checks"])) == set(found.checks)
         found = await watch_health(service.context, keyring, lacks_proxies=True).read_health()
         assert "settings" not in found.checks
 

@@ -398,7 +398,8 @@ class Health(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timestamp: datetime
     """When the checks were made."""
     checks: dict[str, CheckResult]
-    """By name: ``database``, ``disk``, ``clock``, ``rail``, ``webhooks`` and others."""
+    """By name: ``database``, ``disk``, ``clock``, ``rail``, ``webhooks``, ``signing_key``, ``partitions``, ``database_loss``,
+    ``feed``, and in live mode ``settings``."""
     system: SystemInfo
     """The process that answered."""
 

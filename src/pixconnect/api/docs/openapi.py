@@ -27,7 +27,9 @@ from pixconnect.api.docs.records import (
 )
 from pixconnect.api.docs.webhooks import EVENTS, HEADER_PARAMETERS, PAYLOADS, add_event_schemas, describe_webhooks
 from pixconnect.api.frame import access, decoding, envelope, idempotency_key
+from pixconnect.api.frame.decoding import BODY_MAX
 from pixconnect.api.frame.operation import AnyOperation, Anything, Document, Nothing, Section
+from pixconnect.api.frame.prepared import too_large
 from pixconnect.api.standard import payload as location
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import OWN_SCOPES, SCOPE_TEXTS
@@ -40,7 +42,7 @@ _FAILURES: Final = {
     "401": ("Unauthorized", errors.Unauthorized("Authorization: token expired")),
     "403": ("Forbidden", errors.Forbidden("the token lacks the scope charge.write")),
     "404": ("NotFound", errors.NotFound("id: there is nothing with the id 123")),
-    "413": ("PayloadTooLarge", errors.PayloadTooLarge("body: must have at most 65536 bytes")),
+    "413": ("PayloadTooLarge", too_large(BODY_MAX)),
     "422": ("RuleBroken", errors.AmountOutOfRange("amount: must be from 1 to 999999999999 cents")),
     "429": ("RateLimited", errors.RateLimited("this address has failed too many token requests", 42)),
     "500": ("InternalError", errors.InternalError("internal error")),
@@ -262,7 +264,12 @@ def _failures_of(row: AnyOperation) -> Schema:
     if row.refusals.record is not None:
         content = {row.refusals.media_type: {"schema": to_schema(row.refusals.record.__name__)}}
         return {status: described(_FAILURES[status][0], content=content) for status in sorted(statuses)}
-    return {status: {"$ref": f"#/components/responses/{_FAILURES[status][0]}"} for status in sorted(statuses)}
+    found: dict[str, Schema] = {
+        status: {"$ref": f"#/components/responses/{_FAILURES[status][0]}"} for status in sorted(statuses)
+    }
+    if "413" in found and row.body_max != BODY_MAX:
+        found["413"] = _describe_failure("413", too_large(row.body_max))
+    return found
 
 
 def _describe_failure(status: str, error: errors.PixConnectError) -> Schema:

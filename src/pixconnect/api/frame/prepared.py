@@ -85,16 +85,16 @@ async def receive_body(headers: Mapping[bytes, bytes], receive: Receive, octets_
     """The whole body; raises ``PayloadTooLarge``."""
     # What is declared too large is refused unread; what is sent in chunks is counted as it comes.
     if int(headers.get(b"content-length", b"0")) > octets_max:
-        raise _too_large(octets_max)
+        raise too_large(octets_max)
     message = await receive()
     body: bytes = message.get("body", b"")
     while message.get("more_body") and len(body) <= octets_max:
         message = await receive()
         body += message.get("body", b"")
     if len(body) > octets_max:
-        raise _too_large(octets_max)
+        raise too_large(octets_max)
     return body
 
 
-def _too_large(octets_max: int) -> errors.PayloadTooLarge:
+def too_large(octets_max: int) -> errors.PayloadTooLarge:
     return errors.PayloadTooLarge(f"body: must have at most {octets_max} bytes")

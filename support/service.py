@@ -94,6 +94,10 @@ class FakeClock:
     def monotonic_s(self) -> float:
         return asyncio.get_running_loop().time() if self._monotonic_s is None else self._monotonic_s
 
+    def stand_still(self) -> None:
+        """Let monotonic time pass only when it is moved by hand, from now on: a rate forgives nothing for a slow machine."""
+        self._monotonic_s = self.monotonic_s()
+
     def advance(self, **delta: float) -> None:
         """Let real time pass."""
         passed = timedelta(**delta)

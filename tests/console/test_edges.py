@@ -164,6 +164,7 @@ async def test_a_stranger_is_slowed_down_and_who_has_a_session_at_the_same_addre
     console: InProcess, operator: Browser
 ) -> None:
     assert (await operator.get("/charges")).status == 200
+    console.service.clock.stand_still()
     statuses = [(await console.nobody.get("/sign-in")).status for _ in range(STRANGERS.tokens_max + 5)]
     assert statuses[-1] == 429
     refused = await console.nobody.get("/nothing")
@@ -182,6 +183,7 @@ async def test_a_stranger_who_asks_too_often_is_told_so_later_and_nobody_else_wa
     console: InProcess, operator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await operator.get("/charges")).status == 200
+    console.service.clock.stand_still()
     waited_s: list[float] = []
 
     async def note(delay_s: float) -> None:
@@ -198,6 +200,7 @@ async def test_a_stranger_who_asks_too_often_is_told_so_later_and_nobody_else_wa
 
 
 async def test_sign_ins_of_an_address_are_paced_before_their_forms_are_read(console: InProcess) -> None:
+    console.service.clock.stand_still()
     for _ in range(SIGN_INS.tokens_max):
         assert (await console.nobody.ask("POST", "/sign-in", None, b"&" * 5_000)).status == 413
     answer = await console.nobody.post("/sign-in", {"client_id": "a", "client_secret": "b"})
@@ -207,6 +210,7 @@ async def test_sign_ins_of_an_address_are_paced_before_their_forms_are_read(cons
 async def test_acts_of_a_holder_are_paced_however_many_sessions_it_has(console: InProcess) -> None:
     caller = await open_holder(console.service)
     first, second = [console.nobody.of(await sign_in_client(console, caller.holder_id)) for _ in range(2)]
+    console.service.clock.stand_still()
     for _ in range(ACTS.tokens_max):
         assert (await first.post("/resends/1/stop")).status == 404
     assert (await second.post("/resends/1/stop")).status == 429

@@ -415,15 +415,15 @@ def defect(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_what_a_defect_cannot_record_is_refused_after_some_tries_and_some_time_and_stays_refused(
-    service: Service, caller: Caller, defect: list[int], monkeypatch: pytest.MonkeyPatch
+    service: Service, caller: Caller, defect: list[int]
 ) -> None:
-    monkeypatch.setattr(failed_reports, "LASTING_MIN_S", 1e9)
+    service.clock.stand_still()
     defect.append(666)
     bad, good = credit_report(service, amount_cents=666, report_id="bad"), credit_report(service, report_id="good")
     for _ in range(5):
         assert await take_reports(service.context, [bad, good]) == 1
     assert await waiting(service) == []
-    monkeypatch.setattr(failed_reports, "LASTING_MIN_S", 0.0)
+    service.clock.advance(seconds=failed_reports.LASTING_MIN_S)
     assert await take_reports(service.context, [bad, good]) == 2
     assert Acknowledgement(report_id="bad", refusal_code="AB09") in service.rail.acknowledged
     assert await waiting(service) == [("credit", "cannot_be_recorded", bad.end_to_end_id, 1)]

@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -138,7 +139,7 @@ def test_what_is_excepted_from_the_agreed_words_is_there() -> None:
 
 def test_every_module_says_first_what_it_is_about() -> None:
     for file in sorted(SOURCE.rglob("*.py")):
-        said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+        said = ast.get_docstring(_tree(file))
         assert said, f"{file.relative_to(SOURCE)} has no docstring"
 
 
@@ -147,10 +148,16 @@ def _has_a_word_that_is_not_ours(name: str) -> bool:
     return bool(words & NOT_OUR_WORDS)
 
 
+@cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
 def _names(file: Path) -> set[str]:
     """The names that a file gives: of functions, classes, arguments and variables."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(_tree(file)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.arg):
@@ -166,7 +173,7 @@ def test_nothing_that_decides_or_keeps_money_relies_on_assertions() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for room in ("domain", "usecases", "writing", "store")
         for path in sorted((SOURCE / room).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(_tree(path))
         if isinstance(node, ast.Assert)
     ]
     assert found == []

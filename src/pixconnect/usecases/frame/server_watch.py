@@ -166,9 +166,9 @@ def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: Databas
         )
     if found.tables_oid != noted.tables_oid:
         return f"other tables in the place of ours, {found.tables_oid} after {noted.tables_oid}: a dump was restored over them"
-    if before is not None and found.notes_count < before.notes_count:
-        return f"older data was put back: ids were noted in it {found.notes_count} times, and had been {before.notes_count}"
-    if before is not None:
+    if before is not None and (found.timeline, found.position) < (before.timeline, before.position):
         octets = before.position - found.position
         return f"its write-ahead log is behind what it was: timeline {before.timeline}, {octets} octets more"
+    if before is not None:
+        return f"older data was put back: ids were noted in it {found.notes_count} times, and had been {before.notes_count}"
     return None

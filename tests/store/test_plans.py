@@ -569,7 +569,7 @@ BLOCKS_MAX_OF: Final = (
     )
     | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
     # In two tables: 16 blocks a row where they lie well. A walk through all deliveries would come to more.
-    | {"attempts recorded": 64 * 20}
+    | {"attempts recorded": 64 * 18}
 )
 
 

@@ -18,9 +18,9 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Cursor, Page, Span
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.money.charge import STATUSES, read_contents
+from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.domain.money.refund import RefundStatus
 from pixconnect.domain.money.transfer import TransferStatus
-from pixconnect.domain.standard.charge_search import ChargeSearch
 from pixconnect.domain.standard.location import list_statuses
 from pixconnect.domain.standard.received import ReceivedSearch
 from pixconnect.domain.standard.transfer_search import TransferSearch
@@ -32,6 +32,7 @@ from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import charge_search as charge_search_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import refund as refund_store
@@ -42,7 +43,6 @@ from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.reading import search as search_store
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.standard import charge_revision as revision_store
-from pixconnect.store.standard import charge_search as charge_search_store
 from pixconnect.store.standard import location as location_store
 from pixconnect.store.standard import received as received_store
 from pixconnect.store.standard import transfer_search as transfer_search_store

@@ -25,7 +25,7 @@ from pixconnect.api.frame.operation import (
 from pixconnect.api.frame.operation import Operation as Row
 from pixconnect.api.frame.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, PAGE, RETURN_IDENTIFICATION, TXID
 from pixconnect.api.frame.wire import ListQuery
-from pixconnect.api.standard import payload as location
+from pixconnect.api.standard import payload
 from pixconnect.api.standard.frame import is_of_the_door, list_door_routes
 from pixconnect.api.standard.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.api.standard.problem import GENERAL, make_form
@@ -48,11 +48,11 @@ CHARGES: Final = Section(
             ID, Nothing, Nothing, charge.PaidBy, charge.get_charge_paid_by),
         Row("list_charges_by_holder", "GET", "/v1/connect/charge/list", "charge.read",
             NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges),
-        Row("get_location", "GET", location.LOCATION_PATH + "{txid}", None,
-            TXID, Anything, Nothing, Document, location.get_payload, media_types=(location.JOSE_TYPE,),
-            refusals=location.REFUSALS, pace_s=location.PACE_S),
-        Row("get_location_key_set", "GET", location.LOCATION_KEY_SET_PATH, None,
-            NONE, Anything, Nothing, Document, location.get_location_key_set, media_types=(access.JWK_SET_TYPE,)),
+        Row("get_location", "GET", payload.LOCATION_PATH + "{txid}", None,
+            TXID, Anything, Nothing, Document, payload.get_payload, media_types=(payload.JOSE_TYPE,),
+            refusals=payload.REFUSALS, pace_s=payload.PACE_S),
+        Row("get_location_key_set", "GET", payload.LOCATION_KEY_SET_PATH, None,
+            NONE, Anything, Nothing, Document, payload.get_location_key_set, media_types=(access.JWK_SET_TYPE,)),
     ),
 )
 
@@ -260,7 +260,7 @@ def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)
 # A location of the kind that serves nothing yet is no path of the table; nor is another method of these.
 _FORMS_BELOW: Final = (
-    (location.LOCATION_PATH.encode(), location.REFUSALS),
+    (payload.LOCATION_PATH.encode(), payload.REFUSALS),
     (oauth.TOKEN_PATH.encode(), oauth.REFUSALS),
 )
 

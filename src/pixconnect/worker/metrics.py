@@ -19,7 +19,7 @@ from pixconnect.store.running.order_figures import OrderFigures
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.frame.context import HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.running import metrics as usecase_metrics
+from pixconnect.usecases.running import batch_metrics
 from pixconnect.usecases.simulation.clock import ClockContext, read_clock
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks.feed import read_lag_s
@@ -85,7 +85,7 @@ _OF_THIS_WORKER: Final = _tabulate(
         f"Slots in which this worker may start work; all workers together hold {SLOTS_COUNT}."),
 )
 # fmt: on
-FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, *usecase_metrics.FAMILIES)
+FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, *batch_metrics.FAMILIES)
 
 
 class MeasuredContext(ClockContext, HasWrites, Protocol): ...
@@ -115,7 +115,7 @@ def make_worker_read(
         return (
             *await _measure_waiting(context),
             *(_measure(family, readings[family.name]) for family in _OF_THIS_WORKER),
-            *usecase_metrics.measure_writes(context.writes),
+            *batch_metrics.measure_writes(context.writes),
         )
 
     return read

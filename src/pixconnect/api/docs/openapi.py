@@ -30,7 +30,7 @@ from pixconnect.api.frame import access, decoding, envelope, idempotency_key
 from pixconnect.api.frame.decoding import BODY_MAX
 from pixconnect.api.frame.operation import AnyOperation, Anything, Document, Nothing, Section
 from pixconnect.api.frame.prepared import too_large
-from pixconnect.api.standard import payload as location
+from pixconnect.api.standard import payload
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import OWN_SCOPES, SCOPE_TEXTS
 
@@ -61,7 +61,7 @@ _FILES: Final = {
         "Camt053File",
         typed("string", format="binary", description="ISO 20022 `camt.053`."),
     ),
-    location.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
+    payload.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
     access.JWK_SET_TYPE: (
         "KeySet",
         typed(

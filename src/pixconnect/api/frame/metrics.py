@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, Read
-from pixconnect.usecases.running import metrics as usecase_metrics
+from pixconnect.usecases.running import batch_metrics
 from pixconnect.writing.write_queues import WriteQueues
 
 REQUESTS: Final = MetricFamily(
@@ -21,7 +21,7 @@ DURATIONS: Final = MetricFamily(
     meaning="Time from a request's head until its answer was ready, whatever the answer; by operation.",
     labels=("operation",),
 )
-FAMILIES: Final = (REQUESTS, DURATIONS, *usecase_metrics.FAMILIES)
+FAMILIES: Final = (REQUESTS, DURATIONS, *batch_metrics.FAMILIES)
 
 
 def make_api_read(
@@ -42,7 +42,7 @@ def make_api_read(
         return (
             Measured(family=REQUESTS, values=requests),
             Measured(family=DURATIONS, values=durations),
-            *usecase_metrics.measure_writes(writes),
+            *batch_metrics.measure_writes(writes),
         )
 
     return read

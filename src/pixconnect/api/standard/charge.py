@@ -27,7 +27,7 @@ from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.charge import ChargeStatus
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer
-from pixconnect.domain.standard.charge_search import ChargeSearch
+from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import charge_search as search_usecases
 from pixconnect.usecases.standard.charge_write import ENTITY, StandardCharge

@@ -1,18 +1,18 @@
-"""What an operator does about a holder's charge."""
+"""The removal of a charge, by whoever may."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.charge import Charge, may_be_changed
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money.charge import Charge, Removal, may_be_changed
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.standard.charge_write import remove
 from pixconnect.writing.batch import Batch
-from pixconnect.writing.unit_of_work import begin_work
+from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
 
 async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> Charge:
@@ -33,4 +33,13 @@ async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> 
         await audit.record(
             context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after
         )
+    return removed
+
+
+def remove(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:
+    """Remove a charge that is locked; callers of the contract's door are told that it has expired, once."""
+    removed = charge_rules.remove_charge(charge, status, max(work.now, charge.modified_at))
+    work.changes.revise_charge(charge, removed)
+    if charge.status == "PENDING":
+        work.announce_charge(removed, "qrcode.expired")
     return removed

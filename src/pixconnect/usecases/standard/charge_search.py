@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.standard.charge_search import ChargeSearch
+from pixconnect.domain.money.charge_search import ChargeSearch
+from pixconnect.store.money import charge_search as search_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.store.standard import charge_search as search_store
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard.charge_write import StandardCharge

@@ -15,13 +15,14 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money.charge import Charge, Removal
+from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import Location
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
+from pixconnect.usecases.standard import charge_removal
 from pixconnect.usecases.standard.location import open_own_location
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -250,19 +251,10 @@ def _remove(
     violations = _judge_state(charge, REMOVAL)
     if violations:
         raise Violated(ENTITY, violations)
-    removed = write.made = remove(work, charge, "REMOVED_BY_RECEIVER")
+    removed = write.made = charge_removal.remove(work, charge, "REMOVED_BY_RECEIVER")
     work.changes.origins.add("charge_change", removed.id, work.now, write.caller)
     locked.charges[removed.txid, removed.holder_id] = removed
     return StandardCharge.of(removed, own)
-
-
-def remove(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:
-    """Remove a charge that is locked; callers of the contract's door are told that it has expired, once."""
-    removed = charge_rules.remove_charge(charge, status, max(work.now, charge.modified_at))
-    work.changes.revise_charge(charge, removed)
-    if charge.status == "PENDING":
-        work.announce_charge(removed, "qrcode.expired")
-    return removed
 
 
 def _judge_state(charge: Charge, sent: str | None = None) -> list[Violation]:

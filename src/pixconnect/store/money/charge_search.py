@@ -9,7 +9,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.standard.charge_search import ChargeSearch
+from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.listing import merge_statuses

@@ -50,7 +50,6 @@ class NameLookups:
         """All addresses of a name.
 
         Raises:
-            OSError: There are none, or the name servers did not answer in time; ``strerror`` says which.
             ServiceUnavailable: Too many look-ups wait already.
         """
         self._check_failed(host)

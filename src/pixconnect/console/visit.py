@@ -138,7 +138,6 @@ class Visit(Struct, frozen=True, kw_only=True):
         """Who acts on a holder's things, and the audit's record of the act.
 
         Raises:
-            Forbidden: A reader changes nothing.
             BadRequest: No holder was chosen.
         """
         caller = self.who.caller(self.holder_id, self.address)

@@ -48,8 +48,6 @@ async def migrate(connection: asyncpg.Connection, schema: str, migrations: Seque
     """Apply missing steps as the schema's owner, and return those; the schema is made if there is none.
 
     Raises:
-        ForeignHistoryError: Other steps have made the tables.
-        NewerSchemaError: The database knows a version that we do not.
         TablesAreHeldError: Somebody holds a table for too long.
     """
     async with steps.alone(connection, schema):
@@ -68,8 +66,6 @@ async def refuse_other_tables(connection: Connection, schema: str, package: str)
     """Check that the tables are those of this program, whose migrations are in ``package``.
 
     Raises:
-        ForeignHistoryError: Other steps have made them.
-        NewerSchemaError: They have had steps that we do not know.
         asyncpg.UndefinedTableError: There are no tables.
     """
     if await list_missing(connection, schema, steps.read_migrations(package)):

@@ -57,11 +57,7 @@ class Router(Generic[Target]):
                 self._fixed[path.encode()] = node.methods
 
     def find(self, method: str, raw_path: bytes) -> tuple[Target, tuple[bytes, ...]]:
-        """The target, and the percent-decoded parameters in the order of the path.
-
-        Raises:
-            NotFound: No such path.
-        """
+        """The target, and the percent-decoded parameters in the order of the path."""
         methods, parameters = self._fixed.get(raw_path), ()
         if methods is None:
             methods, parameters = self._walk(raw_path)

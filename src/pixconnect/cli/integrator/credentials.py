@@ -38,7 +38,6 @@ def find_credentials() -> Credentials:
     """Find the credentials to use.
 
     Raises:
-        CommandError: There are none, or only a part of them.
         SettingsError: A setting has a value that it cannot have.
     """
     settings = environment.read_settings()

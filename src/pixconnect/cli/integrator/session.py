@@ -40,11 +40,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def open_session() -> Generator[Session]:
-    """A client for the chosen profile or service.
-
-    Raises:
-        CommandError: There are no credentials; or inside, the service refuses or does not answer.
-    """
+    """A client for the chosen profile or service."""
     credentials = find_credentials()
     with explaining(credentials), connect(credentials) as client:
         yield Session(client=client, credentials=credentials)

@@ -85,7 +85,6 @@ class SignIn:
         """Let an operator in.
 
         Raises:
-            Unauthorized: Something is wrong: one message for all.
             RateLimited: The address or the name has failed too often in the last minute.
             ServiceUnavailable: Too many wait.
         """

@@ -72,7 +72,6 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
     """Open a holder with an empty account.
 
     Raises:
-        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
         InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
     """
     for field, text in (("name", new.name), ("city", new.city)):
@@ -119,9 +118,6 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
     """Change a holder's flags and limits, disable it or enable it again.
 
     A limit or flag counts from the next request on; disabling takes effect on every process within a second.
-
-    Raises:
-        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
     """
     wanted = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
     for field, value in wanted.items():

@@ -91,11 +91,7 @@ class TokenVerifier:
         return token.caller
 
     async def verify(self, authorization: bytes | None) -> Caller:
-        """Find out who is calling by the header's value, which is ``None`` where there was no header.
-
-        Raises:
-            ServiceUnavailable: We must ask the database, and it does not answer.
-        """
+        """Find out who is calling by the header's value, which is ``None`` where there was no header."""
         if authorization is None:
             raise errors.Unauthorized("Authorization: missing; send 'Bearer <access token>'")
         known = self._cached.get(authorization)

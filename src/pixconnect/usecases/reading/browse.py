@@ -108,7 +108,6 @@ async def browse_charges(
 
     Raises:
         Forbidden: The viewer may not see them.
-        BadRequest: The filter makes no sense, or ``after`` is no place in a list.
     """
     return await _list(context, viewer, _CHARGES, wanted, after, page_size)
 

@@ -47,11 +47,7 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
 async def browse_deliveries(
     context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[DeliveryLine]:
-    """Deliveries to one endpoint or to all that are there now; as ``browse_charges``.
-
-    Raises:
-        NotFound: There is no such endpoint, or it is another holder's.
-    """
+    """Deliveries to one endpoint or to all that are there now; as ``browse_charges``."""
     viewer.require("webhook.read")
     statuses = check_names("status", wanted.statuses, get_args(DeliveryStatus))
     check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
@@ -96,11 +92,7 @@ class EventView(Struct, frozen=True, kw_only=True):
 
 
 async def read_event(context: BrowseContext, viewer: Viewer, event_id: int) -> EventView:
-    """An event with its deliveries.
-
-    Raises:
-        Forbidden: The viewer may not see webhooks.
-    """
+    """An event with its deliveries."""
     viewer.require("webhook.read")
     event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
     if event is None:

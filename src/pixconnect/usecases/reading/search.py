@@ -22,11 +22,7 @@ _ID_MAX: Final = 2**53 - 1
 
 
 async def find_by_any_id(context: OperatorContext, text: str) -> list[Found]:
-    """Everything that has this id, ours or the holder's or the network's.
-
-    Raises:
-        BadRequest: No id is so long, or empty.
-    """
+    """Everything that has this id, ours or the holder's or the network's."""
     found = await _find(context.pool, text, None)
     if not found:
         raise errors.NotFound(f"nothing has the id {text}")

@@ -48,12 +48,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
 
 
 async def read_timeline(context: TimelineContext, viewer: Viewer, kind: Resource, resource_id: int) -> Timeline:
-    """What is known of a charge, transfer or refund and of everything that belongs to it.
-
-    Raises:
-        Forbidden: The viewer may not see things of this kind.
-        NotFound: There is none, or it is another holder's.
-    """
+    """What is known of a charge, transfer or refund and of everything that belongs to it."""
     viewer.require(READ_SCOPES[kind])
     holder_id, facts = await _find(context.pool, viewer, kind, resource_id)
     hidden = tuple(scope for scope in _READS if not viewer.may(scope))
@@ -120,11 +115,7 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
 
 
 async def read_delivery_view(context: DeliveryContext, viewer: Viewer, delivery_id: int) -> DeliveryView:
-    """A delivery with its attempts, and the headers that another would have now.
-
-    Raises:
-        Forbidden: The viewer may not see webhooks.
-    """
+    """A delivery with its attempts, and the headers that another would have now."""
     viewer.require("webhook.read")
     pool = context.pool
     delivery = await timeline_store.find_delivery(pool, delivery_id, viewer.holder_id)

@@ -74,9 +74,6 @@ async def move_clock(context: MovingContext, control: SandboxControl, target: da
 
     Returns:
         Service time after the move, when all that became due is done or the time for walking is up.
-
-    Raises:
-        ServiceUnavailable: The sandbox cannot be reached, or another process is moving the clock.
     """
     async with _moving_alone(context):
         now = await read_clock(context)

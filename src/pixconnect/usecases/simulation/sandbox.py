@@ -81,11 +81,7 @@ async def pay_by_location(
     payer: OutsidePayer,
     payer_message: str | None = None,
 ) -> Arrival:
-    """Read the payload at one of the holder's locations as a payer elsewhere, and pay its amount or another.
-
-    Raises:
-        BadRequest: Neither the payload nor the caller says an amount.
-    """
+    """Read the payload at one of the holder's locations as a payer elsewhere, and pay its amount or another."""
     if amount_cents is not None:
         money.check_amount(amount_cents)
     charge = await _find_served(context, caller, location)
@@ -132,11 +128,7 @@ async def pay_by_key(
     payer: OutsidePayer,
     payer_message: str | None = None,
 ) -> Arrival:
-    """Pay to one of the holder's keys as a payer at another institution.
-
-    Raises:
-        PixKeyNotOwned: The key is not this holder's.
-    """
+    """Pay to one of the holder's keys as a payer at another institution."""
     money.check_amount(amount_cents)
     party = await _own_party(context, caller, key, "key")
     transfer = OutsideTransfer(credit_party=party, amount_cents=amount_cents, payer=payer, payer_message=payer_message)

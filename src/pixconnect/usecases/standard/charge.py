@@ -36,9 +36,6 @@ async def put_charge(
 
     Returns:
         The charge as it is now; it is left as it is if it says this already, whatever has become of it.
-
-    Raises:
-        Violated: All that the state of things forbids.
     """
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
@@ -60,12 +57,7 @@ async def patch_charge(
     location_id: int | None = None,
     removes: bool = False,
 ) -> StandardCharge:
-    """Change what a charge says or where it is served, or remove it.
-
-    Raises:
-        NotFound: There is no such charge.
-        Violated: All that the state of things forbids.
-    """
+    """Change what a charge says or where it is served, or remove it."""
     write = await _make_write(context, caller, txid, change.key, location_id)
     write.change, write.removes = change, removes
     return await context.writes.submit(WRITE_CHARGES, write)

@@ -109,7 +109,6 @@ async def unbind_location(context: LocationContext, caller: Caller, location_id:
     """Take a location away from its charge, which no code leads to from then on; one that is free stays as it is.
 
     Raises:
-        NotFound: There is no such location.
         ServiceUnavailable: Another request gave it to another charge at the same time.
     """
     return await context.writes.submit(

@@ -68,7 +68,6 @@ async def read_feed(context: FeedContext, caller: Caller, query: FeedQuery) -> F
 
     Raises:
         BadRequest: The id in the query has a form that no id has.
-        CursorExpired: Events after the cursor are no longer kept, or the cursor belongs to a database that was lost.
     """
     cursor = query.cursor or _BEGINNING
     wanted_count = LOOKED_AT_MAX if query.is_filtered else query.page_size

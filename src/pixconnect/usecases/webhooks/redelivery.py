@@ -136,9 +136,6 @@ async def redeliver_events(
     """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
 
     An event that waits for the endpoint already is neither sent twice nor counted.
-
-    Raises:
-        LimitExceeded: More deliveries would wait for the endpoint than may, or events are being sent to it again already.
     """
     return await redeliver_events_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
 

@@ -75,8 +75,6 @@ async def start_redelivery(
 
     Raises:
         Forbidden: The viewer may not.
-        BadRequest: The filter makes no sense.
-        NotFound: The holder is not the viewer's, or has no such endpoint.
     """
     holder_id = _check(viewer, wanted)
     await _find_endpoints(context, wanted)

@@ -19,8 +19,8 @@ LOCATION_PATH: Final = "/v1/qr/"
 """Followed by the location's token, or the charge's txid. Short, because all share 77 characters of a QR code."""
 LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
 """On the same host as the payloads, as ``jku`` must be."""
-PACE_S: Final = 0.005
-"""Each reading looks into the tables and signs, for anybody: a flood from one address gets 200 a second in each process."""
+PACE_S: Final = 0.02
+"""Each reading looks into the tables and signs, for anybody: a flood from one address gets 50 a second in each process."""
 JOSE_TYPE: Final = "application/jose"
 REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNaoEncontrado"))
 """As the central bank's API has them: whoever reads here speaks that, whichever door made the charge."""

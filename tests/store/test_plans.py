@@ -346,6 +346,17 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "deliveries sent again": lambda c: redelivery_store.redeliver_some(
         c, RECEIVER, REDELIVERY, (MIDDLE, 0), STARTED_AT, 64
     ),
+    **{
+        f"deliveries that are {status}, sent again": lambda c, status=status: redelivery_store.redeliver_some(
+            c,
+            RECEIVER,
+            msgspec.structs.replace(REDELIVERY, statuses=(status,), event_types=()),
+            (EARLIER, 0),
+            STARTED_AT,
+            64,
+        )
+        for status in ("pending", "failed")
+    },
     "deliveries to send again, counted": lambda c: redelivery_store.count_some(
         a_pool(c),
         RECEIVER,
@@ -564,7 +575,7 @@ BLOCKS_MAX_OF: Final = (
     # An endpoint's newest deliveries are looked at for those of old events, up to a bound.
     | {"a line of time": 2 * timeline_store.NEWEST_LOOKED_AT_MAX}
     | dict.fromkeys(
-        ("deliveries sent again", "transfers of one holder changed alike"),
+        ("deliveries sent again", "deliveries that are pending, sent again", "transfers of one holder changed alike"),
         WRITTEN_BLOCKS_MAX // 3,
     )
     | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)

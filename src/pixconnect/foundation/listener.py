@@ -15,11 +15,11 @@ REJOIN_AFTER_S: Final = 0.5
 
 _log = structlog.get_logger(__name__)
 
-OpenConnection = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
+Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
 
 async def keep_listening(
-    connect: OpenConnection, channel: str, hear: Callable[[str], None], stay: Callable[[asyncio.Event], Awaitable[None]]
+    connect: Connect, channel: str, hear: Callable[[str], None], stay: Callable[[asyncio.Event], Awaitable[None]]
 ) -> None:
     """Listen until cancelled.
 

@@ -46,7 +46,7 @@ Value = float | Histogram
 class Measured(Struct, frozen=True, kw_only=True):
     family: MetricFamily
     values: Mapping[tuple[str, ...], Value]
-    """By the labels' values, in the order of ``Family.labels``."""
+    """By the labels' values, in the order of ``MetricFamily.labels``."""
 
 
 Read = Callable[[], Awaitable[Sequence[Measured]]]

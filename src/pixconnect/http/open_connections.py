@@ -1,8 +1,7 @@
 """All connections of one server: how many there are, how much they hold, and which are closed when that is too much.
 
-A full server does not refuse the newest connection; otherwise the first clients could keep out all others. It closes
-one that
-keeps us waiting: it takes the peer with the most connections, and of those the one that has waited longest. A single
+A full server does not refuse the newest connection; otherwise the first clients could keep out all others. It closes one
+that keeps us waiting: it takes the peer with the most connections, and of those the one that has waited longest. A single
 peer, such as a proxy, may hold all of them.
 """
 

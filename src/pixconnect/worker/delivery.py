@@ -242,7 +242,7 @@ class DeliveryWorker(Member):
         try:
             delivery = await notice_usecases.make_notice(self._context, work.delivery, work.epoch, along_ids)
         except DATABASE_FAILED as error:
-            _log.warning("cannot record deliveries", error=type(error).__name__)
+            _log.warning("cannot write the body of a delivery", error=type(error).__name__)
         except Exception:  # noqa: BLE001  as for an attempt: it is counted, and the others are tried without it
             _log.exception("the event of a delivery has no body (a defect)", delivery_id=work.delivery.id)
             await self._records.record(delivery_usecases.conclude_defect(self._context, work.delivery), work.epoch)

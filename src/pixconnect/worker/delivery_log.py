@@ -1,8 +1,7 @@
 """One log line for each delivery attempt, cheap enough for thousands a second.
 
 A line has ids and the outcome. It has nothing of the URL, the secret, the body or the answer: people who may see those
-read the delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. A sandbox
-on
+read the delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. A sandbox on
 a terminal shows more, in words: the event, the receiver's host, and the time of the next attempt.
 """
 

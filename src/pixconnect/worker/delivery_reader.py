@@ -22,10 +22,8 @@ from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)
 _LATE = timedelta(seconds=3)
-"""A delivery gets its date once all locks are held. If its commit takes longer than this, the sweep finds it. A larger
-number
-costs reads: while an old transaction keeps dead rows alive, each read passes over all those of this time, every
-second."""
+"""A delivery gets its date once all locks are held. If its commit takes longer than this, the sweep finds it. A larger number
+costs reads: while an old transaction keeps dead rows alive, each read passes over all those of this time, every second."""
 _LATE_EVERY_S = 1.0
 _SWEEP_EVERY_S = 60.0
 _PAGE = 1024

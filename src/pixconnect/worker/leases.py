@@ -17,24 +17,22 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 
-import asyncpg
 import structlog
 from msgspec import Struct
 
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.listener import Connect
 from pixconnect.foundation.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import lease as lease_store
 from pixconnect.worker.rest import Poller, until_beat
 from pixconnect.writing.service_time import check_skew, is_clock_right
-
-Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
 LEASE_S = lease_store.LEASE.total_seconds()
 """A worker that could not renew for this long has lost its slots."""

@@ -242,9 +242,8 @@ async def search_transfers(
     """Search your transfers.
 
     Transfers of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By
-    `direction`, `key` or
-    `txid` the service looks at no more than 10000 transfers: if the period and `status` have more, the answer is
-    BAD_REQUEST and says how many.
+    `direction`, `key` or `txid` the service looks at no more than 10000 transfers: if the period and `status` have more,
+    the answer is BAD_REQUEST and says how many.
     """
     query = request.query
     asked = paging.read_asked("transfers searched", request)

@@ -41,7 +41,7 @@ _OUTSIDE: Final = dict(
     name="Sandbox Settle",
     tax_id="52998224725",
 )
-# Effects that a sandbox accepts without a network, and live mode does not.
+# An address that a sandbox accepts without a network, and live mode does not.
 _RECEIVER: Final = "http://localhost:8181/"
 _EVENT_TYPES: Final = ["qrcode.approved", "transfer.out.confirmed"]
 _PUBLIC_KEY: Final = {

@@ -1,9 +1,8 @@
 """The settings of a verb: those of the environment, then those of a ``pixconnect run`` on the same home.
 
 So ``PIXCONNECT_HOME=... pixconnect client create`` works beside a running service without any other setting. The
-service's secrets are not written into the home, which is copied into backups and stays when the service is killed. A
-file there only
-says where each secret can be read: a secret from the environment is in the memory of the running process.
+service's secrets are not written into the home, which is copied into backups and stays when the service is killed. A file
+there only says where each secret can be read: a secret from the environment is in the memory of the running process.
 """
 
 import dataclasses

@@ -49,7 +49,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         transfer_limit: One outgoing transfer at most, in cents.
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
-        no_limits: Remove all limits except those that are named.
+        no_limits: No limits but those that are named.
     """
     # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET

@@ -34,7 +34,7 @@ EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
 EVENT_FACTS: Final = dict[EventName, str](
     (
-        ("qrcode.pending", "A charge was created, or one that had been removed is active again."),
+        ("qrcode.pending", "A charge was created, or one that had expired can be paid again."),
         ("qrcode.approved", "A charge was paid, in time and in full."),
         ("qrcode.expired", "A charge was not paid in time, or was removed."),
         ("transfer.in.processing", "A payment to you has arrived."),

@@ -151,7 +151,7 @@ class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
     asked: type[Asked]
     answer: type[Answered]
     refused: type[errors.PixConnectError] = errors.BadRequest
-    """The message for the caller when the sandbox refuses it."""
+    """The error that the caller gets when the sandbox refuses it."""
     only_reads: bool = False
     timeout_s: float = 10.0
 

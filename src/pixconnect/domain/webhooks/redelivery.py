@@ -21,7 +21,7 @@ class RedeliveryFilter(Struct, frozen=True, kw_only=True):
     """``None`` is all that the holder has."""
     statuses: tuple[DeliveryStatus, ...] = ("failed",)
     event_types: tuple[str, ...] = ()
-    """None is all."""
+    """Empty is all."""
     initial_at: datetime | None = None
     final_at: datetime | None = None
 

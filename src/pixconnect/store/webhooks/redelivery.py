@@ -15,6 +15,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.webhooks import key_webhook
+from pixconnect.domain.webhooks.delivery import DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.domain.webhooks.redelivery import RedeliveryFilter, RedeliveryJob
 from pixconnect.foundation.pool import Connection, Pool
@@ -72,7 +73,7 @@ class RedeliveryBatch(Struct, frozen=True, kw_only=True):
 # $9 oldest instant, $10 now.
 def _chosen(status: LiteralString) -> LiteralString:
     # In the order of the index: however much of it another status has, a batch looks at no more than it may.
-    # Failed deliveries have an index of their own, if the text says so.
+    # Failed and pending deliveries have indexes of their own, if the text says so.
     return f"""
         select id, holder_id, event_id, status, created_at, covers, covered_by from delivery
         where endpoint_id = $1 {status} and created_at <= $5 and (created_at, id) > ($6, $7)
@@ -147,9 +148,12 @@ def _count(status: LiteralString) -> LiteralString:
     """
 
 
-_FAILED: Final[LiteralString] = "and status = 'failed'"
-_REDELIVER, _REDELIVER_FAILED = _redeliver(""), _redeliver(_FAILED)
-_COUNT, _COUNT_FAILED = _count(""), _count(_FAILED)
+_ONLY: Final[dict[tuple[DeliveryStatus, ...], LiteralString]] = {
+    ("failed",): "and status = 'failed'",
+    ("pending",): "and status = 'pending'",
+}
+_REDELIVER, _REDELIVER_ONLY = _redeliver(""), {only: _redeliver(status) for only, status in _ONLY.items()}
+_COUNT, _COUNT_ONLY = _count(""), {only: _count(status) for only, status in _ONLY.items()}
 
 
 async def redeliver_some(
@@ -162,7 +166,7 @@ async def redeliver_some(
 ) -> RedeliveryBatch | None:
     """Start the schedules of some of a job's deliveries to an endpoint anew, the oldest first; ``None`` at the end."""
     row = await connection.fetchrow(
-        _REDELIVER_FAILED if job.statuses == ("failed",) else _REDELIVER,
+        _REDELIVER_ONLY.get(job.statuses, _REDELIVER),
         endpoint.id,
         endpoint.holder_id,
         list(job.statuses),
@@ -182,7 +186,7 @@ async def count_some(
     """Count those that a filter matches among some of an endpoint's deliveries; ``None`` at the end."""
     oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
     row = await pool.fetchrow(
-        _COUNT_FAILED if wanted.statuses == ("failed",) else _COUNT,
+        _COUNT_ONLY.get(wanted.statuses, _COUNT),
         endpoint.id,
         endpoint.holder_id,
         list(wanted.statuses),

@@ -9,8 +9,8 @@
         └── 60 s without a mark ──► given up, money back, if it was accepted after the database's last start
 
 The mark is durable before the rail hears anything. A worker that finds it after a crash asks, and sends again under the
-same id only
-if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason to ask.
+same id only if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason
+to ask.
 """
 
 from __future__ import annotations

@@ -49,8 +49,7 @@ _LOOK_S: Final = 0.06
 """A look that took less is followed by one at more rows."""
 PAGE_SIZE_MAX: Final = 200
 LISTED: Final = b"console"
-"""What the cursors of these lists are bound to."""
-"""In the check of the cursors of all lists here, whose filters people may change on the way."""
+"""What the cursors of these lists are bound to: not to the filters, which people may change on the way."""
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 
 Item = TypeVar("Item")

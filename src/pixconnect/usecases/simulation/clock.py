@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.simulation.sandbox_control import READ_DUE, SET_OFFSET, SandboxControl, SandboxUnavailable
-from pixconnect.foundation.listener import OpenConnection, keep_listening
+from pixconnect.foundation.listener import Connect, keep_listening
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.standard import received as received_store
 from pixconnect.store.webhooks import delivery as delivery_store
@@ -107,7 +107,7 @@ async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> 
             await clock_store.unlock(connection)
 
 
-async def follow_clock(context: ClockContext, connect: OpenConnection) -> None:
+async def follow_clock(context: ClockContext, connect: Connect) -> None:
     """Listen for moves of the clock, until cancelled, so that answers from memory are dated right too."""
 
     def hear(notice: str) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import asyncpg
 
 from pixconnect.domain.frame import errors
-from pixconnect.foundation.listener import REJOIN_AFTER_S, OpenConnection, keep_listening
+from pixconnect.foundation.listener import REJOIN_AFTER_S, Connect, keep_listening
 from pixconnect.store.webhooks.feed import FEED_CHANNEL, read_feed_notice
 
 HOLDER_MAX: Final = 64
@@ -30,7 +30,7 @@ RETRY_AFTER_S: Final = 1
 class FeedWaits:
     """The waiting requests of one process."""
 
-    def __init__(self, connect: OpenConnection) -> None:
+    def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._waiting: dict[int, set[asyncio.Event]] = defaultdict(set)
         self._count = 0

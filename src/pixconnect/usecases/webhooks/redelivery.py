@@ -88,10 +88,14 @@ async def redeliver_one(
 async def redeliver_unacknowledged(context: EndpointContext, caller: Caller, endpoint_id: int, since: datetime) -> int:
     """Send an endpoint again everything that it has not acknowledged since an instant, and count it."""
     await read_endpoint(context, caller, endpoint_id)
-    wanted = RedeliveryFilter(endpoint_id=endpoint_id, statuses=("pending", "failed"), initial_at=since)
-    job = make_job(caller.holder_id, wanted, context.clock.now())
+    count = 0
     async with writing(context.pool) as write:
-        return await _work_off(context, write.transaction, job, on_batch=context.wake_workers)
+        # One after another, for each has an index. What is pending first: what failed is pending once it was redelivered.
+        for status in ("pending", "failed"):
+            wanted = RedeliveryFilter(endpoint_id=endpoint_id, statuses=(status,), initial_at=since)
+            job = make_job(caller.holder_id, wanted, context.clock.now())
+            count += await _work_off(context, write.transaction, job, on_batch=context.wake_workers)
+    return count
 
 
 async def redeliver_matching(context: OperatorContext, wanted: RedeliveryFilter) -> RedeliveredCounts:

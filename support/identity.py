@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.holder import Holder
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity import holder
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token_issuer import TokenRequest
+from pixconnect.usecases.money import holder
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import a_new_holder

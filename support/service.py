@@ -21,6 +21,7 @@ from pixconnect.domain.frame.clock import Clock, Reading
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
@@ -39,16 +40,15 @@ from pixconnect.domain.money.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
 from pixconnect.foundation.pool import Connection, open_pool
 from pixconnect.store.frame.identifiers import IdBlocks
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.server_watch import ServerWatch
-from pixconnect.usecases.identity import holder as holder_usecases
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.writing.write_queues import WriteQueues
 from support.operators import as_operator

@@ -28,7 +28,7 @@ from pixconnect.domain.identity.access import SCOPES
 from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from support import postgres
 from support.books import RULES
 from support.both_sides import Seen, read_both_sides

@@ -25,7 +25,7 @@ from pixconnect.cli.frame import operating
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from support.records import a_new_holder
 
 STARTUP_TIMEOUT_S = 60

@@ -26,7 +26,7 @@ from bench.harness.installation import Account, Installation, installed
 from bench.load.generators import wrk
 from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from pixconnect.cli.frame import operating
-from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from support.greedy_holder import Answered, Orders, Told, ask_calmly, greedy, idle_server, p99_ms, worst_of
 
 OTHERS_COUNT = 9

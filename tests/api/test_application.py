@@ -13,8 +13,8 @@ from pixconnect.api.frame.browser import safe_headers
 from pixconnect.api.operations import list_operations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page
+from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.simulation.sandbox_control import Arrival
-from pixconnect.domain.standard.transfer_search import TransferSearch
 from support.records import a_charge, a_transfer
 
 CHARGE = "/v1/connect/charge"

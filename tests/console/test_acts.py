@@ -13,7 +13,7 @@ from pixconnect.console import pages, sandbox
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.short_text import LENGTH_MAX
 from pixconnect.domain.identity.access import Caller
-from pixconnect.store.identity import audit as audit_store
+from pixconnect.store.frame import audit as audit_store
 from pixconnect.usecases.frame import audit
 from support.api import Answer
 from support.console import Browser, InProcess, issue_client, open_console, sign_in, sign_in_as, sign_in_client

@@ -21,9 +21,9 @@ from pixconnect.domain.money.charge import STATUSES, read_contents
 from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.domain.money.refund import RefundStatus
 from pixconnect.domain.money.transfer import TransferStatus
+from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.standard.location import list_statuses
 from pixconnect.domain.standard.received import ReceivedSearch
-from pixconnect.domain.standard.transfer_search import TransferSearch
 from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
 from pixconnect.domain.webhooks.endpoint import open_endpoint
 from pixconnect.domain.webhooks.redelivery import RedeliveryFilter, RedeliveryJob
@@ -37,6 +37,7 @@ from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money import transfer_search as transfer_search_store
 from pixconnect.store.money.charge import CHARGE
 from pixconnect.store.reading import browse as browse_store
 from pixconnect.store.reading import figures as figures_store
@@ -45,7 +46,6 @@ from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
 from pixconnect.store.standard import received as received_store
-from pixconnect.store.standard import transfer_search as transfer_search_store
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import feed as feed_store

@@ -15,10 +15,10 @@ from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from support.operators import as_operator
 from support.postgres import Addresses

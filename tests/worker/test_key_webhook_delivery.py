@@ -18,7 +18,7 @@ from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.domain.webhooks.delivery import DueCursor, DueDelivery
 from pixconnect.domain.webhooks.redelivery import RedeliveryFilter
 from pixconnect.store.webhooks import delivery as delivery_store
-from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit

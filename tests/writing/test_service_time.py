@@ -12,8 +12,8 @@ from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.foundation.pool import connect
-from pixconnect.usecases.identity import holder as holder_usecases
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.running.health import HealthWatch, check_clock

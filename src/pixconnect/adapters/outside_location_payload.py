@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.standard.outside_location import OutsideCharge
+from pixconnect.domain.money.outside_location import OutsideCharge
 
 KEY_LENGTH_MAX: Final = 77
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.usecases.identity import holder
+from pixconnect.usecases.money import holder
 from pixconnect.usecases.reading import browse, browse_webhooks
 
 NEWEST_COUNT: Final = 6

@@ -16,8 +16,7 @@ from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule, OutsidePayer
-from pixconnect.usecases.identity import holder
-from pixconnect.usecases.money import charge, ledger
+from pixconnect.usecases.money import charge, holder, ledger
 from pixconnect.usecases.reading import timeline
 from pixconnect.usecases.simulation import clock, sandbox
 

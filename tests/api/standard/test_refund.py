@@ -12,9 +12,9 @@ from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard.pix import read_pix

@@ -15,7 +15,7 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from support.api import Answer, Api, HolderVerifier
 from support.operators import as_operator

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity import holder
+from pixconnect.usecases.money import holder
 from support import identity
 from support.operators import as_operator
 

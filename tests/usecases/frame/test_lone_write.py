@@ -7,8 +7,8 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.usecases.frame.lone_write import writing
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
+from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.cut_connections import Cut, Wire, open_wire
 from support.operators import as_operator

@@ -8,6 +8,7 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code
+from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.domain.money.transfer import (
     AccountTransferRequest,
@@ -15,7 +16,6 @@ from pixconnect.domain.money.transfer import (
     QrCodeTransferRequest,
     TransferRequest,
 )
-from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.settlement import end_orders
 from support.records import ISPB, outside_party, own_key

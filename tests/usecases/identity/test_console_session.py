@@ -15,10 +15,11 @@ from pixconnect.foundation import password
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
-from pixconnect.usecases.identity import access, console_session, holder, operator_access
+from pixconnect.usecases.identity import access, console_session, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
-from pixconnect.usecases.identity.holder import HolderChanges
 from pixconnect.usecases.identity.operator_access import IssuedOperator
+from pixconnect.usecases.money import holder
+from pixconnect.usecases.money.holder import HolderChanges
 from support import identity
 from support.operators import as_operator
 from support.postgres import Addresses

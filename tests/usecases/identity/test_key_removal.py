@@ -11,8 +11,8 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.transfer import KeyTransferRequest, QrCodeTransferRequest
 from pixconnect.store.identity import access as access_store
-from pixconnect.usecases.identity import holder as holder_usecases
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books

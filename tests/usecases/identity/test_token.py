@@ -15,11 +15,12 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller, IssuedClient
 from pixconnect.foundation import jose
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity import access, holder, signing_key, token
+from pixconnect.usecases.identity import access, signing_key, token
 from pixconnect.usecases.identity import keyring as keyring_usecases
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.money import holder
 from support import identity
 from support.identity import token_request
 from support.operators import as_operator

@@ -12,7 +12,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import AccessToken, Client, IssuedClient
 from pixconnect.store.identity import access as access_store
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity import access, holder, token_issuer
+from pixconnect.usecases.identity import access, token_issuer
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token_issuer import (
     JUDGED_TOGETHER_MAX,
@@ -22,6 +22,7 @@ from pixconnect.usecases.identity.token_issuer import (
     TokenIssuer,
     TokenRequest,
 )
+from pixconnect.usecases.money import holder
 from support import identity
 from support.identity import token_request
 from support.operators import as_operator

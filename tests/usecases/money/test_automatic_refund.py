@@ -13,12 +13,12 @@ from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.rail import Abilities, CreditReport, RejectedReport, ReturnReport, SettledReport
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.handover import move_due
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard import refund as standard_refund

@@ -14,12 +14,12 @@ from pixconnect.domain.money.rail import CreditReport
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
 from pixconnect.store.frame import clock as clock_store
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
 from support.operators import as_operator

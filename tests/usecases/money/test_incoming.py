@@ -12,11 +12,11 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.rail import CreditReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import refused_credit as refused_store
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from support.books import check_books
 from support.operators import as_operator

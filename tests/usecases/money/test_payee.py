@@ -8,13 +8,13 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code
+from pixconnect.domain.money.outside_location import OutsideCharge
 from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.domain.money.transfer import QrCodeTransferRequest, TransferView
-from pixconnect.domain.standard.outside_location import OutsideCharge
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from support.books import check_books
 from support.operators import as_operator

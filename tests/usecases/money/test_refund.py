@@ -14,11 +14,11 @@ from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, QrCodeTransferRequest, Transfer
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from support.books import check_books

@@ -8,9 +8,9 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import transfer_search
 from pixconnect.domain.money.transfer import KeyTransferRequest, QrCodeTransferRequest, TransferView
-from pixconnect.domain.standard import transfer_search
-from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit

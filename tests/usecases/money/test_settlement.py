@@ -10,9 +10,9 @@ import pytest
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_return
 from pixconnect.usecases.money.settlement import Ending, GivenUp, end_orders
 from support.books import check_books

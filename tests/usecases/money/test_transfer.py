@@ -21,10 +21,10 @@ from pixconnect.domain.money.transfer import (
     TransferRequest,
     TransferView,
 )
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.writing.write_queues import WriteQueues
 from support.books import check_books

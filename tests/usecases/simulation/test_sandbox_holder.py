@@ -9,8 +9,8 @@ from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.foundation import privileges
 from pixconnect.store.running import installation
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.identity import access, holder
-from pixconnect.usecases.money import ledger
+from pixconnect.usecases.identity import access
+from pixconnect.usecases.money import holder, ledger
 from pixconnect.usecases.simulation import sandbox_holder
 from pixconnect.usecases.simulation.sandbox_holder import NewSandboxHolder, open_sandbox_holder
 from support.books import check_books

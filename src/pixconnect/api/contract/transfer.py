@@ -16,7 +16,7 @@ from pixconnect.domain.money import pix_key
 from pixconnect.domain.money import transfer as transfers
 from pixconnect.domain.money.holder import AccountType, KeyType, Party
 from pixconnect.domain.money.transfer import Direction, TransferStatus, TransferView
-from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.usecases.money import transfer as transfer_usecases
 
 

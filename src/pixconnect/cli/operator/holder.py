@@ -11,8 +11,8 @@ from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder
-from pixconnect.usecases.identity import holder as holder_usecases
-from pixconnect.usecases.identity.holder import HolderChanges, NewHolder
+from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.money.holder import HolderChanges, NewHolder
 
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]

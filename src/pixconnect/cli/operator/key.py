@@ -7,7 +7,7 @@ from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.pix_key import PixKey
-from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 
 app = App(name="key", help="Manage holders' Pix keys.")
 

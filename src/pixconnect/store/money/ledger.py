@@ -18,7 +18,7 @@ from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
 from pixconnect.store.frame.part import of_columns
 from pixconnect.store.frame.table import Table, split_pairs
-from pixconnect.store.identity.holder import HOLDER
+from pixconnect.store.money.holder import HOLDER
 
 _RULES: Final = HOLDER.only(
     "may_deposit", "may_withdraw", "may_lend", "transfer_limit_cents", "day_limit_cents", "night_limit_cents"

@@ -10,8 +10,8 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.identity import audit as audit_store
-from pixconnect.store.identity.audit import AuditEntry
+from pixconnect.store.frame import audit as audit_store
+from pixconnect.store.frame.audit import AuditEntry
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 

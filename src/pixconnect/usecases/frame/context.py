@@ -10,9 +10,9 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity.signing import Signer
+from pixconnect.domain.money.outside_location import Locations
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.simulation.sandbox_control import SandboxControl
-from pixconnect.domain.standard.outside_location import Locations
 from pixconnect.domain.webhooks.receivers import Receivers
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool

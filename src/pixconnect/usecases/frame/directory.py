@@ -18,8 +18,8 @@ from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.flow.batches import Batches
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.pool import Pool
-from pixconnect.store.identity import holder as holder_store
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import holder as holder_store
 
 BATCH_MAX = 256
 """Keys, or locations, that are looked up by one query."""

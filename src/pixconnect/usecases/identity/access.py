@@ -14,7 +14,7 @@ from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity.access import SCOPES, Client, IssuedClient
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
-from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext

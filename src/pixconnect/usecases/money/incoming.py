@@ -22,8 +22,8 @@ from pixconnect.domain.money.rail import Acknowledgement, CreditCancelled, Credi
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.identity import holder as holder_store
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import refused_credit as refused_store

@@ -15,6 +15,7 @@ from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money.br_code import BrCode
 from pixconnect.domain.money.charge import PAID, is_amount_free
 from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.domain.money.rail import RailUnavailable
 from pixconnect.domain.money.transfer import (
@@ -24,7 +25,6 @@ from pixconnect.domain.money.transfer import (
     QrCodeTransferRequest,
     TransferRequest,
 )
-from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.usecases.frame.context import (
     HasClock,
     HasDirectory,

@@ -29,11 +29,11 @@ from pixconnect.domain.money.transfer import (
     TransferStatus,
     TransferView,
 )
-from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.store.standard import transfer_search as transfer_search_store
+from pixconnect.store.money import transfer_search as transfer_search_store
 from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasWrites
 from pixconnect.usecases.frame.directory import with_key
 from pixconnect.usecases.frame.idempotency import Idempotency

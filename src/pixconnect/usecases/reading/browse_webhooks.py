@@ -30,7 +30,7 @@ from pixconnect.usecases.reading.browse import (
 )
 
 ENDPOINTS_MAX: Final = 1_000
-"""A query for all holders, whose deliveries are listed together."""
+"""So many endpoints may have their deliveries listed together."""
 PENDING_COUNTED_MAX: Final = 1_000
 
 

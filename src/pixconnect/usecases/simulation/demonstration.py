@@ -13,12 +13,12 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.money.holder import Holder, KeyType
-from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.identity import access, holder
-from pixconnect.usecases.identity.holder import NewHolder
-from pixconnect.usecases.money import ledger
+from pixconnect.usecases.identity import access
+from pixconnect.usecases.money import holder, ledger
+from pixconnect.usecases.money.holder import NewHolder
 from pixconnect.usecases.money.ledger import LedgerContext
 
 DEPOSIT_CENTS: Final = 100_000_000

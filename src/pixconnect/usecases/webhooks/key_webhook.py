@@ -20,7 +20,7 @@ from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.domain.webhooks.key_webhook import KeyWebhook
 from pixconnect.domain.webhooks.signature import SECRET_PREFIX
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.store.webhooks import notice as notice_store

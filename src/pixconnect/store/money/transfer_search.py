@@ -12,7 +12,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.domain.standard.transfer_search import TransferSearch, check_searched
+from pixconnect.domain.money.transfer_search import TransferSearch, check_searched
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.listing import count_statuses, merge_statuses

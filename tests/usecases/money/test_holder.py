@@ -10,8 +10,8 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity import holder
-from pixconnect.usecases.identity.holder import HolderChanges
+from pixconnect.usecases.money import holder
+from pixconnect.usecases.money.holder import HolderChanges
 from support import identity
 from support.identity import make_holder
 from support.operators import as_operator

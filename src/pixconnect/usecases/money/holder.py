@@ -21,7 +21,7 @@ from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store

@@ -204,6 +204,11 @@ def is_amount_free(charge: Charge) -> bool:
     return charge.contents is not None and charge.contents.may_change_amount is True
 
 
+def fixed_amount_cents(charge: Charge) -> int | None:
+    """The amount that must be paid; ``None`` if the payer may choose it."""
+    return None if is_amount_free(charge) else charge.amount_cents
+
+
 def tells_payer(charge: Charge, now: datetime) -> bool:
     """Whether its location may serve the payer's name and the texts for the payer: while it can be paid.
 
@@ -239,7 +244,7 @@ def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -
         return reject_code.QR_CODE_REFUSED
     if charge.is_unbound:
         return reject_code.QR_CODE_REFUSED
-    if amount_cents != charge.amount_cents and not is_amount_free(charge):
+    if fixed_amount_cents(charge) not in {None, amount_cents}:
         return reject_code.OTHER_AMOUNT
     return None
 

@@ -32,7 +32,8 @@ from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import KeyType, Party
-from pixconnect.domain.money.ledger import Balance
+from pixconnect.domain.money.ledger import Balance, check_funds
+from pixconnect.domain.money.limit import Spending
 from pixconnect.domain.money.rail import CreditReport, InitiationType
 
 MESSAGE_LENGTH_MAX: Final = 140
@@ -169,6 +170,12 @@ class Transfer(Struct, frozen=True, kw_only=True):
     def shown_id(self) -> str:
         """The ``end_to_end_id`` that callers see."""
         return self.network_id or self.end_to_end_id
+
+
+def check_transfer(amount_cents: int, balance: Balance, spending: Spending) -> None:
+    """Refuse a transfer that its payer may not make, in the documented order."""
+    spending.check(balance.holder_id, balance.limits, amount_cents)
+    check_funds(balance, amount_cents)
 
 
 def open_transfer(new: NewTransfer, now: datetime) -> Transfer:

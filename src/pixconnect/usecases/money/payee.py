@@ -13,7 +13,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, br_code, pix_key, tax_id
 from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money.br_code import BrCode
-from pixconnect.domain.money.charge import PAID, is_amount_free
+from pixconnect.domain.money.charge import PAID, fixed_amount_cents
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.pix_key import PixKey
@@ -162,7 +162,7 @@ async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: 
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
     if charge.status != "PENDING" or context.clock.now() >= charge.expires_at:
         raise errors.QrCodeExpired("emv: the charge behind the code has expired")
-    _check_code_amount(None if is_amount_free(charge) else charge.amount_cents, amount_cents)
+    _check_code_amount(fixed_amount_cents(charge), amount_cents)
     own = await context.directory.read_account(charge.holder_id)
     key = pix_key.parse_pix_key(charge.key)
     return Payee(party=with_key(own.party, key), holder_id=charge.holder_id, txid=charge.txid, charge=charge)

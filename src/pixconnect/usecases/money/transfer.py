@@ -15,10 +15,10 @@ from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money import limit, reject_code
+from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.ledger import check_funds
+from pixconnect.domain.money.ledger import Balance
 from pixconnect.domain.money.limit import Spending
 from pixconnect.domain.money.pix_key import parse_pix_key
 from pixconnect.domain.money.transfer import (
@@ -86,12 +86,15 @@ async def _start_transfer(
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
         if replayed is not None:
             return replayed
-        if not isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited):
-            await _check_limits_now(context, caller, request.amount_cents)
+        is_judged_first = isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited)
+        if not is_judged_first and (payer := await _read_payer(context, caller)):
+            balance, spending = payer
+            spending.check(balance.holder_id, balance.limits, request.amount_cents)
         raise
     # A system that we must ask is away. If the transfer breaks a rule all the same, we refuse it for that.
     if payee is None:
-        await _judge_without_payee(context, caller, request)
+        if payer := await _read_payer(context, caller):
+            transfer_rules.check_transfer(request.amount_cents, *payer)
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
     # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
@@ -193,10 +196,7 @@ async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spen
 def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge], spending: Spending) -> Transfer:
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
     holder_id, amount_cents = new.holder_id, new.request.amount_cents
-    balance = work.balances[holder_id]
-    # In the documented order of refusals.
-    spending.check(holder_id, balance.limits, amount_cents)
-    check_funds(balance, amount_cents)
+    transfer_rules.check_transfer(amount_cents, work.balances[holder_id], spending)
     transfer = transfer_rules.open_transfer(new, work.now)
     work.changes.origins.add("transfer", transfer.id, work.now, new.caller)
     work.announce_transfer(transfer)
@@ -240,23 +240,16 @@ def _settle_by_book(
     return sent
 
 
-async def _judge_without_payee(context: TransferContext, caller: Caller, request: TransferRequest) -> None:
-    """Refuse what can be refused without the payee, before the answer is that the service is unavailable."""
+async def _read_payer(context: TransferContext, caller: Caller) -> tuple[Balance, Spending] | None:
+    """What rules that need no payee are judged by, outside of a batch: their refusal comes before another answer."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
-    if balance is not None:
-        await _check_limits_now(context, caller, request.amount_cents)
-        check_funds(balance, request.amount_cents)
-
-
-async def _check_limits_now(context: TransferContext, caller: Caller, amount_cents: int) -> None:
-    """Check the limits outside of a batch: their refusal comes before the one that was found."""
-    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
-    if balance is None or balance.limits == limit.Limits():
-        return  # there are no limits: this saves the query below
-    now = context.clock.now()
-    night_began_at = limit.begin_of_night(now)
-    spent = await tally_store.read_spent(context.pool, caller.holder_id, limit.begin_of_day(now), night_began_at)
-    limit.check_limits(balance.limits, spent, amount_cents, is_night=night_began_at is not None)
+    if balance is None:
+        return None
+    spending = Spending(context.clock.now())
+    if balance.limits.are_of_sums:
+        day, night = spending.day_began_at, spending.night_began_at
+        spending.start(caller.holder_id, await tally_store.read_spent(context.pool, caller.holder_id, day, night))
+    return balance, spending
 
 
 def _found(transfer: Transfer | None, parameter: str) -> Transfer:

@@ -18,7 +18,6 @@ from support.books import RULES
 
 TIMEOUT_S = 120
 
-# Those that the oldest version knows, which refuses any other: a new event does not belong here.
 # The oldest version must know them all, because it refuses what it does not know: a new event does not belong here.
 _HEARD = (
     *("qrcode.pending", "qrcode.approved", "qrcode.expired"),

@@ -32,7 +32,7 @@ class Feed(Api):
     """The application over a database, and whoever waits in it."""
 
     def __init__(self, service: Service, waits: FeedWaits) -> None:
-        empty = dict.fromkeys(Services.__struct_fields__)
+        empty = dict.fromkeys(Services.__struct_fields__) | {"trusted_proxies": ()}
         present = {
             "context": service.context, "verifier": StubVerifier(), "turns": Turns(), "feed_waits": waits
         }  # fmt: skip

@@ -50,7 +50,7 @@ class Answers:
     """The application over one holder's history."""
 
     def __init__(self, service: Service, caller: Caller) -> None:
-        empty = dict.fromkeys(Services.__struct_fields__)
+        empty = dict.fromkeys(Services.__struct_fields__) | {"trusted_proxies": ()}
         present = {"context": service.context, "verifier": OneCaller(caller), "turns": Turns()}
         self.service = service
         self.app = make_application(Services(**cast(Any, empty | present)), AccessLog(service.clock, wanted="off"))

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, LiteralString, TypeVar
 
 from msgspec import Struct
 
-from pixconnect.store.frame.table import AlikeColumns, Columns
+from pixconnect.store.frame.table import AlikeColumns, Columns, Table
 
 Row = TypeVar("Row", bound=Struct)
 Arguments = Sequence[Any]
@@ -85,6 +85,18 @@ def of_columns(
         ],
         returns=returns,
     )
+
+
+def update_of(
+    table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[Sequence[LiteralString]] = ()
+) -> Part[Row]:
+    """A part that changes rows by their id and holder, and finds each of them."""
+    sql: LiteralString = f"""
+        update {table.name} set {{assignments}} from ({{rows}}) as new ({{names}})
+        where {table.name}.id = new.id and {table.name}.holder_id = new.holder_id
+        returning 1
+    """
+    return of_columns(columns, once=once, name=name, sql=sql, returns="each row")
 
 
 # Cached: the same text is also the same prepared statement of a connection.

@@ -132,6 +132,7 @@ class Table(Columns[Record]):
         joined: Columns of other tables that attributes are made from: a row has them beside ``select``.
     """
 
+    name: LiteralString
     select: LiteralString
     """``transfer.id, transfer.status``"""
     read: Callable[[asyncpg.Record], Record]

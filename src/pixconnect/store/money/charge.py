@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.domain.frame.listing import Page, Span
-from pixconnect.domain.money.charge import SHOWN_AS_EXPIRED, Charge, ChargeStatus, ShownStatus
+from pixconnect.domain.money.charge import SHOWN_AS_EXPIRED, Charge, ShownStatus
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
 from pixconnect.domain.standard.location import OF_CHARGES, parse_path
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
-from pixconnect.store.frame.part import Part, of_columns
+from pixconnect.store.frame import lookup
+from pixconnect.store.frame.part import of_columns, update_of
 from pixconnect.store.frame.table import Table, split_pairs
 
 
@@ -66,94 +67,23 @@ INSERT_STANDARD: Final = of_columns(
 
 # What payments and expiry change. By whom a charge is held few payments change, and all else the standard's door alone.
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
-UPDATE: Final = of_columns(
-    _MOVED,
-    once=[("status", "modified_at")],
-    name="charge_change",
-    sql="""
-        update charge set {assignments} from ({rows}) as new ({names})
-        where charge.id = new.id and charge.holder_id = new.holder_id
-        returning 1
-    """,
-    returns="each row",
-)
+UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=[("status", "modified_at")])
 
 _HELD: Final = CHARGE.only("id", "holder_id", "status", "modified_at", "held_by")
-UPDATE_HELD: Final = Part[Charge](
-    name="held_charge_change",
-    sql=f"""
-        update charge set {_HELD.assignments} from unnest({_HELD.array_parameters}) as new ({_HELD.names})
-        where charge.id = new.id and charge.holder_id = new.holder_id
-        returning 1
-    """,
-    returns="each row",
-    arguments=_HELD.arrays,
-)
+UPDATE_HELD: Final = update_of(CHARGE, _HELD, name="held_charge_change")
 
 _REVISED: Final = CHARGE.only(
     *("id", "holder_id", "status", "modified_at", "held_by", "expires_at", "amount_cents", "key", "payer_name"),
     *("payer_tax_id", "br_code", "contents", "revision", "is_unbound"),
 )
-UPDATE_REVISED: Final = Part[Charge](
-    name="revised_charge_change",
-    sql=f"""
-        update charge set {_REVISED.assignments} from unnest({_REVISED.array_parameters}) as new ({_REVISED.names})
-        where charge.id = new.id and charge.holder_id = new.holder_id
-        returning 1
-    """,
-    returns="each row",
-    arguments=_REVISED.arrays,
-)
+UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change")
 
-_FIND_EXTERNAL: Final[LiteralString] = f"""
-    select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
-    join charge on charge.external_id = wanted.external_id and charge.holder_id = wanted.holder_id
-"""
-
-
-async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Charge]:
-    """Charges by external id and holder, as they are now."""
-    rows = await connection.fetch(_FIND_EXTERNAL, *split_pairs(wanted))
-    found = map(CHARGE.read, rows)
-    return {(charge.holder_id, charge.external_id): charge for charge in found}
-
-
-_FIND_BY_ID: Final[LiteralString] = f"select {CHARGE.select} from charge where id = $1 and holder_id = $2"
-
-
-async def find_by_id(pool: Pool, holder_id: int, charge_id: int) -> Charge | None:
-    row = await pool.fetchrow(_FIND_BY_ID, charge_id, holder_id)
-    return CHARGE.read_found(row)
-
-
-_FIND_BY_IDS: Final[LiteralString] = f"""
-    select {CHARGE.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id) join charge using (id, holder_id)
-"""
-
-
-async def find_by_ids(pool: Pool, holder_id: int, charge_ids: Collection[int]) -> dict[int, Charge]:
-    rows = await pool.fetch(_FIND_BY_IDS, list(charge_ids), [holder_id] * len(charge_ids))
-    return {row["id"]: CHARGE.read(row) for row in rows}
-
-
-_FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
-    f"select {CHARGE.select} from charge where external_id = $1 and holder_id = $2"
-)
-
-
-async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Charge | None:
-    row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
-    return CHARGE.read_found(row)
-
-
-_FIND_BY_TXID: Final[LiteralString] = f"select {CHARGE.select} from charge where txid = $1 and holder_id = $2"
-
-
-async def find_by_txid(pool: Pool, holder_id: int, txid: str) -> Charge | None:
-    """A holder's charge of this txid; another holder may have one of the same."""
-    row = await pool.fetchrow(_FIND_BY_TXID, txid, holder_id)
-    return CHARGE.read_found(row)
-
+find_external: Final = lookup.by_external_ids(CHARGE)
+find_by_id: Final = lookup.one_by(CHARGE, "id")
+find_by_ids: Final = lookup.many_by_id(CHARGE)
+find_by_external_id: Final = lookup.one_by(CHARGE, "external_id")
+# Another holder may have one of the same.
+find_by_txid: Final = lookup.one_by(CHARGE, "txid")
 
 # A charge of the contract has no row in ``location`` before the standard's door has shown it: until then its txid is the token.
 # How long the array is PostgreSQL does not see before it runs this: for a short one it would plan anew each time.
@@ -180,23 +110,15 @@ async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
     return {tokens[row["token"]]: CHARGE.read(row) for row in rows}
 
 
-_LIST = listing_store.source("charge", CHARGE.select)
-
-
-_LIST_OF_STATUSES: Final = listing_store.source_of_statuses("charge", CHARGE.select)
+_read_page_of_one: Final = lookup.page_of(CHARGE, listing_store.source("charge", CHARGE.select))
+read_page_of: Final = lookup.page_of(CHARGE, listing_store.source_of_statuses("charge", CHARGE.select))
 
 
 async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span) -> Page[Charge]:
     """One page of those that the contract's door shows in a status."""
     if status == "EXPIRED":
         return await read_page_of(pool, holder_id, SHOWN_AS_EXPIRED, span)
-    page = await listing_store.read_page(pool, _LIST, holder_id, status, span)
-    return page.with_items([CHARGE.read(row) for row in page.items])
-
-
-async def read_page_of(pool: Pool, holder_id: int, statuses: Sequence[ChargeStatus], span: Span) -> Page[Charge]:
-    page = await listing_store.read_page(pool, _LIST_OF_STATUSES, holder_id, statuses, span)
-    return page.with_items([CHARGE.read(row) for row in page.items])
+    return await _read_page_of_one(pool, holder_id, status, span)
 
 
 # The block of ids is taken when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.

@@ -8,13 +8,13 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.transfer import Direction, Transfer, TransferStatus
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
-from pixconnect.store.frame.part import Part, of_columns
-from pixconnect.store.frame.table import Table, fetch_row, split_pairs
+from pixconnect.store.frame import lookup
+from pixconnect.store.frame.part import of_columns, update_of
+from pixconnect.store.frame.table import Table, fetch_row
 from pixconnect.store.money.refused_credit import REFUSED_CREDIT, RefusedCredit
 
 _encode_party = msgspec.json.Encoder().encode
@@ -58,10 +58,8 @@ INSERT: Final = of_columns(
 
 # One that was given back as it came in begins with its refund under way; and we may have refused to accept one.
 _NEW_RARE: Final = TRANSFER.without("returned_cents", "handed_at", "network_id")
-INSERT_RARE: Final = Part[Transfer](
-    name="rare_transfer_row",
-    sql=f"insert into transfer ({_NEW_RARE.names}) {_NEW_RARE.rows}",
-    arguments=_NEW_RARE.arrays,
+INSERT_RARE: Final = of_columns(
+    _NEW_RARE, once=(), name="rare_transfer_row", sql="insert into transfer ({names}) {rows}"
 )
 
 _MOVED: Final = TRANSFER.only(
@@ -84,18 +82,8 @@ _MOVED_ALIKE: Final = (
     "returning_cents",
     "modified_at",
 )
-UPDATE: Final = of_columns(
-    _MOVED,
-    # Not the holder: while the table is young, a plan for one value of it reads all transfers of that holder.
-    once=[_MOVED_ALIKE],
-    name="transfer_change",
-    sql="""
-        update transfer set {assignments} from ({rows}) as new ({names})
-        where transfer.id = new.id and transfer.holder_id = new.holder_id
-        returning 1
-    """,
-    returns="each row",
-)
+# Not the holder: while the table is young, a plan for one value of it reads all transfers of that holder.
+UPDATE: Final = update_of(TRANSFER, _MOVED, name="transfer_change", once=[_MOVED_ALIKE])
 
 _COUNT_SETTLED_OUT: Final[LiteralString] = """
     select count(*) filter (where direction = 'OUT') as count, max(created_at) as until
@@ -148,53 +136,10 @@ async def count_accepted(pool: Pool, accepted_before: datetime, count_max: int) 
     return await pool.fetchval(_COUNT_ACCEPTED, accepted_before, count_max)
 
 
-_FIND_BY_ID: Final[LiteralString] = f"select {TRANSFER.select} from transfer where id = $1 and holder_id = $2"
-
-
-async def find_by_id(pool: Pool, holder_id: int, transfer_id: int) -> Transfer | None:
-    row = await pool.fetchrow(_FIND_BY_ID, transfer_id, holder_id)
-    return TRANSFER.read_found(row)
-
-
-_FIND_BY_IDS: Final[LiteralString] = f"""
-    select {TRANSFER.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
-    join transfer using (id, holder_id)
-"""
-
-
-async def find_by_ids(pool: Connection | Pool, holder_id: int, transfer_ids: Collection[int]) -> dict[int, Transfer]:
-    rows = await pool.fetch(_FIND_BY_IDS, list(transfer_ids), [holder_id] * len(transfer_ids))
-    return {row["id"]: TRANSFER.read(row) for row in rows}
-
-
-_FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
-    f"select {TRANSFER.select} from transfer where external_id = $1 and holder_id = $2"
-)
-
-
-async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Transfer | None:
-    row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
-    return TRANSFER.read_found(row)
-
-
-_FIND_BY_END_TO_END_ID: Final[LiteralString] = (
-    f"select {TRANSFER.select} from transfer where end_to_end_id = $1 and holder_id = $2"
-)
-
-
-_FIND_BY_NETWORK_ID: Final[LiteralString] = (
-    f"select {TRANSFER.select} from transfer where network_id = $1 and holder_id = $2"
-)
-
-
-async def find_by_end_to_end_id(pool: Pool, holder_id: int, end_to_end_id: str) -> Transfer | None:
-    """By our id or by the network's."""
-    row = await pool.fetchrow(_FIND_BY_END_TO_END_ID, end_to_end_id, holder_id)
-    # Few transfers have two ids, so only what was not found costs a second look.
-    if row is None:
-        row = await pool.fetchrow(_FIND_BY_NETWORK_ID, end_to_end_id, holder_id)
-    return TRANSFER.read_found(row)
-
+find_by_id: Final = lookup.one_by(TRANSFER, "id")
+find_by_ids: Final = lookup.many_by_id(TRANSFER)
+find_by_external_id: Final = lookup.one_by(TRANSFER, "external_id")
+find_by_end_to_end_id: Final = lookup.one_by(TRANSFER, "end_to_end_id", "network_id")
 
 # In the words of the index `charge_is_paid_once`.
 _FIND_PAYING: Final[LiteralString] = f"""
@@ -219,27 +164,8 @@ async def find_all_paying(pool: Pool, holder_id: int, charge_ids: Collection[int
     return {row["charge_id"]: TRANSFER.read(row) for row in rows}
 
 
-_LIST = listing_store.source("transfer", TRANSFER.select)
-
-
-async def read_page(pool: Pool, holder_id: int, status: TransferStatus, span: Span) -> Page[Transfer]:
-    """One page of a holder's transfers of one status, both ways."""
-    page = await listing_store.read_page(pool, _LIST, holder_id, status, span)
-    return page.with_items([TRANSFER.read(row) for row in page.items])
-
-
-_FIND_EXTERNAL: Final[LiteralString] = f"""
-    select {TRANSFER.select} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
-    join transfer on transfer.external_id = wanted.external_id and transfer.holder_id = wanted.holder_id
-"""
-
-
-async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Transfer]:
-    """Outgoing transfers by external id and holder; their holders' balances are locked."""
-    rows = await connection.fetch(_FIND_EXTERNAL, *split_pairs(wanted))
-    found = map(TRANSFER.read, rows)
-    return {(transfer.holder_id, transfer.external_id or ""): transfer for transfer in found}
-
+read_page: Final = lookup.page_of(TRANSFER, listing_store.source("transfer", TRANSFER.select))
+find_external: Final = lookup.by_external_ids(TRANSFER)
 
 _FIND_RECEIVED: Final[LiteralString] = f"""
     select {TRANSFER.select}, wanted.name, coalesce(kept_report.refusal_code, refused_credit.refusal_code) as refusal_code,
@@ -266,38 +192,9 @@ async def find_received(
     return {transfer.end_to_end_id: transfer for transfer in received}, refused
 
 
-_LOCK_BY_ID: Final[LiteralString] = f"""
-    select {TRANSFER.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
-    join transfer using (id, holder_id) order by transfer.id, transfer.holder_id for no key update of transfer
-"""
-
-
-async def lock_by_id(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Transfer]:
-    """Transfers by id and holder, held until the transaction ends; taken after the balances of their holders."""
-    found = map(TRANSFER.read, await connection.fetch(_LOCK_BY_ID, *split_pairs(wanted)))
-    return {(transfer.id, transfer.holder_id): transfer for transfer in found}
-
-
-_FIND_NAMED: Final[LiteralString] = f"""
-    select {TRANSFER.select} from transfer where end_to_end_id = any($1) and direction = $2
-"""
-
-
-_FIND_NAMED_BY_NETWORK: Final[LiteralString] = f"select {TRANSFER.select} from transfer where network_id = any($1)"
-
-
-async def find_named(
-    pool: Connection | Pool, end_to_end_ids: Sequence[str], direction: Direction
-) -> dict[str, Transfer]:
-    """Transfers by the id that was asked for: ours or, of outgoing ones, the network's."""
-    found = map(TRANSFER.read, await pool.fetch(_FIND_NAMED, end_to_end_ids, direction))
-    named = {transfer.end_to_end_id: transfer for transfer in found}
-    missing = [name for name in end_to_end_ids if name not in named] if direction == "OUT" else []
-    if missing:
-        rows = await pool.fetch(_FIND_NAMED_BY_NETWORK, missing)
-        named |= {row["network_id"]: TRANSFER.read(row) for row in rows}
-    return named
-
+# Taken after the balances of their holders.
+lock_by_id: Final = lookup.by_pairs(TRANSFER, "id", locks=True)
+find_named: Final = lookup.named(TRANSFER, "end_to_end_id", "direction")
 
 _FIND_CHARGE_IDS: Final[LiteralString] = """
     select charge_id, holder_id from transfer

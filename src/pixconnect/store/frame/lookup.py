@@ -1,0 +1,111 @@
+"""How charges, transfers, refunds and locations are looked up: a function here makes that of a table, with its statement."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import LiteralString, TypeVar
+
+from msgspec import Struct
+
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame.table import Table, split_pairs
+
+Record = TypeVar("Record", bound=Struct)
+
+
+def one_by(
+    table: Table[Record], *columns: LiteralString
+) -> Callable[[Connection | Pool, int, int | str], Awaitable[Record | None]]:
+    """A holder's row with a name in the first of these columns, or else in the next."""
+    statements: list[LiteralString] = [
+        f"select {table.select} from {table.name} where {column} = $1 and holder_id = $2" for column in columns
+    ]
+
+    async def find(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
+        # Few rows have two names, so only what was not found costs a second look.
+        for statement in statements:
+            row = await pool.fetchrow(statement, name, holder_id)
+            if row is not None:
+                return table.read(row)
+        return None
+
+    return find
+
+
+def many_by_id(
+    table: Table[Record],
+) -> Callable[[Connection | Pool, int, Collection[int]], Awaitable[dict[int, Record]]]:
+    """A holder's rows by id."""
+    find_pairs = by_pairs(table, "id")
+
+    async def find(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:
+        found = await find_pairs(pool, [(one, holder_id) for one in ids])
+        return {one: record for (one, _), record in found.items()}
+
+    return find
+
+
+def by_pairs(
+    table: Table[Record], column: LiteralString, *, locks: bool = False
+) -> Callable[[Connection | Pool, Collection[tuple[int, int]]], Awaitable[dict[tuple[int, int], Record]]]:
+    """Rows by a column of ids and the holder; if it locks them, they are held until the transaction ends."""
+    # Every process locks in this order, so that no two wait for each other.
+    end: LiteralString = f"order by {table.name}.id, {table.name}.holder_id for no key update of {table.name}"
+    statement: LiteralString = f"""
+        select {table.select} from unnest($1::bigint[], $2::bigint[]) as wanted ({column}, holder_id)
+        join {table.name} using ({column}, holder_id) {end if locks else ""}
+    """
+
+    async def find(pool: Connection | Pool, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], Record]:
+        rows = await pool.fetch(statement, *split_pairs(wanted))
+        return {(row[column], row["holder_id"]): table.read(row) for row in rows}
+
+    return find
+
+
+def by_external_ids(
+    table: Table[Record],
+) -> Callable[[Connection, Sequence[tuple[str, int]]], Awaitable[dict[tuple[int, str], Record]]]:
+    """Rows by external id and holder, as they are now; the balances of their holders are locked."""
+    statement: LiteralString = f"""
+        select {table.select} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
+        join {table.name} on {table.name}.external_id = wanted.external_id and {table.name}.holder_id = wanted.holder_id
+    """
+
+    async def find(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:
+        rows = await connection.fetch(statement, *split_pairs(wanted))
+        return {(row["holder_id"], row["external_id"]): table.read(row) for row in rows}
+
+    return find
+
+
+def named(
+    table: Table[Record], column: LiteralString, way_column: LiteralString
+) -> Callable[[Connection | Pool, Sequence[str], str], Awaitable[dict[str, Record]]]:
+    """Rows of one way, of any holder, by the id that was asked for: ours or, of outgoing ones, the network's."""
+    ours: LiteralString = f"select {table.select} from {table.name} where {column} = any($1) and {way_column} = $2"
+    of_network: LiteralString = f"select {table.select} from {table.name} where network_id = any($1)"
+
+    async def find(pool: Connection | Pool, names: Sequence[str], way: str) -> dict[str, Record]:
+        found = {row[column]: table.read(row) for row in await pool.fetch(ours, names, way)}
+        missing = [name for name in names if name not in found] if way == "OUT" else []
+        if missing:
+            rows = await pool.fetch(of_network, missing)
+            found |= {row["network_id"]: table.read(row) for row in rows}
+        return found
+
+    return find
+
+
+def page_of(
+    table: Table[Record], source: listing_store.Source
+) -> Callable[[Pool, int, listing_store.Statuses | None, Span], Awaitable[Page[Record]]]:
+    """One page of a holder's rows, of one status, of several, or of all, as the source takes them."""
+
+    async def read(pool: Pool, holder_id: int, status: listing_store.Statuses | None, span: Span) -> Page[Record]:
+        page = await listing_store.read_page(pool, source, holder_id, status, span)
+        return page.with_items([table.read(row) for row in page.items])
+
+    return read

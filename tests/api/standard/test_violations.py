@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import pytest
+from msgspec import Meta, Struct
 
 from pixconnect.api.frame.decoding import read_object
 from pixconnect.api.standard.violations import Members, Parameters, Violations, show_value
+from pixconnect.domain.frame.errors import InvariantBroken
 from pixconnect.domain.frame.violation import Violated
 
+
+class Item(Struct):
+    nome: Annotated[str, Meta(max_length=5)] | None = None
+
+
+class Cob(Struct):
+    valor: str
+    expiracao: Annotated[int, Meta(ge=1)] | None = None
+    nome: Annotated[str, Meta(min_length=1, max_length=5, examples=["Ana"])] | None = None
+    txid: str | None = None
+    natureza: Literal["A", "B"] | None = None
+    cpf: str | None = None
+    cnpj: str | None = None
+    loc: Item | None = None
+    lista: Annotated[Sequence[Item], Meta(max_length=2)] | None = None
+
+
 READERS: dict[str, Any] = {
-    "valor": lambda body: body.amount("valor", is_required=True),
-    "expiracao": lambda body: body.integer("expiracao", least=1),
-    "nome": lambda body: body.text("nome", length_min=1, length_max=5),
+    "valor": lambda body: body.amount("valor"),
+    "expiracao": lambda body: body.integer("expiracao"),
+    "nome": lambda body: body.text("nome"),
     "txid": lambda body: body.text("txid", length_max=99, pattern=re.compile("[a-z]{3}")),
-    "natureza": lambda body: body.choice("natureza", ("A", "B")),
+    "natureza": lambda body: body.choice("natureza", also=("D",)),
     "cpf": lambda body: body.tax_id("cpf"),
     "cnpj": lambda body: body.tax_id("cnpj"),
     "loc": lambda body: body.object("loc"),
-    "lista": lambda body: body.objects("lista", count_max=2),
+    "lista": lambda body: body.objects("lista"),
 }
 
 
@@ -36,6 +56,7 @@ READERS: dict[str, Any] = {
         (b'{"nome":"\xc3\xa3\xc3\xa3\xc3\xa3\xc3\xa3\xc3\xa3"}', "ããããã"),
         (b'{"txid":"abc"}', "abc"),
         (b'{"natureza":"B"}', "B"),
+        (b'{"natureza":"D"}', "D"),
         (b'{"cpf":"52998224725"}', "52998224725"),
         (b'{"cnpj":"11444777000161"}', "11444777000161"),
     ],
@@ -44,7 +65,7 @@ def test_what_is_right_is_read(raw: bytes, found: object) -> None:
     violations = Violations("cob")
     members = read_object(raw)
     assert members is not None
-    assert READERS[next(iter(members))](Members(violations, members)) == found
+    assert READERS[next(iter(members))](Members(violations, Cob, members)) == found
     violations.raise_if_any()
 
 
@@ -79,7 +100,7 @@ def test_what_is_wrong_is_one_row_with_what_was_sent(raw: str, name: str, value:
     violations = Violations("cob")
     members = read_object(raw.encode())
     assert members is not None
-    READERS[name.partition("[")[0]](Members(violations, members))
+    READERS[name.partition("[")[0]](Members(violations, Cob, members))
     (row,) = violations.rows
     assert (row.property, row.value) == (f"cob.{name}", value)
     assert row.reason
@@ -89,20 +110,25 @@ def test_what_is_wrong_is_one_row_with_what_was_sent(raw: str, name: str, value:
 
 def test_rows_come_in_the_order_of_reading_with_their_path() -> None:
     violations = Violations("cob")
-    body = Members(violations, {"valor": {"original": 1}, "lista": [{"nome": 5}], "loc": None}, refuses_null=True)
-    assert body.objects("lista", count_max=5) is not None
-    for item in body.objects("lista", count_max=5) or ():
-        item.text("nome", length_max=5)
-    inner = body.object("valor")
-    assert inner is not None
-    inner.amount("original")
+    body = Members(violations, Cob, {"valor": 1, "lista": [{"nome": 5}], "loc": None}, refuses_null=True)
+    for item in body.objects("lista") or ():
+        item.text("nome")
+    body.amount("valor")
     body.object("loc")
     assert [(row.property, row.value) for row in violations.rows] == [
         ("cob.lista[0].nome", "5"),
-        ("cob.valor.original", "1"),
+        ("cob.valor", "1"),
         ("cob.loc", "null"),
     ]
     assert [body.has(name) for name in ("valor", "loc", "nada")] == [True, True, False]
+
+
+def test_what_no_record_describes_so_is_not_read() -> None:
+    body = Members(Violations("cob"), Cob, {"valor": "1.00"})
+    with pytest.raises(KeyError):
+        body.text("nada")
+    with pytest.raises(InvariantBroken):
+        body.integer("valor")
 
 
 @pytest.mark.parametrize(

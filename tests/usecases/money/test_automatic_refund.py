@@ -200,7 +200,7 @@ async def test_at_the_standards_door_it_takes_no_id_from_a_caller(service: Servi
     shown = await standard_refund.read_refund(context, caller, e2e, refund.return_id)
     assert (shown.rtr_id, shown.valor) == (refund.return_id, "0.05")
     await take_reports(context, [RejectedReport(report_id="s1", id=refund.return_id, code="AC07", reason="closed")])
-    original, number = await standard_refund.find_original(context, caller, e2e), str(refund.id)
+    original, number = await standard_pix.find_received(context, caller, e2e), str(refund.id)
     mine = await standard_refund.request_refund(context, caller, original, number, amount_cents=5, description=None)
     assert (mine.id, mine.status) == (number, "EM_PROCESSAMENTO")
     pix = await standard_pix.read_pix(context, caller, e2e)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, get_args
 
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
@@ -12,7 +12,6 @@ from pixconnect.api.standard.charge_records import (
     Calendario,
     CobCompleta,
     CobsConsultadas,
-    CobStatus,
     Devedor,
     Linha,
     ParametrosCob,
@@ -25,26 +24,15 @@ from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.money import tax_id
-from pixconnect.domain.money.charge import ChargeStatus
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer
 from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import charge_search as search_usecases
 from pixconnect.usecases.standard.charge_write import ENTITY, StandardCharge
+from pixconnect.usecases.standard.payload import COB_STATUSES, CobStatus
 from pixconnect.usecases.standard.pix import Pix
 
-_STATUSES: Final[Mapping[CobStatus, Sequence[ChargeStatus]]] = dict[CobStatus, Sequence[ChargeStatus]](
-    (
-        # Expiry is no status there.
-        ("ATIVA", ("PENDING", "EXPIRED")),
-        ("CONCLUIDA", ("APPROVED", "RETURNED")),
-        ("REMOVIDA_PELO_USUARIO_RECEBEDOR", ("REMOVED_BY_RECEIVER",)),
-        ("REMOVIDA_PELO_PSP", ("REMOVED_BY_PSP",)),
-    )
-)
-_SHOWN: Final[Mapping[ChargeStatus, CobStatus]] = {
-    status: shown for shown, statuses in _STATUSES.items() for status in statuses
-}
+_CHOICES: Final[tuple[CobStatus, ...]] = get_args(CobStatus)
 
 
 async def create_charge(services: Services, request: Asked) -> Reply:
@@ -114,11 +102,13 @@ async def list_charges(services: Services, request: Asked) -> Reply:
     cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
     listing.refuse_both_tax_ids(parameters, cpf, cnpj)
     is_placed = parameters.boolean("locationPresente")
-    status = parameters.choice("status", tuple(_STATUSES))
+    status = parameters.choice("status", _CHOICES)
     asked = listing.read_page(parameters)
     violations.raise_if_any()
     search = ChargeSearch(
-        statuses=tuple(_SHOWN) if status is None else _STATUSES[status], tax_id=cpf or cnpj, is_placed=is_placed
+        statuses=[each for each, shown in COB_STATUSES.items() if status in (None, shown)],
+        tax_id=cpf or cnpj,
+        is_placed=is_placed,
     )
     page = await search_usecases.search_charges(
         services.context, request.caller, search, listing.make_span(interval, asked)
@@ -159,7 +149,7 @@ def _show(services: Services, shown: StandardCharge, paid_by: Mapping[int, Pix] 
         loc=place,
         location=place and place.location,
         # An earlier revision describes the charge while it was active.
-        status=_SHOWN[charge.status] if shown.is_latest else "ATIVA",
+        status=COB_STATUSES[charge.status] if shown.is_latest else "ATIVA",
         valor=_show_value(contents),
         chave=contents.key,
         solicitacao_pagador=contents.question,

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from pixconnect.api.standard.charge_records import CobRevisada, CobSolicitada
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import pix_key
-from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
 from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, ContentsChange, Line, Payer
-from pixconnect.usecases.standard.charge_write import ENTITY, REMOVAL
+from pixconnect.usecases.standard.charge_write import ENTITY
 
-QUESTION_LENGTH_MAX: Final = 140
-LINES_MAX: Final = 50
-LINE_NAME_LENGTH_MAX: Final = 50
-LINE_VALUE_LENGTH_MAX: Final = 200
-_OTHERS: Final = ("calendario", "devedor", "loc", "valor", "chave", "solicitacaoPagador", "infoAdicionais")
+_OTHERS: Final = tuple(each.encode_name for each in structs.fields(CobRevisada) if each.name != "status")
 
 
 class ChargePut(Struct, frozen=True):
@@ -35,7 +31,7 @@ class ChargePatch(Struct, frozen=True):
 def read_put(members: Mapping[str, object]) -> ChargePut:
     """All that a charge is to say; raises ``Violated``."""
     violations = Violations(ENTITY)
-    body = Members(violations, members)
+    body = Members(violations, CobSolicitada, members)
     change = _read_change(body, is_whole=True)
     location_id = _read_location(body)
     violations.raise_if_any()
@@ -54,10 +50,10 @@ def read_put(members: Mapping[str, object]) -> ChargePut:
 def read_patch(members: Mapping[str, object]) -> ChargePatch:
     """What a charge is to say instead; raises ``Violated``."""
     violations = Violations(ENTITY)
-    body = Members(violations, members, refuses_null=True)
+    body = Members(violations, CobRevisada, members, refuses_null=True)
     change = _read_change(body, is_whole=False)
     location_id = _read_location(body)
-    removes = body.choice("status", (REMOVAL,)) is not None
+    removes = body.choice("status") is not None
     # A removed charge has nothing left to change, so a caller who changes it in the same request has made a mistake.
     if removes and any(map(body.has, _OTHERS)):
         body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
@@ -68,11 +64,11 @@ def read_patch(members: Mapping[str, object]) -> ChargePatch:
 def _read_change(body: Members, *, is_whole: bool) -> ContentsChange:
     # In the order in which the standard lists what breaks its rules.
     calendar = body.object("calendario")
-    lifetime_s = None if calendar is None else calendar.integer("expiracao", least=1)
+    lifetime_s = None if calendar is None else calendar.integer("expiracao")
     amount_cents, may_change_amount = _read_value(body, is_whole=is_whole)
     payer = _read_payer(body)
-    key = _read_key(body, is_required=is_whole)
-    question = body.text("solicitacaoPagador", length_max=QUESTION_LENGTH_MAX)
+    key = _read_key(body)
+    question = body.text("solicitacaoPagador")
     lines = _read_lines(body)
     return ContentsChange(
         lifetime_s=lifetime_s,
@@ -87,11 +83,11 @@ def _read_change(body: Members, *, is_whole: bool) -> ContentsChange:
 
 
 def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | None]:
-    value = body.object("valor", is_required=is_whole)
+    value = body.object("valor")
     if value is None:
         return None, None
-    amount_cents = value.amount("original", is_required=is_whole)
-    modality = value.integer("modalidadeAlteracao", least=0, most=1)
+    amount_cents = value.amount("original")
+    modality = value.integer("modalidadeAlteracao")
     if value.has("retirada"):
         value.refuse("retirada", "Pix Saque e Pix Troco não são oferecidos")
     # Whether a patch may set zero depends on the charge's present state.
@@ -109,13 +105,14 @@ def _read_payer(body: Members) -> Payer | None:
         debtor.refuse("cnpj", "não pode ser usado junto com cpf")
     elif not debtor.has("cpf") and not debtor.has("cnpj"):
         body.refuse("devedor", "deve ter cpf ou cnpj")
-    name = debtor.text("nome", length_min=1, length_max=PAYER_NAME_LENGTH_MAX, is_required=True)
+    name = debtor.text("nome")
     found = cpf or cnpj
     return None if name is None or found is None else Payer(name=name, tax_id=found)
 
 
-def _read_key(body: Members, *, is_required: bool) -> str | None:
-    sent = body.text("chave", length_max=pix_key.SENT_LENGTH_MAX, is_required=is_required)
+def _read_key(body: Members) -> str | None:
+    # With the marks that people write, which its normal form has not.
+    sent = body.text("chave", length_max=pix_key.SENT_LENGTH_MAX)
     if sent is None:
         return None
     try:
@@ -126,13 +123,12 @@ def _read_key(body: Members, *, is_required: bool) -> str | None:
 
 
 def _read_lines(body: Members) -> tuple[Line, ...] | None:
-    sent: Sequence[Members] | None = body.objects("infoAdicionais", count_max=LINES_MAX)
+    sent = body.objects("infoAdicionais")
     if sent is None:
         return None
     lines: list[Line] = []
     for line in sent:
-        name = line.text("nome", length_max=LINE_NAME_LENGTH_MAX, is_required=True)
-        value = line.text("valor", length_max=LINE_VALUE_LENGTH_MAX, is_required=True)
+        name, value = line.text("nome"), line.text("valor")
         if name is not None and value is not None:
             lines.append(Line(name=name, value=value))
     return tuple(lines)
@@ -140,9 +136,4 @@ def _read_lines(body: Members) -> tuple[Line, ...] | None:
 
 def _read_location(body: Members) -> int | None:
     location = body.object("loc")
-    if location is None:
-        return None
-    if not location.has("id"):
-        location.refuse("id", "é obrigatório")
-        return None
-    return location.integer("id", least=1, most=2**53 - 1)
+    return None if location is None else location.integer("id")

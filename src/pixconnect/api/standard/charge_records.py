@@ -1,4 +1,4 @@
-"""Immediate charges as the standard writes them: what is sent, and what is answered."""
+"""Immediate charges as the standard writes them: what is sent, which is read by these records, and what is answered."""
 
 from __future__ import annotations
 
@@ -7,27 +7,21 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.standard.charge_body import (
-    LINE_NAME_LENGTH_MAX,
-    LINE_VALUE_LENGTH_MAX,
-    LINES_MAX,
-    QUESTION_LENGTH_MAX,
-)
 from pixconnect.api.standard.listing import Instante, Parametros, PeriodQuery
 from pixconnect.api.standard.location import LocationId, PayloadLocation
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.usecases.standard.payload import CobStatus
 from pixconnect.usecases.standard.pix import Pix
 
-CobStatus = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
 Txid = Annotated[str, Meta(pattern="^[a-zA-Z0-9]{26,35}$")]
 Reais = Annotated[str, Meta(pattern=r"^\d{1,10}\.\d{2}$", examples=["123.45"])]
 Cpf = Annotated[str, Meta(pattern=r"^\d{11}$")]
 Cnpj = Annotated[str, Meta(pattern=r"^[0-9A-Z]{12}\d{2}$")]
 _Expiracao = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 _Modalidade = Annotated[int, Meta(ge=0, le=1)]
-_Pergunta = Annotated[str, Meta(max_length=QUESTION_LENGTH_MAX)]
+_Pergunta = Annotated[str, Meta(max_length=140)]
 _Chave = Annotated[str, Meta(max_length=KEY_LENGTH_MAX)]
 
 
@@ -86,13 +80,13 @@ class ValorRevisado(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 class Linha(Struct, frozen=True, kw_only=True):
     """Uma linha a mais que o pagador lê."""
 
-    nome: Annotated[str, Meta(max_length=LINE_NAME_LENGTH_MAX)]
+    nome: Annotated[str, Meta(max_length=50)]
     """De que se trata."""
-    valor: Annotated[str, Meta(max_length=LINE_VALUE_LENGTH_MAX)]
+    valor: Annotated[str, Meta(max_length=200)]
     """O que se diz."""
 
 
-_Linhas = Annotated[Sequence[Linha], Meta(max_length=LINES_MAX)]
+_Linhas = Annotated[Sequence[Linha], Meta(max_length=50)]
 
 
 class CobSolicitada(Struct, frozen=True, kw_only=True, rename="camel"):

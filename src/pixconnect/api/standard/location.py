@@ -84,9 +84,11 @@ async def create_location(services: Services, request: Asked) -> Reply:
     """
     violations = Violations(ENTITY)
     # The standard names this member alone, without its entity.
-    kind = Members(violations, request.body.require(ENTITY), "").choice("tipoCob", KINDS, is_required=True)
+    kind = Members(violations, PayloadLocationSolicitada, request.body.require(ENTITY), "").choice("tipoCob")
     violations.raise_if_any()
-    location = await location_usecases.create_location(services.context, request.caller, kind or "cob")
+    location = await location_usecases.create_location(
+        services.context, request.caller, "cobv" if kind == "cobv" else "cob"
+    )
     address = f"{services.base_url}{PREFIXES[0]}/loc/{location.id}"
     return Reply(status=201, record=show(services, location, None), headers=[(b"location", address.encode())])
 

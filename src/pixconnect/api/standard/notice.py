@@ -11,15 +11,7 @@ from msgspec import Struct
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.listing import (
-    NAMES,
-    Instante,
-    PageQuery,
-    Paginacao,
-    make_span,
-    read_interval,
-    read_page,
-)
+from pixconnect.api.standard.listing import NAMES, Instante, PageQuery, Paginacao, make_span, read_interval, read_page
 from pixconnect.api.standard.violations import Members, Parameters, Violations
 from pixconnect.api.standard.webhook import read_key
 from pixconnect.domain.frame import errors
@@ -180,8 +172,8 @@ async def replay(services: Services, request: Asked) -> Reply:
     key = read_key(request)
     await key_webhook_usecases.read_webhook(services.context, request.caller, key)
     violations = Violations(_ENTITY)
-    body = Members(violations, request.body.require(_ENTITY))
-    texts = {name: body.text(name, length_max=64, is_required=True) for name in ("inicio", "fim")}
+    body = Members(violations, ReenvioSolicitado, request.body.require(_ENTITY))
+    texts = {name: body.text(name, length_max=64) for name in ("inicio", "fim")}
     violations.raise_if_any()
     interval = read_interval(Parameters(violations, {name: text or "" for name, text in texts.items()}))
     violations.raise_if_any()

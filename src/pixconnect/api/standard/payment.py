@@ -23,8 +23,8 @@ from pixconnect.api.standard.listing import (
 from pixconnect.api.standard.violations import Parameters, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.standard.received import ReceivedSearch
-from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard import pix as standard_pix_usecases
+from pixconnect.usecases.standard.pix import Pix
 
 _LIST_NAMES: Final = (*NAMES, "txid", "txIdPresente", "devolucaoPresente", "cpf", "cnpj")
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
@@ -37,9 +37,8 @@ async def get_pix(services: Services, request: Asked) -> Reply:
     Há todo Pix recebido e já liquidado, com suas devoluções.
     """
     end_to_end_id = read_end_to_end_id(request.parameter[0])
-    return Reply(
-        status=200, record=await standard_pix_usecases.read_pix(services.context, request.caller, end_to_end_id)
-    )
+    pix = await standard_pix_usecases.read_pix(services.context, request.caller, end_to_end_id)
+    return Reply(status=200, record=pix)
 
 
 class PixQuery(PeriodQuery, frozen=True, kw_only=True):
@@ -72,7 +71,7 @@ class PixConsultados(Struct, frozen=True, kw_only=True):
 
     parametros: ParametrosConsultaPix
     """O que foi pedido, e a página."""
-    pix: Sequence[standard_pix.Pix]
+    pix: Sequence[Pix]
     """Do mais novo ao mais antigo, pelo `horario`."""
 
 

@@ -15,6 +15,7 @@ from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.refund import DESCRIPTION_LENGTH_MAX
 from pixconnect.usecases.standard import refund as standard_refund_usecases
+from pixconnect.usecases.standard.pix import find_received
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _ENTITY: Final = standard_refund_usecases.ENTITY
@@ -42,16 +43,14 @@ async def put_refund(services: Services, request: Asked) -> Reply:
     if not _ID.fullmatch(refund_id):
         violations.add("id", "deve ter de 1 a 35 letras e dígitos", refund_id)
     violations.raise_if_any()
-    original = await standard_refund_usecases.find_original(
-        services.context, request.caller, read_end_to_end_id(end_to_end_id)
-    )
-    body = Members(violations, request.body.require(_ENTITY))
-    amount_cents = body.amount("valor", is_required=True)
+    original = await find_received(services.context, request.caller, read_end_to_end_id(end_to_end_id))
+    body = Members(violations, DevolucaoSolicitada, request.body.require(_ENTITY))
+    amount_cents = body.amount("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
-    if body.choice("natureza", ("ORIGINAL", "RETIRADA")) == "RETIRADA":
+    if body.choice("natureza", also=("RETIRADA",)) == "RETIRADA":
         body.refuse("natureza", "não há Pix Saque nem Troco nesta conta: só ORIGINAL")
-    description = body.text("descricao", length_max=DESCRIPTION_LENGTH_MAX)
+    description = body.text("descricao")
     violations.raise_if_any()
     refund = await standard_refund_usecases.request_refund(
         services.context,

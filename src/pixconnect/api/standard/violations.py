@@ -1,8 +1,8 @@
 """Reads the members of a body and the parameters of a query one by one, and collects everything that is wrong with them.
 
-A handler reads what it wants in the standard's order and then calls ``raise_if_any``: so the rows of the answer are in that
-order too. A reader answers ``None`` where the member is absent and where it is wrong. What needs the state is judged after
-that, by the use case.
+The record that a body is described by says what each of its members may be. A handler reads what it wants in the standard's
+order and then calls ``raise_if_any``: so the rows of the answer are in that order too. A reader answers ``None`` where the
+member is absent and where it is wrong. What needs the state is judged after that, by the use case.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Final, TypeVar, cast
+
+from msgspec import Struct, inspect
 
 from pixconnect.api.frame import decoding
 from pixconnect.domain.frame import errors
@@ -19,6 +22,7 @@ from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.money import tax_id
 
 ChoiceT = TypeVar("ChoiceT", bound=str)
+TypeT = TypeVar("TypeT", bound=inspect.Type)
 
 TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 _VALUE_LENGTH_MAX: Final = 200
@@ -64,7 +68,7 @@ def show_value(value: object) -> str:
 
 
 class Members:
-    """The members of one object of a body.
+    """The members of one object of a body, under the limits of its record.
 
     ``null`` is absence in what creates or replaces, and refused in what changes: nothing can be removed by it.
 
@@ -75,12 +79,14 @@ class Members:
     def __init__(
         self,
         violations: Violations,
+        record: type[Struct],
         members: Mapping[str, object],
         path: str | None = None,
         *,
         refuses_null: bool = False,
     ) -> None:
         self._violations = violations
+        self._record = _list_members(record)
         self._members = members
         self._prefix = f"{violations.entity if path is None else path}." if path != "" else ""
         self._refuses_null = refuses_null
@@ -97,16 +103,15 @@ class Members:
         self,
         name: str,
         *,
-        length_max: int,
-        length_min: int = 0,
+        length_max: int | None = None,
         pattern: re.Pattern[str] | None = None,
         reason: str = "não tem a forma esperada",
-        is_required: bool = False,
     ) -> str | None:
-        """A text; ``reason`` is what a value against ``pattern`` is told."""
-        value = self._take(name, is_required=is_required)
+        """A text; ``length_max`` where we read a longer one than we describe, ``reason`` for one against ``pattern``."""
+        value, described = self._take(name, inspect.StrType)
         if value is None:
             return None
+        length_min, length_max = described.min_length or 0, length_max or described.max_length or 0
         if not isinstance(value, str) or not is_storable(value):
             return self.refuse(name, "deve ser um texto, sem o caractere nulo")
         if len(value) > length_max:
@@ -117,9 +122,9 @@ class Members:
             return self.refuse(name, reason)
         return value
 
-    def amount(self, name: str, *, is_required: bool = False) -> int | None:
+    def amount(self, name: str) -> int | None:
         """Cents out of a text like ``123.45``; zero is read too."""
-        value = self._take(name, is_required=is_required)
+        value, _ = self._take(name, inspect.StrType)
         if value is None:
             return None
         found = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
@@ -127,69 +132,91 @@ class Members:
             return self.refuse(name, "deve ser um texto com 1 a 10 dígitos, um ponto e 2 decimais, como 123.45")
         return int(found[1] + found[2])
 
-    def integer(self, name: str, *, least: int, most: int = _INT32_MAX) -> int | None:
+    def integer(self, name: str) -> int | None:
         """An integer, as a number or as a text of decimal digits."""
-        value = self._take(name, is_required=False)
+        value, described = self._take(name, inspect.IntType)
         if value is None:
             return None
+        least, most = described.ge or 0, described.le or _INT32_MAX
         if isinstance(value, str) and _INTEGER.fullmatch(value):
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             return self.refuse(name, f"deve ser um número inteiro de {least} a {most}")
         return value
 
-    def choice(self, name: str, allowed: Sequence[ChoiceT], *, is_required: bool = False) -> ChoiceT | None:
-        value = self._take(name, is_required=is_required)
+    def choice(self, name: str, *, also: Sequence[str] = ()) -> str | None:
+        """One of some words; ``also`` are those that the handler has a reason of its own to refuse."""
+        value, described = self._take(name, inspect.LiteralType)
         if value is None:
             return None
+        allowed = (*cast("Sequence[str]", described.values), *also)
         if value not in allowed:
             return self.refuse(name, f"deve ser {' ou '.join(allowed)}")
-        return cast("ChoiceT", value)
+        return cast("str", value)
 
     def tax_id(self, name: str) -> str | None:
         """A CPF under ``cpf``, a CNPJ under ``cnpj``: without a mask, with right check digits."""
-        value = self._take(name, is_required=False)
+        value, _ = self._take(name, inspect.StrType)
         if value is None:
             return None
         if not isinstance(value, str) or not _TAX_IDS[name][0](value):
             return self.refuse(name, _TAX_IDS[name][1])
         return value
 
-    def object(self, name: str, *, is_required: bool = False) -> Members | None:
+    def object(self, name: str) -> Members | None:
         """The members of a member."""
-        value = self._take(name, is_required=is_required)
+        value, described = self._take(name, inspect.StructType)
         if value is None:
             return None
         if not isinstance(value, dict):
             return self.refuse(name, "deve ser um objeto")
-        return self._below(name, cast("dict[str, object]", value))
+        return self._below(name, described, cast("dict[str, object]", value))
 
-    def objects(self, name: str, *, count_max: int) -> list[Members] | None:
+    def objects(self, name: str) -> list[Members] | None:
         """The members of each object of a list, whose paths have its number, from 0."""
-        value = self._take(name, is_required=False)
+        value, described = self._take(name, inspect.ListType)
         if value is None:
             return None
+        count_max = described.max_length or 0
         items = cast("list[object]", value) if isinstance(value, list) else None
         if items is None or len(items) > count_max:
             return self.refuse(name, f"deve ser uma lista de no máximo {count_max} objetos")
         found: list[Members] = []
         for number, item in enumerate(items):
             if isinstance(item, dict):
-                found.append(self._below(f"{name}[{number}]", cast("dict[str, object]", item)))
+                found.append(self._below(f"{name}[{number}]", described.item_type, cast("dict[str, object]", item)))
             else:
                 self._violations.add(f"{self._prefix}{name}[{number}]", "deve ser um objeto", item)
         return found
 
-    def _below(self, name: str, members: Mapping[str, object]) -> Members:
-        return Members(self._violations, members, f"{self._prefix}{name}", refuses_null=self._refuses_null)
+    def _below(self, name: str, described: inspect.Type, members: Mapping[str, object]) -> Members:
+        record = cast("inspect.StructType", described).cls
+        return Members(self._violations, record, members, f"{self._prefix}{name}", refuses_null=self._refuses_null)
 
-    def _take(self, name: str, *, is_required: bool) -> object:
+    def _take(self, name: str, kind: type[TypeT]) -> tuple[object, TypeT]:
+        is_required, described = self._record[name]
+        if not isinstance(described, kind):
+            raise errors.InvariantBroken(f"{name} is read as something else than it is described as")
         value = self._members.get(name)
         if value is None and self._refuses_null and name in self._members:
             self._violations.add(f"{self._prefix}{name}", "não pode ser nulo", "null")
         elif value is None and is_required:
             self.refuse(name, _MISSING)
-        return value
+        return value, described
+
+
+@cache
+def _list_members(record: type[Struct]) -> Mapping[str, tuple[bool, inspect.Type]]:
+    """Of each member whether it must be sent, and what it may be."""
+    fields = cast("inspect.StructType", inspect.type_info(record)).fields
+    return {field.encode_name: (field.required, _strip(field.type)) for field in fields}
+
+
+def _strip(described: inspect.Type) -> inspect.Type:
+    # In a record, what may be absent is this or None.
+    if isinstance(described, inspect.UnionType):
+        (described,) = (each for each in described.types if not isinstance(each, inspect.NoneType))
+    return described.type if isinstance(described, inspect.Metadata) else described
 
 
 class Parameters:

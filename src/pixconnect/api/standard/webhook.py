@@ -71,8 +71,8 @@ async def put_webhook(services: Services, request: Asked) -> Reply:
     """
     violations = Violations(_ENTITY)
     key = _read_key(violations, request.parameter[0])
-    body = Members(violations, request.body.require(_ENTITY))
-    url = body.text("webhookUrl", length_max=URL_LENGTH_MAX, pattern=_URL, reason="deve ser uma URL", is_required=True)
+    body = Members(violations, WebhookSolicitado, request.body.require(_ENTITY))
+    url = body.text("webhookUrl", pattern=_URL, reason="deve ser uma URL")
     violations.raise_if_any()
     if key is None or url is None:
         raise errors.InvariantBroken("what is missing is a violation")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -16,6 +16,8 @@ from pixconnect.domain.money.charge import ChargeStatus
 from pixconnect.domain.money.charge_contents import Payer
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPolicy, HasPool, HasSigner
+
+CobStatus = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
 
 
 class PayloadContext(HasPool, HasClock, HasPolicy, HasDirectory, HasSigner, Protocol): ...
@@ -54,11 +56,11 @@ class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
     lines: Sequence[_Line] = field(default=(), name="infoAdicionais")
     txid: str
     revisao: int
-    status: str
+    status: CobStatus
 
 
 # Expiry is no status there: payers compute it from the calendar.
-_STATUSES: Final = dict[ChargeStatus, str](
+COB_STATUSES: Final[Mapping[ChargeStatus, CobStatus]] = dict[ChargeStatus, CobStatus](
     (
         ("PENDING", "ATIVA"),
         ("EXPIRED", "ATIVA"),
@@ -79,7 +81,7 @@ async def read_payload(context: PayloadContext, path: str) -> str:
     charge = await context.directory.find_served(path)
     if charge is None:
         raise errors.NotFound("no charge is served here")
-    contents, status = charge_rules.read_contents(charge), _STATUSES[charge.status]
+    contents, status = charge_rules.read_contents(charge), COB_STATUSES[charge.status]
     balance = await ledger_store.find_balance(context.pool, charge.holder_id)
     # While its holder may not be paid no payment is accepted: so payers need not try.
     if status == "ATIVA" and balance is not None and not balance.may_deposit:

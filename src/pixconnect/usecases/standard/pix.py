@@ -126,7 +126,7 @@ class Pix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel")
 
 async def read_pix(context: HasPool, caller: Caller, end_to_end_id: str) -> Pix:
     """A Pix that the caller received; raises ``NotFound``."""
-    transfer = await find_received(context.pool, caller.holder_id, end_to_end_id)
+    transfer = await find_received(context, caller, end_to_end_id)
     return (await show_all(context.pool, [transfer]))[transfer.id]
 
 
@@ -150,9 +150,9 @@ def _last_whole_hour(now: datetime) -> datetime:
     return (now - _SETTLED_WITHIN).replace(minute=0, second=0, microsecond=0)
 
 
-async def find_received(pool: Pool, holder_id: int, end_to_end_id: str) -> Transfer:
+async def find_received(context: HasPool, caller: Caller, end_to_end_id: str) -> Transfer:
     """The settled incoming transfer behind a Pix; raises ``NotFound``."""
-    transfer = await transfer_store.find_by_end_to_end_id(pool, holder_id, end_to_end_id)
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "IN" or transfer.settled_at is None:
         raise errors.NotFound("e2eid: there is no such Pix")
     return transfer

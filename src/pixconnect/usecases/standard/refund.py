@@ -31,14 +31,9 @@ _NO_FUNDS: Final = "é maior que o saldo disponível"
 _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
 
 
-async def find_original(context: HasPool, caller: Caller, end_to_end_id: str) -> Transfer:
-    """The Pix to refund; raises ``NotFound``."""
-    return await find_received(context.pool, caller.holder_id, end_to_end_id)
-
-
 async def read_refund(context: HasPool, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
     """A refund of a Pix by its id; raises ``NotFound``."""
-    original = await find_original(context, caller, end_to_end_id)
+    original = await find_received(context, caller, end_to_end_id)
     refund = await _find(context.pool, original, refund_id)
     if refund is None:
         raise errors.NotFound("id: there is no such refund of this Pix")

@@ -281,21 +281,6 @@ class LogSettings:
     Operators find them in the metrics, and the program's version by ``pixconnect doctor``."""
 
 
-CONCERNS = (
-    InstallationSettings,
-    AddressSettings,
-    DatabaseSettings,
-    CommandLineSettings,
-    PixSettings,
-    AccessSettings,
-    LoadSettings,
-    WebhookSettings,
-    SimulationSettings,
-    LogSettings,
-)
-"""In the order of the reference."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings(
     InstallationSettings,
@@ -393,6 +378,8 @@ def is_loopback_host(host: str) -> bool:
 
 
 KINDS = get_type_hints(Settings, include_extras=True)
+CONCERNS: tuple[type, ...] = Settings.__bases__
+"""In the order of the reference."""
 NAMES = tuple(name for concern in CONCERNS for name in concern.__annotations__)
 SECRETS = tuple(name for name in NAMES if KINDS[name] == Secret)
 """Settings that may stand in files, and that we never log or store."""

@@ -79,12 +79,7 @@ def trust_sandbox(control: SandboxControl) -> Trusted:
 def verify_chain(
     chain: Sequence[bytes], host: str, trusted: Sequence[x509.Certificate], now: datetime
 ) -> x509.Certificate:
-    """Verify a chain and return its leaf.
-
-    Args:
-        chain: In DER; the leaf first, the others in any order.
-        host: A name in ASCII and lower case, or an IP address.
-    """
+    """Verify a chain in DER, the leaf first, for a name in lower case or an IP address, and return its leaf."""
     if not 0 < len(chain) <= CHAIN_LENGTH_MAX:
         raise ChainRefused(f"must come in a chain of 1 to {CHAIN_LENGTH_MAX}")
     if any(len(der) > CERTIFICATE_OCTETS_MAX for der in chain):

@@ -73,11 +73,7 @@ def make_tls(certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
 
 
 class OutgoingHttp:
-    """Exchanges with hosts that callers chose.
-
-    Args:
-        tls: By default it trusts the system's authorities.
-    """
+    """Exchanges with hosts that callers chose; by default it trusts the system's authorities."""
 
     def __init__(
         self,

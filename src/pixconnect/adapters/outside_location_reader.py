@@ -49,12 +49,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LocationReader:
-    """Reads the locations of outside institutions.
-
-    Args:
-        http: Has the ``LIMITS`` of this module.
-        sandbox_authority: Host and port of the sandbox's own merchants, which may always be read.
-    """
+    """Reads the locations of outside institutions, and of the sandbox's merchants at this host and port."""
 
     def __init__(
         self,

@@ -37,11 +37,7 @@ REST_TIMES: Final = 3
 
 
 class QrPictures:
-    """Draws QR codes one after the other, for each party in turn.
-
-    Args:
-        turns: Knows who else asks this process for anything.
-    """
+    """Draws QR codes one after the other, for each party in turn."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns

@@ -18,11 +18,7 @@ _BALANCE_POINTS: Final = 10
 
 
 class Masks:
-    """The masks of symbols of one width and one level of error correction.
-
-    Args:
-        symbols: One text's symbol under each of the masks. What differs between two masks is the same for every text.
-    """
+    """The masks of symbols of one width and level, from those of one text: what differs is the same for every text."""
 
     def __init__(self, width: int, symbols: Sequence[int]) -> None:
         self._width = width

@@ -92,12 +92,7 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Console:
-    """Answers requests.
-
-    Args:
-        routes: All pages.
-        use: Called at each request, so that the process can end after a long time without visitors.
-    """
+    """Answers requests; calls ``use`` at each, so that the process can end after a long time without visitors."""
 
     def __init__(self, parts: ConsoleParts, routes: Sequence[PageRoute], use: Callable[[], None]) -> None:
         self._parts = parts

@@ -14,12 +14,7 @@ AMOUNT_FIELD = "amount"
 
 
 def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequence[str] = ()) -> Wanted:
-    """What a list's address asks for.
-
-    Args:
-        statuses: Those that the list knows; others are dropped, as a link of another list may have them.
-        event_types: The same for types of events.
-    """
+    """What a list's address asks for; a link of another list may have statuses and types that this one drops."""
     amount, when = visit.query(AMOUNT_FIELD), visit.query(WHEN_FIELD)
     initial_at, final_at = wanted_rules.read_instants(when) if when else (None, None)
     amount_min, amount_max = wanted_rules.read_amounts(amount) if amount else (None, None)

@@ -20,11 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class Batches(Generic[Item, Answer]):
-    """Batches of one kind of question, one batch at a time.
-
-    Args:
-        ask: Answers a batch, each item in its order; what it raises is raised to all of the batch.
-    """
+    """Batches of one kind of question, one at a time, answered in order; what ``ask`` raises is raised to all of the batch."""
 
     def __init__(self, ask: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], size_max: int) -> None:
         self._ask = ask

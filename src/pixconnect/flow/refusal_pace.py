@@ -41,12 +41,7 @@ class RefusalPace:
         self._spread = 0
 
     def interval_s(self, status: int, cost_s: float, *, is_known: bool) -> float:
-        """How long it is from this refusal to the next one of a flood; 0 where it is not paced.
-
-        Args:
-            cost_s: What reading the request has taken.
-            is_known: Whether it came with a valid token.
-        """
+        """How long it is from a refusal that cost so much to read to the next one of a flood; 0 where it is not paced."""
         if status in PACED or (not is_known and 400 <= status < 500):
             return EACH_S
         return max(COSTLY_EACH_MIN_S, cost_s * COST_TIMES) if status in PACED_BY_COST else 0.0
@@ -60,13 +55,7 @@ class RefusalPace:
         return True
 
     def delay_s(self, party: Hashable, now_s: float, each_s: float = EACH_S) -> float:
-        """How long to wait before telling one more refusal.
-
-        Args:
-            party: A holder; without a token, an address.
-            now_s: Monotonic.
-            each_s: How long it is from this refusal to the next one.
-        """
+        """How long to wait before telling a holder, or an address without a token, one more refusal; each takes ``each_s``."""
         bucket, tokens = self._buckets.find(_REFUSALS, party, now_s), each_s / EACH_S
         delay_s = max(0.0, (tokens - bucket.read(now_s)) * EACH_S)
         bucket.spend(tokens)

@@ -65,12 +65,7 @@ def for_everybody() -> Generator[None]:
 
 
 class FairQueue(Generic[Item]):
-    """A queue for each party, served in turn.
-
-    Args:
-        length_max: Of all parties together.
-        drop: Called with an item that had to make room for another party's.
-    """
+    """A queue for each party, with one bound for all, served in turn; ``drop`` is told what made room for another party's."""
 
     def __init__(self, length_max: int, drop: Callable[[Item], None]) -> None:
         self._length_max = length_max
@@ -89,11 +84,7 @@ class FairQueue(Generic[Item]):
         return len(self._lines) > (party in self._lines)
 
     def find_dominant(self, beside: Mapping[Hashable, int], count_min: int) -> Hashable | None:
-        """The party with more items than all others together, if it has at least so many.
-
-        Args:
-            beside: How many of each count besides those that wait.
-        """
+        """The party with more items than all others together, here and ``beside``, if it has at least so many."""
         counts = Counter({party: len(line) for party, line in self._lines.items()})
         counts.update(beside)
         if not counts:
@@ -125,12 +116,7 @@ class FairQueue(Generic[Item]):
         fits: Callable[[Item], bool] | None = None,
         may_have: Callable[[Hashable], bool] | None = None,
     ) -> list[Item]:
-        """Take items out, one of each party in turn.
-
-        Args:
-            fits: Other items are passed over and keep their position.
-            may_have: Other parties are passed over.
-        """
+        """Take items out, one of each party in turn; those that do not fit, or may not be had, keep their position."""
         others: dict[Hashable, deque[Item]] = {}
         if may_have is not None:
             others = {party: line for party, line in self._lines.items() if not may_have(party)}

@@ -36,12 +36,7 @@ OnStall = Callable[[list[WaiterT]], Awaitable[None]]
 
 
 class StalledHolders(Generic[WaiterT]):
-    """The queues of stalled holders, for one operation.
-
-    Args:
-        answer: Writes a batch and answers everybody in it, or calls ``OnStall`` with requests that meet a lock again.
-        tries: Limits the tries of all operations over the same pool.
-    """
+    """The queues of stalled holders of one operation; ``tries`` limits those of all operations over the same pool."""
 
     def __init__(
         self,

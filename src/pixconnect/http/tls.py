@@ -39,11 +39,7 @@ class Tls(Struct, frozen=True, kw_only=True):
 def split(
     sockets: Sequence[socket.socket], tls_port: int, files: tuple[str, str, str]
 ) -> tuple[Sequence[socket.socket], Tls | None]:
-    """Separate plain sockets from those that listen on the TLS port; 0 means that there are none.
-
-    Args:
-        files: As ``make_context`` takes them.
-    """
+    """Separate plain sockets from those that listen on the TLS port; 0 means that there are none."""
     if not tls_port:
         return sockets, None
     secure = [each for each in sockets if each.getsockname()[1] == tls_port]

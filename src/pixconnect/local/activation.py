@@ -16,11 +16,7 @@ _ENDED_WELL = "exit status 0"
 
 
 class ActivatedProcess:
-    """Keeps a process for a socket.
-
-    Args:
-        tell: Called with a line whenever it starts, or ends in another way than by itself.
-    """
+    """Keeps a process for a socket, and tells whenever it starts, or ends in another way than by itself."""
 
     def __init__(self, child: ChildProcess, listener: socket, tell: Callable[[str], None]) -> None:
         self._child = child

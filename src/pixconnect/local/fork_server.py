@@ -51,12 +51,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 
 
 class ForkServer:
-    """The supervisor's side.
-
-    Args:
-        command: Starts the server; ``--control-fd`` is added.
-        environment: The variables that imports need; each part gets its own environment.
-    """
+    """The supervisor's side; the environment has what imports need, and each part gets its own."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._command = command

@@ -55,12 +55,7 @@ class Placement(Struct, frozen=True, kw_only=True):
 
 
 def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], None]) -> Placement:
-    """Read the home's placement, or decide it on the first start.
-
-    Args:
-        user: The server's user; ``None`` is our own.
-        tell: Called with a line if files go elsewhere.
-    """
+    """Read the placement for the server's user (``None``: our own), or decide it on the first start."""
     record = home / PLACEMENT_FILE
     try:
         return msgspec.json.decode(record.read_bytes(), type=Placement)

@@ -42,12 +42,7 @@ class PartKeepsFailingError(Exception):
 
 
 class Supervisor:
-    """Watches parts that are running already.
-
-    Args:
-        tell: Called with a line about each restart.
-        pauses_s: The backoff before the first, second... restart; the last one is repeated.
-    """
+    """Watches parts that are running already; of the pauses before a first, second... restart the last one is repeated."""
 
     def __init__(self, tell: Callable[[str], None], pauses_s: Sequence[float] = PAUSES_S) -> None:
         self._tell = tell

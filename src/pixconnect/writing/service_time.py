@@ -20,11 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 def take_time(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
-    """Service time for a write, from a clock that was read together with other things; raises as ``check_skew``.
-
-    Args:
-        asked_at: By this process's own clock, before we asked the database.
-    """
+    """Service time for a write, from a clock read after ``asked_at`` of our own one; raises as ``check_skew``."""
     now = _take(clock, asked_at, read)
     check_skew(clock)
     return now

@@ -81,11 +81,7 @@ class UnitOfWork:
         refund_id: int | None = None,
         entry_id: int | None = None,
     ) -> LedgerEntry:
-        """Move money between two accounts of a holder.
-
-        Args:
-            entry_id: One that was made before the first try; otherwise it comes from the batch's block.
-        """
+        """Move money between two accounts of a holder; an entry without an id gets one of the batch's block."""
         balance, entry = ledger_rules.post(
             self.balances[holder_id],
             debit_account,
@@ -172,11 +168,7 @@ def _own_holder(request: OfHolder) -> tuple[int, ...]:
 async def lock_balances(
     batch: Batch[Request], holders_of: Callable[[Request], Iterable[int]] = _own_holder
 ) -> UnitOfWork:
-    """Begin a batch that moves money: lock balances in ascending order, read the clock, take ids, and admit latecomers.
-
-    Args:
-        batch: Grows by queued requests that concern only the balances that are now locked.
-    """
+    """Begin a batch that moves money: lock balances in ascending order, read the clock, take ids, admit latecomers of those."""
     wanted = {holder_id for request in batch for holder_id in holders_of(request)}
     asked_at = batch.clock.real_now()
     # Ascending, so that two processes never wait for each other.

@@ -173,12 +173,7 @@ _BY_TYPE: Final = dict(string="text", integer=1, number=0.5, boolean=True)
 
 
 class Examples:
-    """Makes examples of a document's schemas.
-
-    Args:
-        schemas: Those that are referred to, by name.
-        otherwise: What a record's field is in these examples and not in others.
-    """
+    """Makes examples of schemas, by name; ``otherwise`` is what a record's field is in these examples and not in others."""
 
     def __init__(
         self, schemas: Mapping[str, Schema], otherwise: Mapping[str, Mapping[str, object]] | None = None

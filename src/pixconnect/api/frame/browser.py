@@ -19,11 +19,7 @@ STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")
 
 
 def safe_headers(base_url: str) -> list[tuple[str, str]]:
-    """The headers for browsers of every answer, those of the server itself included.
-
-    Args:
-        base_url: The service's address as callers see it.
-    """
+    """The headers for browsers of every answer of the service at this address, those of the server itself included."""
     headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
     # A browser that got this over http would never come back to a service that has no https.
     if base_url.lower().startswith("https://"):

@@ -27,13 +27,7 @@ FAMILIES: Final = (REQUESTS, DURATIONS, *batch_metrics.FAMILIES)
 def make_api_read(
     writes: WriteQueues, answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]
 ) -> Read:
-    """A function that measures this process.
-
-    Args:
-        writes: Their figures are included.
-        answers: How many there were, by operation and status.
-        durations_s: How long they took, by operation.
-    """
+    """A function that measures this process: its writes, and its answers and how long they took, by operation."""
 
     async def read() -> Sequence[Measured]:
         requests = {(operation, str(status)): count for (operation, status), count in answers.items()}

@@ -191,11 +191,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
 
 
 def sender_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """Find the address that a request comes from.
-
-    Args:
-        forwarded_for: The values of ``X-Forwarded-For`` joined with commas, oldest first; empty if there was none.
-    """
+    """Find the address that a request comes from; ``forwarded_for`` is joined with commas, the oldest first, or empty."""
     address = _find_sender(peer, forwarded_for, trusted)
     return peer if address is None else str(address)
 

@@ -178,11 +178,7 @@ def parse_target(url: str, *, allows_loopback: bool, named: NamedHosts = NO_HOST
 
 
 def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequence[Network] = ()) -> list[str]:
-    """Check all addresses of a target and write them in their usual form, or refuse them all.
-
-    Args:
-        forbidden: Networks that the operator has named, besides those of this module.
-    """
+    """Check all addresses of a target, also by what the operator forbids, and write them in their usual form, or refuse all."""
     if not addresses:
         raise TargetRefused("has a host without addresses")
     # We check all of them: the owner of the name server chooses the order, and which one a later look-up shows.

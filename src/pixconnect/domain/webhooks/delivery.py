@@ -166,12 +166,7 @@ class Conclusion(Struct, frozen=True, kw_only=True):
 def conclude(
     delivery: DueDelivery, exchange: WebhookExchange, *, ended_at: datetime, real_now: datetime, chance: float
 ) -> Conclusion:
-    """Judge an attempt.
-
-    Args:
-        real_now: For a ``Retry-After`` that is a date.
-        chance: From 0 to 1, for the jitter.
-    """
+    """Judge an attempt; ``real_now`` is for a ``Retry-After`` that is a date, ``chance``, from 0 to 1, for the jitter."""
     status_code, error = exchange.status_code, exchange.error
     is_delivered = error is None and status_code is not None and 200 <= status_code <= 299
     is_gone = error is None and status_code == GONE
@@ -229,12 +224,7 @@ def _disable(endpoint: Endpoint, reason: str, now: datetime) -> Endpoint:
 
 
 def retry_wait(failures_count: int, retry_after: timedelta | None, chance: float) -> timedelta | None:
-    """How long to wait after an attempt has ended; ``None`` to give up.
-
-    Args:
-        failures_count: In this schedule, the last one included; from 1.
-        chance: From 0 to 1, for the jitter.
-    """
+    """How long to wait after an attempt has ended; ``None`` to give up. Failures are those of this schedule, from 1."""
     if failures_count >= ATTEMPTS_MAX:
         return None
     # Randomly later and never earlier, so that deliveries that failed together do not come back together.

@@ -121,10 +121,5 @@ _MOVE_BACK: Final[LiteralString] = """
 async def move_deadlines_back(
     connection: Connection, now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
 ) -> None:
-    """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants.
-
-    Args:
-        ask_after: How long an order waits until the rail is asked about it for the first time.
-        ask_after_max: How long at most, until it is asked again.
-    """
+    """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants."""
     await connection.execute(_MOVE_BACK, now, by, ask_after, ask_after_max)

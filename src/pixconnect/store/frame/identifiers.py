@@ -77,11 +77,7 @@ _OPEN: Final[LiteralString] = """
 
 
 async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
-    """Begin to write: called in a transaction, after everything that the group changes has been locked.
-
-    Returns:
-        The clock, and the first id of the group's block.
-    """
+    """Begin to write, all that the group changes being locked; answers the clock and the first id of the group's block."""
     row = await fetch_row(connection, _OPEN)
     return clock_of(row), row["first_id"]
 

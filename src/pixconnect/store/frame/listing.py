@@ -163,12 +163,7 @@ async def read_page(
 async def read_page_in(
     connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span
 ) -> Page[asyncpg.Record]:
-    """Read one page.
-
-    Args:
-        owner_id: Whose: a holder's, or of deliveries an endpoint's.
-        status: In this one; ``None`` is any.
-    """
+    """Read one page of a holder's, or of an endpoint's deliveries, in a status; ``None`` is any."""
     oldest, newest = bounds(span)
     if oldest > newest:
         return Page(items=[], total_count=0)

@@ -84,11 +84,7 @@ class Columns(Generic[Record]):
 
 
 class AlikeColumns(Generic[Record]):
-    """Columns of records that are alike in some: what all have is sent once. An array costs up to 0.3 us for each record.
-
-    Args:
-        once: In which they are alike.
-    """
+    """Columns of records that are alike in some: ``once`` is sent once. An array costs up to 0.3 us for each record."""
 
     names: LiteralString
     rows: LiteralString

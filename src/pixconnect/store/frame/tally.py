@@ -180,11 +180,8 @@ async def try_lock_tally(connection: Connection) -> bool:
 
 
 async def fold(connection: Connection, rows_max: int) -> int:
-    """Add what was noted to the counts of its hours; at most so many notes of each tally.
+    """Add so many notes of each tally to the counts of its hours; answers how many there were.
 
     Must be called in a transaction that holds the lock: two that fold at once would wait for each other.
-
-    Returns:
-        How many notes were taken up.
     """
     return sum([await connection.fetchval(statement, rows_max) for statement in _FOLDS])

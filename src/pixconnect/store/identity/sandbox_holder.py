@@ -28,14 +28,7 @@ async def open_sandbox_holder(
 ) -> int | None:
     """Make a holder with an empty account, this key and this client, and note it in the audit.
 
-    Args:
-        client: Its ``holder_id`` is not read: the answer is the holder's.
-
-    Returns:
-        The holder's id; ``None`` if there are as many holders as there may be.
-
-    Raises:
-        asyncpg.InsufficientPrivilegeError: This is no sandbox: nobody may.
+    Answers its id, or ``None`` if there are as many as there may be. Outside a sandbox PostgreSQL refuses it.
     """
     own = client.client
     # As for deposits, this role is taken for one statement.

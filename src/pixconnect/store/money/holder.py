@@ -168,11 +168,9 @@ from removed_pix_key where key = $1 and holder_id <> $2 for update
 
 
 async def read_removal(connection: Connection, key: str, holder_id: int, wait: timedelta) -> tuple[float, bool] | None:
-    """What is left of a key's removal, so far as it concerns another holder.
+    """The seconds until a key may be given to this holder, and whether payments to the former one are under way.
 
-    Returns:
-        The seconds until it may be given to this holder, and whether payments to the former one are under way; ``None`` if
-        nobody else had it.
+    ``None`` if nobody else had it.
     """
     row = await connection.fetchrow(_LEFT_OF_REMOVAL, key, holder_id, wait)
     return None if row is None else (row["left_s"], row["has_open"])

@@ -151,11 +151,7 @@ _POSTPONE: Final[LiteralString] = """
 
 
 async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[str]:
-    """Postpone orders, in a fenced transaction, and count that the worker asks the rail once more.
-
-    Returns:
-        The names that are still marked and open: the worker may ask the rail about these only.
-    """
+    """Postpone orders, in a fenced transaction; answers those still marked and open: the rail may be asked about no others."""
     names = sorted(due_at)
     rows = await connection.fetch(_POSTPONE, names, [due_at[name] for name in names])
     return {row["name"] for row in rows}

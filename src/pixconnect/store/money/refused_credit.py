@@ -36,14 +36,7 @@ _FIND_OWNED: Final[LiteralString] = """
 
 
 async def hold_accounts(connection: Connection, accounts: Collection[str]) -> set[str]:
-    """Let nobody give these keys, or accounts, to anybody until the transaction ends.
-
-    Args:
-        accounts: Keys as they are kept, or branch and number with a space between.
-
-    Returns:
-        Those that are somebody's, or were.
-    """
+    """Let nobody be given these keys or accounts (``0001 123``) meanwhile; answers those that are somebody's, or were."""
     wanted = sorted(accounts)
     await connection.execute(_HOLD, wanted)
     return {row["account"] for row in await connection.fetch(_FIND_OWNED, wanted)}

@@ -98,11 +98,7 @@ _COUNT_SETTLED_OUT: Final[LiteralString] = """
 async def count_settled_out(
     pool: Pool, holder_id: int, after: datetime, looked_at_max: int
 ) -> tuple[int, datetime | None]:
-    """How many outgoing transfers of a holder that were made after an instant have settled.
-
-    Returns:
-        How many, and when the last one that it read was made.
-    """
+    """How many transfers that a holder sent after an instant have settled, and when the last one that it read was made."""
     row = await fetch_row(pool, _COUNT_SETTLED_OUT, holder_id, after, looked_at_max)
     return row["count"], row["until"]
 

@@ -24,11 +24,7 @@ _INSERT_WORKER: Final[LiteralString] = "insert into worker (id, expires_at) valu
 
 
 async def join(connection: Connection) -> int:
-    """Become a worker, for as long as this connection lives.
-
-    Returns:
-        The worker's id, which no other has had.
-    """
+    """Become a worker, for as long as this connection lives; answers its id, which no other has had."""
     # The lock comes before the row: a row whose lock nobody holds is removed by whoever sees it.
     worker_id: int = await connection.fetchval(_NEW_WORKER)
     await connection.execute(_LOCK_WORKER, _LOCK_CLASS, worker_id)
@@ -122,14 +118,7 @@ HOLD: Final[LiteralString] = """
 
 
 async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
-    """Hold slots for what is written next; the first lock that a worker's transaction takes.
-
-    Args:
-        epochs: The epoch under which each slot's work was read.
-
-    Returns:
-        The slots that are still held under that epoch: nobody takes them over until the transaction ends.
-    """
+    """Hold until the transaction ends, and answer, the slots still ours under the epochs we read; a worker's first lock."""
     rows = await connection.fetch(HOLD, list(epochs), list(epochs.values()))
     return {row["slot"] for row in rows}
 

@@ -218,7 +218,3 @@ async def list_all(connection: asyncpg.Connection, broken: Sequence[Broken]) -> 
             await connection.execute(_LIST.format(table=each.rule.table, broken=each.rule.broken), each.rule.says)
         for table, name, direction, _ in _NAMED:
             await connection.execute(_TELL_APART.format(table=table, name=name, direction=direction))
-
-
-async def count_listed(connection: asyncpg.Connection) -> int:
-    return await connection.fetchval("select count(*) from offending_row")

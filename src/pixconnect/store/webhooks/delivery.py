@@ -138,12 +138,7 @@ async def read_due(
     passed_over: Sequence[int],
     known_ids: Sequence[int] = (),
 ) -> DueRead:
-    """Read the next due deliveries.
-
-    Args:
-        passed_over: Endpoints that have as much in memory already as a worker keeps.
-        known_ids: Deliveries that are in memory already.
-    """
+    """Read the next due deliveries, but for endpoints with as much in memory as a worker keeps, and those in memory already."""
     # A row without its event is not ready: it is held back, or its endpoint is. It counts as read all the same.
     known = _ranges(known_ids)
     rows = await pool.fetch(_READ_DUE, cursor.due_at, cursor.id, until, slots, count_max, passed_over, known)
@@ -349,9 +344,5 @@ _MOVE_BACK: Final[LiteralString] = """
 
 
 async def move_deliveries_back(connection: Connection, now: datetime, by: timedelta) -> None:
-    """Move what is due back in time, where it was set at an instant that is in the future now: the clock was reset.
-
-    Args:
-        now: Service time after the reset.
-    """
+    """Move what is due back, where it was set at an instant that is in the future now: the clock was reset to ``now``."""
     await connection.execute(_MOVE_BACK, now, by)

@@ -27,12 +27,7 @@ async def record(
     before: State | None = None,
     after: State | None = None,
 ) -> None:
-    """Record what the operator changes; ``before`` and ``after`` must not contain secrets.
-
-    Args:
-        verb: ``holder set``, as on the command line.
-        subject: ``holder 2``, what is changed.
-    """
+    """Record what the operator changes (``holder set`` of ``holder 2``); neither state may contain secrets."""
     await _append(connection, context.operator, verb, subject, before, after)
 
 

@@ -56,11 +56,7 @@ NewT = TypeVar("NewT", bound=New)
 
 
 class Idempotency(Generic[MadeT]):
-    """The idempotency of one noun.
-
-    Args:
-        find_many: As ``find``, by external id and holder; its answer is by holder and external id.
-    """
+    """The idempotency of one noun; ``find_many`` takes external id and holder, and answers by holder and external id."""
 
     def __init__(
         self,

@@ -50,11 +50,7 @@ async def create_client(context: OperatorContext, holder_id: int, name: str, sco
 async def set_scopes(
     context: OperatorContext, client_id: str, scopes: Sequence[str], *, added: Sequence[str] = ()
 ) -> Client:
-    """Give a client other scopes, and others besides; if it loses one, every token issued until now is refused.
-
-    Args:
-        scopes: Its scopes from now on; if empty, those that it had.
-    """
+    """Give a client other scopes (none: those that it had), and others besides; if it loses one, its tokens are refused."""
     if not scopes and not added:
         raise errors.BadRequest("scope: name at least one")
     async with write_alone(context.pool) as connection:

@@ -39,11 +39,7 @@ async def plan_refund(context: PlanningContext) -> AutomaticRefund | None:
 
 
 def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:
-    """Return all of a payment that has just been credited; the caller writes the transfer.
-
-    Args:
-        code: With which the payment would have been refused.
-    """
+    """Return all of a payment just credited, for the code of its refusal; the caller writes the transfer."""
     refund = refund_rules.open_automatic_refund(
         received, refund_id=planned.refund_id, return_id=planned.return_id, code=code, now=work.now
     )

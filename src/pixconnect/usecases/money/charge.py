@@ -131,14 +131,7 @@ async def list_charges(context: ChargeContext, caller: Caller, status: ShownStat
 
 
 async def expire_charges(context: ExpiryContext, slots: Sequence[int], until: datetime, count_max: int) -> int:
-    """Mark charges that were not paid in time.
-
-    Args:
-        slots: Those that the worker leases. Two workers that expire the same charge do no harm.
-
-    Returns:
-        How many were past their time: if it is ``count_max``, there may be more.
-    """
+    """Mark charges that were not paid in time, and answer how many; two workers that expire the same one do no harm."""
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
     if expired:
         async with context.writes.transaction() as batch:

@@ -70,14 +70,7 @@ class HandoverContext(EndingContext, HasDirectory, HasRail, Protocol): ...
 async def move_due(
     context: HandoverContext, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[datetime]:
-    """Do the next step of every order that is due.
-
-    Args:
-        since: Orders that were due earlier are left out; another look goes further back.
-
-    Returns:
-        When each was due, in order: if there are ``count_max`` of them, there may be more.
-    """
+    """Do the next step of every order that is due since then; answers when each was: ``count_max`` of them means maybe more."""
     due = await order_store.find_due(context.pool, slots, since, until, count_max)
     # Without a rail none was ever sent, whatever was forgotten.
     first_ids = context.server.first_ids if context.policy.has_rail else FirstIds()

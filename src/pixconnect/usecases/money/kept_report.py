@@ -28,11 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None = None) -> None:
-    """Keep a report for an operator. After this, and the commit, it may be acknowledged.
-
-    Args:
-        refusal_code: The rail gets it as the answer, now and whenever the report comes again.
-    """
+    """Keep a report for an operator, and the code that the rail is answered, if any. Once committed, it may be acknowledged."""
     kept_id, is_new = await kept_store.keep(connection, kept, misfit, refusal_code)
     if is_new:
         _log.critical(

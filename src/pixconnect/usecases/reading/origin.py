@@ -84,11 +84,7 @@ async def list_activity(  # noqa: PLR0913  each narrows the search
     holder_id: int | None = None,
     count_max: int = SHOWN_MAX,
 ) -> list[Origin]:
-    """What a client asked for in an interval, the newest first.
-
-    Args:
-        holder_id: The client's holder; looked up by default.
-    """
+    """What a client of this holder, by default its own, asked for in an interval, the newest first."""
     if holder_id is None:
         async with context.pool.acquire() as connection:
             found = await access_store.find(connection, client_id)

@@ -70,11 +70,7 @@ async def advance_clock(context: MovingContext, control: SandboxControl, by: tim
 
 
 async def move_clock(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
-    """Move the clock: forward it walks, back it jumps.
-
-    Returns:
-        Service time after the move, when all that became due is done or the time for walking is up.
-    """
+    """Walk the clock forward, or jump back; answers where it is when all that became due is done, or walking took too long."""
     async with _moving_alone(context):
         now = await read_clock(context)
         if target < now:

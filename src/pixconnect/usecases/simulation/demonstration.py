@@ -67,11 +67,7 @@ class DemoCredentials(Struct, frozen=True, kw_only=True):
 async def prepare_demonstration(
     context: LedgerContext, operator: OperatorContext, known: DemoCredentials | None
 ) -> DemoCredentials:
-    """Make what is missing of the demonstration.
-
-    Args:
-        known: The result of an earlier start: we show a client's secret once, and the database has only its hash.
-    """
+    """Make what is missing of the demonstration; a client's secret is ``known`` by an earlier start alone: we keep its hash."""
     owner = await _open_holder(operator)
     keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
     for key_type, text in _KEYS.items():

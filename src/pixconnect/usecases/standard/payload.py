@@ -73,11 +73,7 @@ COB_STATUSES: Final[Mapping[ChargeStatus, CobStatus]] = dict[ChargeStatus, CobSt
 
 
 async def read_payload(context: PayloadContext, path: str) -> str:
-    """A compact JWS over the official payload.
-
-    Args:
-        path: The location's address without the prefix that all have.
-    """
+    """A compact JWS over the official payload of a path behind the locations' common prefix."""
     charge = await context.directory.find_served(path)
     if charge is None:
         raise errors.NotFound("no charge is served here")

@@ -127,3 +127,23 @@ def _test_names() -> set[str]:
 def _find_tests() -> Iterator[str]:
     for file in (ROOT / "tests").rglob("test_*.py"):
         yield from re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))
+
+
+_IN_A_FILE = re.compile(r"((?:`[A-Za-z_]\w*`(?:, | and |, and )?)+)\s+in\s+(?:the client's\s+)?`([a-z_/]+\.py)`")
+
+
+def test_what_the_pages_say_is_in_a_file_is_in_it() -> None:
+    said = [
+        (name, found[2])
+        for page in ("ARCHITECTURE.md", "CONTRIBUTING.md")
+        for found in _IN_A_FILE.finditer((ROOT / page).read_text(encoding="utf-8"))
+        for name in re.findall(r"\w+", found[1])
+        if name != "and"
+    ]
+    assert len(said) > 20
+    assert [(name, path) for name, path in said if not _is_in(name, path)] == []
+
+
+def _is_in(name: str, path: str) -> bool:
+    files = [base / path for base in _BASES if (base / path).is_file()] or list(_SOURCE.rglob(path))
+    return any(re.search(rf"\b{name}\b", file.read_text(encoding="utf-8")) for file in files)

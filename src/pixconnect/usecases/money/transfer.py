@@ -30,6 +30,7 @@ from pixconnect.domain.money.transfer import (
     TransferView,
 )
 from pixconnect.domain.money.transfer_search import TransferSearch
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
@@ -188,9 +189,13 @@ async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spen
     spending = Spending(work.now)
     # Only holders that have limits on sums cost a query.
     for holder_id in sorted({new.holder_id for new in batch if work.balances[new.holder_id].limits.are_of_sums}):
-        spent = await tally_store.read_spent(work.connection, holder_id, spending.day_began_at, spending.night_began_at)
-        spending.start(holder_id, spent)
+        await _add_spent(work.connection, spending, holder_id)
     return spending
+
+
+async def _add_spent(connection: Connection | Pool, spending: Spending, holder_id: int) -> None:
+    spent = await tally_store.read_spent(connection, holder_id, spending.day_began_at, spending.night_began_at)
+    spending.start(holder_id, spent)
 
 
 def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge], spending: Spending) -> Transfer:
@@ -247,8 +252,7 @@ async def _read_payer(context: TransferContext, caller: Caller) -> tuple[Balance
         return None
     spending = Spending(context.clock.now())
     if balance.limits.are_of_sums:
-        day, night = spending.day_began_at, spending.night_began_at
-        spending.start(caller.holder_id, await tally_store.read_spent(context.pool, caller.holder_id, day, night))
+        await _add_spent(context.pool, spending, caller.holder_id)
     return balance, spending
 
 

@@ -205,7 +205,7 @@ class Application:
             parameter=parameter,
             query=query,
             body=body,
-            peer=progress.peer,
+            address=progress.address,
             headers=headers,
             certificate=progress.scope.get("client_certificate"),
         )

@@ -168,3 +168,30 @@ def test_parameters(name: str, right: tuple[str, ...], wrong: tuple[str, ...]) -
 def test_a_long_value_is_cut() -> None:
     assert len(show_value("x" * 500)) == 200
     assert show_value({"a": None}) == '{"a":null}'
+
+
+class CobQuery(Struct):
+    inicio: str
+    revisao: Annotated[int, Meta(ge=3, le=7)] | None = None
+    txid: Annotated[str, Meta(pattern="^[a-z]{3}$")] | None = None
+
+
+def test_a_query_is_read_under_the_limits_of_its_record_and_under_another_only_without_one() -> None:
+    def read(sent: dict[str, str], record: type[Struct] | None) -> list[str]:
+        violations = Violations("cob")
+        parameters = Parameters(violations, sent, record).or_under(Open)
+        parameters.instant("inicio")
+        parameters.integer("revisao")
+        parameters.text("txid")
+        return [row.property for row in violations.rows]
+
+    class Open(Struct):
+        inicio: str | None = None
+        revisao: int | None = None
+        txid: Annotated[str, Meta(pattern=".*")] | None = None
+
+    assert read({"revisao": "8", "txid": "abc\n"}, CobQuery) == ["inicio", "revisao", "txid"]
+    assert read({"inicio": "2026-01-31T12:00:00Z", "revisao": "7", "txid": "abc"}, CobQuery) == []
+    assert read({"revisao": "8", "txid": "abcd"}, None) == []
+    with pytest.raises(InvariantBroken, match="described"):
+        Parameters(Violations("cob"), {"txid": "1"}, CobQuery).integer("txid")

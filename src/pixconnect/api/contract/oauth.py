@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.api.frame import envelope
-from pixconnect.api.frame.authentication import read_address
 from pixconnect.api.frame.envelope import Headers, Refused
 from pixconnect.api.frame.operation import Anything, Bare, Nothing, RefusalForm, Request
 from pixconnect.api.frame.services import Services
@@ -118,7 +117,7 @@ async def request_oauth_token(services: Services, request: Request[None, Anythin
             client_id=client_id,
             client_secret=client_secret,
             grant_type=grant.grant_type,
-            address=read_address(request.headers, request.peer, services.trusted_proxies),
+            address=request.address,
             certificate=request.certificate,
             scopes=tuple((grant.scope or "").split()) or None,
         )

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from pixconnect.api.frame.authentication import read_address
 from pixconnect.api.frame.operation import Anything, Document, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.usecases.identity.token_issuer import TokenRequest
@@ -75,7 +74,7 @@ async def request_token(services: Services, request: Request[None, Anything, Tok
         client_id=request.body.client_id,
         client_secret=request.body.client_secret,
         grant_type=request.body.grant_type,
-        address=read_address(request.headers, request.peer, services.trusted_proxies),
+        address=request.address,
         certificate=request.certificate,
     )
     token = await services.token_issuer.login(wanted)

@@ -102,8 +102,8 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
     """What stood in the path."""
     query: QueryT
     body: BodyT
-    peer: str
-    """The address at the other end of the connection."""
+    address: str
+    """What the failures of a token request count for: the address that it comes from, of IPv6 its /64."""
     headers: Mapping[bytes, bytes]
     """Lower-case names; of a header that came twice, the values joined with commas."""
     certificate: str | None = None

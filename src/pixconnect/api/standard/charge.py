@@ -11,6 +11,8 @@ from pixconnect.api.standard import charge_body, listing, location
 from pixconnect.api.standard.charge_records import (
     Calendario,
     CobCompleta,
+    CobListQuery,
+    CobQuery,
     CobsConsultadas,
     Devedor,
     Linha,
@@ -18,7 +20,7 @@ from pixconnect.api.standard.charge_records import (
     Valor,
 )
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import TXID, Parameters, Violations
+from pixconnect.api.standard.violations import TXID, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
@@ -84,7 +86,7 @@ async def get_charge(services: Services, request: Asked) -> Reply:
     """Consulta uma cobrança imediata, como está ou como era em uma revisão."""
     txid = _read_txid(request)
     violations = Violations(ENTITY)
-    revision = Parameters(violations, request.query.read(("revisao",))).integer("revisao", least=0)
+    revision = request.query.under(CobQuery, violations).integer("revisao")
     if violations.rows:
         await charge_usecases.check_charge(services.context, request.caller, txid)
     violations.raise_if_any()
@@ -96,8 +98,7 @@ async def get_charge(services: Services, request: Asked) -> Reply:
 async def list_charges(services: Services, request: Asked) -> Reply:
     """Lista cobranças imediatas, da mais nova à mais antiga, também as feitas pela API própria deste serviço."""
     violations = Violations(ENTITY)
-    names = (*listing.NAMES, "cpf", "cnpj", "locationPresente", "status")
-    parameters = Parameters(violations, request.query.read(names))
+    parameters = request.query.under(CobListQuery, violations)
     interval = listing.read_interval(parameters)
     cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
     listing.refuse_both_tax_ids(parameters, cpf, cnpj)

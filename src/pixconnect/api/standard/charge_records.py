@@ -7,16 +7,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.standard.listing import Instante, Parametros, PeriodQuery
+from pixconnect.api.standard.listing import Parametros, PeriodQuery
 from pixconnect.api.standard.location import LocationId, PayloadLocation
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
 from pixconnect.usecases.standard.payload import CobStatus
-from pixconnect.usecases.standard.pix import Pix
+from pixconnect.usecases.standard.pix import Instante, Pix, Reais
 
 Txid = Annotated[str, Meta(pattern="^[a-zA-Z0-9]{26,35}$")]
-Reais = Annotated[str, Meta(pattern=r"^\d{1,10}\.\d{2}$", examples=["123.45"])]
 Cpf = Annotated[str, Meta(pattern=r"^\d{11}$")]
 Cnpj = Annotated[str, Meta(pattern=r"^[0-9A-Z]{12}\d{2}$")]
 _Expiracao = Annotated[int, Meta(ge=1, le=2**31 - 1)]

@@ -19,6 +19,7 @@ from pixconnect.api.frame.operation import AnyOperation, Method, NeededScope, Op
 from pixconnect.api.frame.parameters import NONE
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
+from pixconnect.api.standard.violations import Parameters, Violations, list_members
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated
 
@@ -61,6 +62,10 @@ class Query:
             except UnicodeDecodeError:
                 raise MalformedRequest(f"O parâmetro {name} não é UTF-8.") from None
         return found
+
+    def under(self, record: type[Struct], violations: Violations) -> Parameters:
+        """The parameters that a record describes."""
+        return Parameters(violations, self.read(list_members(record)), record)
 
 
 class Body(Struct, frozen=True):

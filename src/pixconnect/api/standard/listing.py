@@ -14,18 +14,14 @@ from msgspec import Meta, Struct, field
 from pixconnect.api.standard.violations import Parameters
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Span
+from pixconnect.usecases.standard.pix import Instante
 
 PAGE: Final = "paginacao.paginaAtual"
 PAGE_SIZE: Final = "paginacao.itensPorPagina"
-NAMES: Final = ("inicio", "fim", PAGE, PAGE_SIZE)
-"""The parameters that every list has."""
-
 _PAGE_SIZE_DEFAULT: Final = 100
 _PAGE_SIZE_MAX: Final = 1000
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
-
-Instante = Annotated[str, Meta(extra_json_schema=dict(format="date-time"))]
 
 
 class PageQuery(Struct, frozen=True, kw_only=True):
@@ -98,10 +94,10 @@ class StandardPageRequest(Struct, frozen=True):
         )
 
 
-def read_interval(parameters: Parameters, *, is_required: bool = True) -> Interval:
+def read_interval(parameters: Parameters) -> Interval:
     """``inicio`` and ``fim``, the first two that a list reads."""
-    inicio = parameters.instant("inicio", is_required=is_required)
-    fim = parameters.instant("fim", is_required=is_required)
+    parameters = parameters.or_under(PeriodQuery)
+    inicio, fim = parameters.instant("inicio"), parameters.instant("fim")
     if inicio is not None and fim is not None and fim < inicio:
         parameters.refuse("fim", "não pode ser anterior a inicio")
     return Interval(inicio, fim)
@@ -109,8 +105,8 @@ def read_interval(parameters: Parameters, *, is_required: bool = True) -> Interv
 
 def read_page(parameters: Parameters) -> StandardPageRequest:
     """The page, the last that a list reads."""
-    number = parameters.integer(PAGE, least=0)
-    size = parameters.integer(PAGE_SIZE, least=1, most=_PAGE_SIZE_MAX)
+    parameters = parameters.or_under(PageQuery)
+    number, size = parameters.integer(PAGE), parameters.integer(PAGE_SIZE)
     return StandardPageRequest(number or 0, size or _PAGE_SIZE_DEFAULT)
 
 

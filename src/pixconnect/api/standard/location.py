@@ -13,12 +13,13 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import PREFIXES, Asked
 from pixconnect.api.standard.listing import Parametros, PeriodQuery
-from pixconnect.api.standard.violations import Members, Parameters, Violations
+from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.br_code import LOCATION_LENGTH_MAX
 from pixconnect.domain.standard.location import Location
 from pixconnect.usecases.standard import location as location_usecases
+from pixconnect.usecases.standard.pix import Instante
 
 ENTITY: Final = "loc"
 TipoCob = Literal["cob", "cobv"]
@@ -44,7 +45,7 @@ class PayloadLocation(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """O endereço, sem `https://`."""
     tipo_cob: TipoCob
     """Cobrança imediata ou com vencimento; nunca muda."""
-    criacao: listing.Instante
+    criacao: Instante
     """Quando foi criada."""
     txid: str | None = None
     """A cobrança a que leva; ausente se está livre."""
@@ -105,7 +106,7 @@ async def list_locations(services: Services, request: Asked) -> Reply:
     As de cobranças feitas pela API própria deste serviço aparecem depois que esta API as mostrou uma vez.
     """
     violations = Violations(ENTITY)
-    parameters = Parameters(violations, request.query.read((*listing.NAMES, "txIdPresente", "tipoCob")))
+    parameters = request.query.under(LocListQuery, violations)
     interval = listing.read_interval(parameters)
     is_bound = parameters.boolean("txIdPresente")
     kind = parameters.choice("tipoCob", KINDS)

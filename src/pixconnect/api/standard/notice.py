@@ -11,13 +11,14 @@ from msgspec import Struct
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.listing import NAMES, Instante, PageQuery, Paginacao, make_span, read_interval, read_page
+from pixconnect.api.standard.listing import PageQuery, Paginacao, make_span, read_interval, read_page
 from pixconnect.api.standard.violations import Members, Parameters, Violations
 from pixconnect.api.standard.webhook import read_key
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.webhooks.delivery import Attempt, DeliveryStatus, KeyDelivery
 from pixconnect.domain.webhooks.signature import notice_message_id
+from pixconnect.usecases.standard.pix import Instante
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 _ENTITY: Final = key_webhook_usecases.ENTITY
@@ -125,8 +126,8 @@ async def list_deliveries(services: Services, request: Asked) -> Reply:
     key = read_key(request)
     # The webhook is looked for before the query is judged.
     await key_webhook_usecases.read_webhook(services.context, request.caller, key)
-    parameters = Parameters(violations, request.query.read((*NAMES, "situacao")))
-    interval = read_interval(parameters, is_required=False)
+    parameters = request.query.under(EntregaListQuery, violations)
+    interval = read_interval(parameters)
     situation = parameters.choice("situacao", _CHOICES)
     asked = read_page(parameters)
     violations.raise_if_any()

@@ -12,7 +12,6 @@ from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.listing import (
-    NAMES,
     Parametros,
     PeriodQuery,
     make_span,
@@ -20,14 +19,12 @@ from pixconnect.api.standard.listing import (
     read_page,
     refuse_both_tax_ids,
 )
-from pixconnect.api.standard.violations import Parameters, Violations
+from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.standard.received import ReceivedSearch
 from pixconnect.usecases.standard import pix as standard_pix_usecases
 from pixconnect.usecases.standard.pix import Pix
 
-_LIST_NAMES: Final = (*NAMES, "txid", "txIdPresente", "devolucaoPresente", "cpf", "cnpj")
-_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 
 
@@ -81,9 +78,9 @@ async def list_pix(services: Services, request: Asked) -> Reply:
     Os liquidados entre `inicio` e `fim`, do mais novo ao mais antigo.
     """
     violations = Violations("pix")
-    parameters = Parameters(violations, request.query.read(_LIST_NAMES))
+    parameters = request.query.under(PixQuery, violations)
     interval = read_interval(parameters)
-    txid = parameters.text("txid", _TXID)
+    txid = parameters.text("txid")
     has_txid, has_refunds = parameters.boolean("txIdPresente"), parameters.boolean("devolucaoPresente")
     cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
     refuse_both_tax_ids(parameters, cpf, cnpj)

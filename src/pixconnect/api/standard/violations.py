@@ -86,7 +86,7 @@ class Members:
         refuses_null: bool = False,
     ) -> None:
         self._violations = violations
-        self._record = _list_members(record)
+        self._record = list_members(record)
         self._members = members
         self._prefix = f"{violations.entity if path is None else path}." if path != "" else ""
         self._refuses_null = refuses_null
@@ -194,9 +194,8 @@ class Members:
         return Members(self._violations, record, members, f"{self._prefix}{name}", refuses_null=self._refuses_null)
 
     def _take(self, name: str, kind: type[TypeT]) -> tuple[object, TypeT]:
-        is_required, described = self._record[name]
-        if not isinstance(described, kind):
-            raise errors.InvariantBroken(f"{name} is read as something else than it is described as")
+        is_required, _ = self._record[name]
+        described = _describe(self._record, name, kind)
         value = self._members.get(name)
         if value is None and self._refuses_null and name in self._members:
             self._violations.add(f"{self._prefix}{name}", "não pode ser nulo", "null")
@@ -206,10 +205,17 @@ class Members:
 
 
 @cache
-def _list_members(record: type[Struct]) -> Mapping[str, tuple[bool, inspect.Type]]:
+def list_members(record: type[Struct]) -> Mapping[str, tuple[bool, inspect.Type]]:
     """Of each member whether it must be sent, and what it may be."""
     fields = cast("inspect.StructType", inspect.type_info(record)).fields
     return {field.encode_name: (field.required, _strip(field.type)) for field in fields}
+
+
+def _describe(record: Mapping[str, tuple[bool, inspect.Type]], name: str, kind: type[TypeT]) -> TypeT:
+    _, described = record[name]
+    if not isinstance(described, kind):
+        raise errors.InvariantBroken(f"{name} is read as something else than it is described as")
+    return described
 
 
 def _strip(described: inspect.Type) -> inspect.Type:
@@ -220,36 +226,45 @@ def _strip(described: inspect.Type) -> inspect.Type:
 
 
 class Parameters:
-    """The parameters of a query that were sent."""
+    """The parameters of a query that were sent, under the limits of its record; without one the reader says the limits."""
 
-    def __init__(self, violations: Violations, values: Mapping[str, str]) -> None:
+    def __init__(self, violations: Violations, values: Mapping[str, str], record: type[Struct] | None = None) -> None:
         self._violations = violations
         self._values = values
+        self._record = None if record is None else list_members(record)
+
+    def or_under(self, record: type[Struct]) -> Parameters:
+        """The same under the limits of ``record``, unless these have a record of their own."""
+        return Parameters(self._violations, self._values, record) if self._record is None else self
 
     def refuse(self, name: str, reason: str) -> None:
         """Add a row about a parameter."""
         self._violations.add(name, reason, self._values.get(name))
 
-    def text(self, name: str, pattern: re.Pattern[str]) -> str | None:
+    def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str | None:
         value = self._values.get(name)
-        if value is None or pattern.fullmatch(value):
+        if value is None or re.fullmatch(pattern or self._describe(name, inspect.StrType).pattern or "", value):
             return value
         return self.refuse(name, "não tem a forma esperada")
 
-    def instant(self, name: str, *, is_required: bool = False) -> datetime | None:
+    def instant(self, name: str) -> datetime | None:
         """An instant with its offset."""
         text = self._values.get(name)
         if text is None:
+            is_required = self._record is not None and self._record[name][0]
             return self.refuse(name, _MISSING) if is_required else None
         try:
             return decoding.read_instant(name, text)
         except errors.BadRequest:
             return self.refuse(name, "deve ser um instante RFC 3339 com fuso, como 2026-01-31T12:00:00Z")
 
-    def integer(self, name: str, *, least: int, most: int = _INT32_MAX) -> int | None:
+    def integer(self, name: str, *, least: int | None = None, most: int = _INT32_MAX) -> int | None:
         text = self._values.get(name)
         if text is None:
             return None
+        if least is None:
+            described = self._describe(name, inspect.IntType)
+            least, most = described.ge or 0, described.le or _INT32_MAX
         if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
             return self.refuse(name, f"deve ser um número inteiro de {least} a {most}")
         return int(text)
@@ -272,6 +287,9 @@ class Parameters:
         if text is None or _TAX_IDS[name][0](text):
             return text
         return self.refuse(name, _TAX_IDS[name][1])
+
+    def _describe(self, name: str, kind: type[TypeT]) -> TypeT:
+        return _describe(self._record or {}, name, kind)
 
 
 def is_storable(text: str) -> bool:

@@ -10,13 +10,14 @@ from msgspec import Meta, Struct
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.listing import NAMES, Instante, PageQuery, Parametros, make_span, read_interval, read_page
-from pixconnect.api.standard.violations import Members, Parameters, Violations
+from pixconnect.api.standard.listing import PageQuery, Parametros, make_span, read_interval, read_page
+from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import pix_key, tax_id
 from pixconnect.domain.webhooks.key_webhook import URL_LENGTH_MAX, KeyWebhook
+from pixconnect.usecases.standard.pix import Instante
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 _ENTITY: Final = key_webhook_usecases.ENTITY
@@ -98,8 +99,8 @@ async def delete_webhook(services: Services, request: Asked) -> Reply:
 async def list_webhooks(services: Services, request: Asked) -> Reply:
     """Lista os seus webhooks."""
     violations = Violations(_ENTITY)
-    parameters = Parameters(violations, request.query.read(NAMES))
-    interval = read_interval(parameters, is_required=False)
+    parameters = request.query.under(WebhookListQuery, violations)
+    interval = read_interval(parameters)
     asked = read_page(parameters)
     violations.raise_if_any()
     page = await key_webhook_usecases.list_webhooks(services.context, request.caller, make_span(interval, asked))

@@ -79,7 +79,11 @@ def trust_sandbox(control: SandboxControl) -> Trusted:
 def verify_chain(
     chain: Sequence[bytes], host: str, trusted: Sequence[x509.Certificate], now: datetime
 ) -> x509.Certificate:
-    """Verify a chain in DER, the leaf first, for a name in lower case or an IP address, and return its leaf."""
+    """Verify a chain in DER, the leaf first, for a name in lower case or an IP address, and return its leaf.
+
+    Raises:
+        ChainRefused: It does not lead to a trusted authority or is not for the name; the message goes on after "certificate".
+    """
     if not 0 < len(chain) <= CHAIN_LENGTH_MAX:
         raise ChainRefused(f"must come in a chain of 1 to {CHAIN_LENGTH_MAX}")
     if any(len(der) > CERTIFICATE_OCTETS_MAX for der in chain):

@@ -52,7 +52,11 @@ def trust_system() -> ssl.SSLContext:
 
 
 def make_tls(certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
-    """TLS that trusts the system's authorities, and shows this certificate (PEM, with its chain) to hosts that ask for one."""
+    """TLS that trusts the system's authorities, and shows this certificate (PEM, with its chain) to hosts that ask for one.
+
+    Raises:
+        ClientCertificateError: One of the files is missing or cannot be read, or they do not belong together.
+    """
     if not certificate_file and not key_file:
         return trust_system()
     context = ssl.create_default_context()

@@ -115,6 +115,7 @@ def read_secret_key(configured: str, home: Path) -> bytes:
     """Read the key of an existing installation.
 
     Raises:
+        SecretKeyError: There is none, or it has another form than a key has.
         OSError: The file cannot be read.
     """
     if configured:

@@ -48,6 +48,8 @@ async def migrate(connection: asyncpg.Connection, schema: str, migrations: Seque
     """Apply missing steps as the schema's owner, and return those; the schema is made if there is none.
 
     Raises:
+        ForeignHistoryError: Other steps have made the tables.
+        NewerSchemaError: The database has had steps that we do not know.
         TablesAreHeldError: Somebody holds a table for too long.
     """
     async with steps.alone(connection, schema):
@@ -66,6 +68,9 @@ async def refuse_other_tables(connection: Connection, schema: str, package: str)
     """Check that the tables are those of this program, whose migrations are in ``package``.
 
     Raises:
+        ForeignHistoryError: Other steps have made them.
+        NewerSchemaError: They have had steps that we do not know.
+        OutdatedSchemaError: They lack steps.
         asyncpg.UndefinedTableError: There are no tables.
     """
     if await list_missing(connection, schema, steps.read_migrations(package)):

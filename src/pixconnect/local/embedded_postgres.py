@@ -113,7 +113,11 @@ class EmbeddedPostgres:
         return postgres_programs.find_programs(self._data_version() or self._version)
 
     async def start(self) -> None:
-        """Start the server, again if it has died, and wait until it answers."""
+        """Start the server, again if it has died, and wait until it answers.
+
+        Raises:
+            PostgresUnavailableError: It does not start; the message says why, and what to do.
+        """
         try:
             await self._start()
         # Also when the start is cancelled.

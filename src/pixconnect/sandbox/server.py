@@ -56,6 +56,7 @@ async def serve(
     """Be the sandbox until told to stop, on a listener that is bound to 127.0.0.1.
 
     Raises:
+        AlreadyRunningError: Another process is the sandbox of this database.
         SchemaError: Its tables are not those of this program.
         OSError: The database cannot be reached.
     """

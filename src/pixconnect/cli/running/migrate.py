@@ -73,6 +73,7 @@ async def bring_up_to_date(
         box: Of the secret key, which must be that of these tables; whoever only migrates may have none.
 
     Raises:
+        CommandError: The database is too old, or rows break new rules: then nothing was changed.
         InstallationError: The tables are of the other mode.
         SchemaError: The tables were made by another program.
         SealBroken: The secret key is another one.

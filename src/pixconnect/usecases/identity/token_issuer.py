@@ -95,6 +95,7 @@ class TokenIssuer:
         """Give a client a token.
 
         Raises:
+            BadRequest: Credentials are missing, or the grant type is a wrong one; ``ScopeNotGranted`` if it lacks all scopes.
             RateLimited: The address has failed too often in the last minute; or the client_id has, and the secret is wrong.
             Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all. Or all is right but
                 for the certificate.

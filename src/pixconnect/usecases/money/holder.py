@@ -72,6 +72,7 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
     """Open a holder with an empty account.
 
     Raises:
+        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
         InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
     """
     for field, text in (("name", new.name), ("city", new.city)):
@@ -118,6 +119,9 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
     """Change a holder's flags and limits, disable it or enable it again.
 
     A limit or flag counts from the next request on; disabling takes effect on every process within a second.
+
+    Raises:
+        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
     """
     wanted = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
     for field, value in wanted.items():
@@ -144,7 +148,11 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
 
 
 async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
-    """Register a Pix key of a holder; doing it twice changes nothing."""
+    """Register a Pix key of a holder; doing it twice changes nothing.
+
+    Raises:
+        InvalidPixKey: Its form is wrong, another holder has it, or payments to its earlier holder may be under way.
+    """
     if text is None and key_type != "EVP":
         raise errors.BadRequest(
             f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"

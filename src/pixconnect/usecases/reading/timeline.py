@@ -48,7 +48,12 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
 
 
 async def read_timeline(context: TimelineContext, viewer: Viewer, kind: Resource, resource_id: int) -> Timeline:
-    """What is known of a charge, transfer or refund and of everything that belongs to it."""
+    """What is known of a charge, transfer or refund and of everything that belongs to it.
+
+    Raises:
+        Forbidden: The viewer may not see things of this kind.
+        NotFound: There is none, or it is another holder's.
+    """
     viewer.require(READ_SCOPES[kind])
     holder_id, facts = await _find(context.pool, viewer, kind, resource_id)
     hidden = tuple(scope for scope in _READS if not viewer.may(scope))

@@ -36,6 +36,10 @@ async def put_charge(
 
     Returns:
         The charge as it is now; it is left as it is if it says this already, whatever has become of it.
+
+    Raises:
+        Violated: All that the state of things forbids.
+        OutcomeUnknown: The commit was not answered; ``txid`` is the one under which to repeat it.
     """
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
@@ -57,7 +61,12 @@ async def patch_charge(
     location_id: int | None = None,
     removes: bool = False,
 ) -> StandardCharge:
-    """Change what a charge says or where it is served, or remove it."""
+    """Change what a charge says or where it is served, or remove it.
+
+    Raises:
+        NotFound: There is no such charge.
+        Violated: All that the state of things forbids.
+    """
     write = await _make_write(context, caller, txid, change.key, location_id)
     write.change, write.removes = change, removes
     return await context.writes.submit(WRITE_CHARGES, write)

@@ -56,6 +56,8 @@ async def create_endpoint(
     """Register a webhook endpoint of a holder; ``act``, here and below, goes into the audit with the change.
 
     Raises:
+        BadRequest: The event types or the secret are wrong.
+        LimitExceeded: The holder has as many endpoints as it can have.
         InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
     """
     event_types = endpoint_rules.parse_event_types(request.event_types)

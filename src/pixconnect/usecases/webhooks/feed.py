@@ -67,6 +67,7 @@ async def read_feed(context: FeedContext, caller: Caller, query: FeedQuery) -> F
     """The events after a cursor that a query asks for, in their order.
 
     Raises:
+        CursorExpired: Events after the cursor are no longer kept, or the cursor belongs to a database that was lost.
         BadRequest: The id in the query has a form that no id has.
     """
     cursor = query.cursor or _BEGINNING

@@ -74,6 +74,9 @@ async def start_redelivery(
     """Send again everything that a filter matches and that was made until now; ``act`` is recorded with it.
 
     Raises:
+        BadRequest: The filter makes no sense.
+        NotFound: The holder is not the viewer's, or has no such endpoint.
+        LimitExceeded: Deliveries of the holder are being sent again already.
         Forbidden: The viewer may not.
     """
     holder_id = _check(viewer, wanted)

@@ -84,7 +84,7 @@ _FIRST_DUE: Final[LiteralString] = """
 async def find_first_due(pool: Pool) -> datetime | None:
     """The earliest deadline of charges, transfers and refunds; those of deliveries are not among them.
 
-    A charge that is held has none: the rail's end of the payment that holds it is waited for.
+    A charge that is held has none: it waits until the rail ends the payment that holds it.
     """
     return await pool.fetchval(_FIRST_DUE)
 

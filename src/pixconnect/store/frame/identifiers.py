@@ -54,7 +54,7 @@ class IdBlocks:
 
     async def _fill(self, name: LiteralString, left: list[int]) -> None:
         async with self._locks[name]:
-            # Whoever held the lock before has filled it.
+            # The holder of the lock before us has filled it.
             if left:
                 return
             forgotten_count = self._forgotten_count
@@ -62,7 +62,7 @@ class IdBlocks:
             with for_everybody():
                 first = await self._pool.fetchval(f"select nextval('{name}') where refuse_old_session()")
             if forgotten_count != self._forgotten_count:
-                # The sequence may have been asked before the database was replaced.
+                # The sequence may be that of a database that was replaced since.
                 return
             left.extend(range(first + _BLOCK_SIZES[name] - 1, first - 1, -1))
 

@@ -29,12 +29,12 @@ _ID_MAX = 2**63 - 1
 
 
 AFTER: Final[LiteralString] = "created_at >= $2 and (created_at, id) < ($3, $4)"
-"""Of ``Source.page_after``. No instant bounds it from above: the row comparison alone says where in the index to begin."""
+"""For ``Source.page_after``. No instant bounds it from above: the row comparison alone says where in the index to begin."""
 AFTER_ORDER: Final[LiteralString] = "order by created_at desc, id desc limit $5"
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """What is listed; where it is asked for by status, each text takes that, or several, as its last argument."""
+    """The statements of one list; those of a list by status take one status, or several, as their last argument."""
 
     hours: LiteralString
     """Whole hours with something in them, the newest first: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour."""

@@ -14,7 +14,7 @@ Row = TypeVar("Row", bound=Struct)
 Arguments = Sequence[Any]
 
 Returns = Literal["nothing", "each row", "any row"]
-"""What is asked of a part: nothing; that it found each row that it was given; or whether it wrote any."""
+"""What we ask a part: nothing; whether it found each row that it got; or whether it wrote any."""
 
 
 class Alike(Struct, frozen=True, kw_only=True, eq=False):
@@ -49,7 +49,7 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
 
     @property
     def answer(self) -> LiteralString | None:
-        """Selects what is asked of it, under its name."""
+        """Selects the answer of the part, under the part's name."""
         match self.returns:
             case "nothing":
                 return None

@@ -23,7 +23,7 @@ from pixconnect.foundation.pool import Connection, Pool
 
 Record = TypeVar("Record", bound=Struct)
 Source = tuple[Callable[..., object] | None, *tuple[str, ...]]
-"""What makes an attribute, of which columns; without a function it is the column itself, of another name."""
+"""A function that makes an attribute, and the columns that it takes; without one the attribute is a column of another name."""
 
 _OUR_TYPES: Final = {"ledger_account"}
 
@@ -41,11 +41,11 @@ class Columns(Generic[Record]):
     parameters: LiteralString
     """``$1::bigint, $2::text``, for the ``values`` of one record."""
     array_parameters: LiteralString
-    """``{}::bigint[], {}::text[]``, for a ``Part`` that is given the ``arrays`` of many records."""
+    """``{}::bigint[], {}::text[]``, for a ``Part`` that gets the ``arrays`` of many records."""
     assignments: LiteralString
     """``status = new.status``: each column but the key, from a row that is named ``new``."""
     rows: LiteralString
-    """``select * from unnest({}::bigint[], {}::text[])``: the rows of many records, for a ``Part`` that is given ``arrays``."""
+    """``select * from unnest({}::bigint[], {}::text[])``: the rows of many records, for a ``Part`` that gets ``arrays``."""
 
     def __init__(
         self,

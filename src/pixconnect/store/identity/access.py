@@ -15,7 +15,7 @@ from pixconnect.store.frame.table import Table, fetch_row
 
 ADDRESS_LOCKS = 0x7078_6101
 CLIENT_LOCKS = 0x7078_6102
-"""Classes of advisory locks. Whoever takes both must take the address's first: otherwise two could wait for each other."""
+"""Classes of advisory locks. A transaction that takes both takes the address's first: or two could wait for each other."""
 
 
 class StoredClient(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class ClientStates(Struct, frozen=True, kw_only=True):
         return (
             tokens_from_s is not None
             and issued_at_s >= tokens_from_s
-            # A token may have been signed while its client was given a certificate.
+            # A token may have been signed while its client got a certificate.
             and caller.certificate == self.certificates[caller.client_id]
         )
 
@@ -218,7 +218,7 @@ async def set_certificate(
     return _CLIENT.read_found(row)
 
 
-# Where nobody's tokens are to end, $3 is null, which greatest() leaves aside.
+# $3 is null if no tokens are to end; greatest() ignores it.
 _SET_SCOPES: LiteralString = f"""
 update client set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1 returning {_CLIENT.select}
 """

@@ -131,14 +131,14 @@ class Origin(Struct, frozen=True, kw_only=True):
     client_id: str | None
     """``None`` where an operator acted."""
     jti: str | None
-    """Of the access token; ``None`` in the console."""
+    """The access token's; ``None`` in the console."""
     peer: str | None
     request_id: str | None
     operator: str | None
 
 
 class Fact(Struct, frozen=True, kw_only=True):
-    """What somebody asked for."""
+    """One thing that a client asked for."""
 
     kind: str
     id: int
@@ -181,7 +181,7 @@ async def list_of(pool: Pool, kind: OriginKind, fact_id: int, holder_id: int, co
     return [convert(dict(row), Origin) for row in rows]
 
 
-# Each kind by the index; a token and an address are looked for in what the client did in this time.
+# Each kind is found by the index; we look for a token and an address among all that the client did in this time.
 _OF_CLIENT: Final[LiteralString] = """
     select origin_batch.kind, fact.id, holder_id, at, client_id, jti, peer, operator, fact.request_id
     from unnest($1::text[]) as wanted (kind)

@@ -31,7 +31,7 @@ async def open_sandbox_holder(
     Answers its id, or ``None`` if there are as many as there may be. Outside a sandbox PostgreSQL refuses it.
     """
     own = client.client
-    # As for deposits, this role is taken for one statement.
+    # As for deposits, we take this role for one statement.
     await connection.execute(_TAKE_FUNDING_ROLE)
     holder_id: int | None = await connection.fetchval(
         _OPEN,

@@ -65,7 +65,7 @@ INSERT_STANDARD: Final = of_columns(
     sql="insert into charge ({names}) {rows}",
 )
 
-# What payments and expiry change. By whom a charge is held few payments change, and all else the standard's door alone.
+# What payments and expiry change. Few payments change which one holds a charge, and only the standard's door changes all else.
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
 UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=[("status", "modified_at")])
 
@@ -121,7 +121,7 @@ async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span)
     return await _read_page_of_one(pool, holder_id, status, span)
 
 
-# The block of ids is taken when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.
+# We take the block of ids when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.
 _AND_TAKE_BLOCK: Final[LiteralString] = """
     , taken as materialized (
         select nextval('write_group_id') as first_id from (select count(*) from locked) as all_are_locked

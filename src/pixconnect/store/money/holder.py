@@ -103,7 +103,7 @@ async def update(connection: Connection, holder: Holder) -> None:
     await connection.execute(_UPDATE, *_CHANGED.values(holder))
 
 
-# A key that is somebody else's stays theirs; the caller compares the owner afterwards.
+# A key of another holder stays theirs; the caller compares the owner afterwards.
 _INSERT_KEY: LiteralString = """
 insert into pix_key (key, key_type, holder_id, created_at) values ($1, $2, $3, $4)
 on conflict (key) do nothing
@@ -131,7 +131,7 @@ async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
 
 
-# Whose it was is kept in the same statement: nobody sees a key that is gone without a trace.
+# The same statement keeps whose it was: nobody sees a key that is gone without a trace.
 _REMOVE_KEY: LiteralString = """
 with removed as (delete from pix_key where key = $1 and holder_id = $2 returning key, key_type, holder_id),
 kept as (

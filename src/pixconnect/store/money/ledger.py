@@ -177,7 +177,7 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]
     if span.after is None:
         offset = min(span.position, 2**62)
     else:
-        # No two transactions of a holder have the same instant: what is after the cursor is what is older.
+        # No two transactions of a holder have the same instant, so those after the cursor are the older ones.
         offset, final_at = 0, min(final_at, span.after.created_at - timedelta(microseconds=1))
     rows = await pool.fetch(_READ_PAGE, holder_id, span.initial_at or _EARLIEST, final_at, offset, span.page_size)
     count: int = rows[0]["total_count"] or 0

@@ -24,7 +24,7 @@ ORDER: Final = Table(
     key=("name",),
 )
 
-# A new order was handed to nobody yet: what are columns' defaults need not be sent.
+# We have handed a new order to nobody yet, so we need not send what the columns have by default.
 _NEW: Final = ORDER.without("handed_at", "asked_count", "network_id")
 INSERT: Final = of_columns(
     _NEW,
@@ -68,7 +68,7 @@ async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOr
     return {order.name: order for order in found}
 
 
-# Of those that are due first: there may be millions that a rail is silent about, which are asked about more and more seldom.
+# Among those that are due first: a rail may be silent about millions, and we ask about them more and more seldom.
 # And not the very oldest one, about which it may be silent too.
 _FIND_OLDEST: Final[LiteralString] = """
     select percentile_disc(0.1) within group (order by ordered_at)
@@ -81,8 +81,8 @@ async def find_oldest(pool: Pool) -> datetime | None:
     return await pool.fetchval(_FIND_OLDEST)
 
 
-# From this mark on only the rail's answer ends an order: what may have been sent is never given back by us. With the fence in
-# it, it needs no transaction around it: the slots are held, and counted, before the first order is touched.
+# From this mark on only the rail's answer ends an order: we never give back money for an order that may have been sent. With
+# the fence in it, it needs no transaction around it: the slots are held, and counted, before the first order is touched.
 _MARK: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD}),
     marked as (
@@ -97,7 +97,7 @@ _MARK: Final[LiteralString] = f"""
 async def mark_handed(
     connection: Connection | Pool, epochs: Mapping[int, int], names: Sequence[str], now: datetime, due_at: datetime
 ) -> set[str] | None:
-    """Write down that these are about to be handed to the rail, which is asked at ``due_at``, should no answer come.
+    """Note that a worker is about to hand these to the rail; it asks the rail at ``due_at`` if no answer comes.
 
     Args:
         epochs: Under which their slots are leased.
@@ -109,8 +109,8 @@ async def mark_handed(
     return None if row is None or not row["is_held"] else set(row["names"])
 
 
-# Only the very mark that was made for this try, and of which nobody has asked since, nor was to ask before: what was sent once
-# may have arrived.
+# Only the very mark of this try, if nobody has asked about the order since then or was to ask before: an order that was sent
+# once may have arrived.
 _UNMARK: Final[LiteralString] = """
     update open_order set handed_at = null, due_at = $3 where name = any($1) and handed_at = $2 and asked_count = 0
         and due_at > $3
@@ -128,7 +128,7 @@ _LEAVE: Final[LiteralString] = """
 
 
 async def leave_until_given_up(pool: Pool, names: Sequence[str]) -> None:
-    """Postpone orders until they may be given up: there is no rail to hand them to."""
+    """Postpone orders until we may give them up: there is no rail to hand them to."""
     await pool.execute(_LEAVE, sorted(names))
 
 
@@ -142,7 +142,7 @@ async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None
     await pool.execute(_LOOK_LATER, sorted(names), due_at)
 
 
-# Whoever asks may send again: never without a mark, or it could be given up after that.
+# A worker that asks may send again: never without a mark, or the order could be given up after that.
 _POSTPONE: Final[LiteralString] = """
     update open_order set due_at = new.due_at, asked_count = asked_count + 1
     from unnest($1::text[], $2::timestamptz[]) as new (name, due_at)
@@ -151,7 +151,7 @@ _POSTPONE: Final[LiteralString] = """
 
 
 async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[str]:
-    """Postpone orders, in a fenced transaction; answers those still marked and open: the rail may be asked about no others."""
+    """Postpone orders, in a fenced transaction; answers those still marked and open: only about these may the rail be asked."""
     names = sorted(due_at)
     rows = await connection.fetch(_POSTPONE, names, [due_at[name] for name in names])
     return {row["name"] for row in rows}
@@ -183,7 +183,7 @@ async def find_unresolved(
     return [ORDER.read(row) for row in rows]
 
 
-# What goes out and comes in under one name is one payment, of one amount.
+# A transfer that goes out and one that comes in under one name are one payment, of one amount.
 _FIND_TAKEN: Final[LiteralString] = """
     select name from unnest($1::text[], $2::bigint[]) as wanted (name, cents)
     where exists (select from transfer where end_to_end_id = name and (direction = 'OUT' or amount_cents <> cents))

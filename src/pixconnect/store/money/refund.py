@@ -23,7 +23,7 @@ REFUND: Final = Table(
     """,
 )
 
-# A new refund was handed to nobody yet: what are columns' defaults need not be sent.
+# We have handed a new refund to nobody yet, so we need not send what the columns have by default.
 _NEW: Final = REFUND.without("handed_at", "network_id")
 INSERT: Final = of_columns(_NEW, once=(), name="refund_row", sql="insert into refund ({names}) {rows}")
 

@@ -17,7 +17,7 @@ class RefusedCredit(Struct, frozen=True, kw_only=True):
     name: str
     """Its end-to-end id."""
     kind: Kind
-    """Of the report that was refused first."""
+    """That of the report which we refused first."""
     refusal_code: str
 
 
@@ -25,7 +25,7 @@ REFUSED_CREDIT: Final = Table("refused_credit", RefusedCredit, "name text, kind 
 
 # Sorted, so that two processes never wait for each other.
 _HOLD: Final[LiteralString] = "select hold_account(account) from unnest($1::text[]) as account"
-# A statement of its own: what was given to somebody while it waited is found.
+# A statement of its own: it also finds a key or account that a holder got while it waited.
 _FIND_OWNED: Final[LiteralString] = """
     select account from unnest($1::text[]) as account
     where exists (select from pix_key where key = account) or exists (select from removed_pix_key where key = account)

@@ -1,4 +1,4 @@
-"""Account statements, read from ledger entries query by query: nothing is held open while a client reads."""
+"""Account statements, read from ledger entries query by query: no connection waits for a client that reads slowly."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ INSERT: Final = of_columns(
     sql="insert into transfer ({names}) {rows}",
 )
 
-# One that was given back as it came in begins with its refund under way; and we may have refused to accept one.
+# A transfer that goes back as it comes in begins with its refund under way; and we may have refused one.
 _NEW_RARE: Final = TRANSFER.without("returned_cents", "handed_at", "network_id")
 INSERT_RARE: Final = of_columns(
     _NEW_RARE, once=(), name="rare_transfer_row", sql="insert into transfer ({names}) {rows}"
@@ -182,7 +182,7 @@ async def find_received(
         Incoming transfers of any holder by end-to-end id; and likewise those that were refused without one.
     """
     rows = await connection.fetch(_FIND_RECEIVED, end_to_end_ids)
-    # The direction is judged here: in the statement it would tempt a plan to read all that ever came in.
+    # We compare the direction here: in the statement it would tempt a plan to read all that ever came in.
     received = (TRANSFER.read(row) for row in rows if row["direction"] == "IN")
     refused = {row["name"]: REFUSED_CREDIT.read(row) for row in rows if row["refusal_code"] is not None}
     return {transfer.end_to_end_id: transfer for transfer in received}, refused

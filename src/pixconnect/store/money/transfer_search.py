@@ -1,4 +1,4 @@
-"""Transfers of any status, and by what no index knows, newest first.
+"""Transfers of any status, also by fields without an index, newest first.
 
 The index of the list begins with holder and status, so they are read status by status: see ``store/frame/listing.py``.
 """

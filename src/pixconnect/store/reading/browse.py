@@ -1,7 +1,8 @@
-"""Looks back through a list for what no index knows, so many rows at a time: whoever asks says when it has been long enough.
+"""Looks back through a list by fields without an index, so many rows at a time; the caller says when to stop.
 
-Of some holders the newest stand first by their instants, each holder's from its own place in the index. Of all holders
-together no index does that: there the highest ids stand first, which are the newest but for what processes write at once.
+For some holders it orders rows by their instants, and each holder's begin at its own place in the index. No index has that
+order for all holders together: there the highest ids come first, which are the newest but for rows that processes write at the
+same time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Chunk(Struct, frozen=True, kw_only=True):
     """The newest first, at most as many as were wanted."""
     looked_at_count: int
     end: BrowsePosition | None
-    """The last row that was looked at; ``None`` if there was none."""
+    """The last row that the statement read; ``None`` if there was none."""
 
 
 class Lookback(Struct, frozen=True, kw_only=True):
@@ -110,7 +111,7 @@ CHARGES: Final = _lookback(
 TRANSFERS: Final = _lookback(
     "transfer", TRANSFER.select, f"{_AMOUNT} and ($10::text is null or direction = $10) and {_PARTY}"
 )
-# Refunds have an index of their list without the status: merged by status, one that is rare would be looked for in all of it.
+# Refunds have an index of their list without the status: merged by status, a rare one would make PostgreSQL read all of it.
 REFUNDS: Final = _lookback(
     "refund",
     REFUND.select,

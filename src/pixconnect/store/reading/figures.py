@@ -60,7 +60,7 @@ async def read_webhook_sums(
     ]
 
 
-# Of one holder by the index of its list, status by status; of all by the highest ids.
+# One holder's by the index of its list, status by status; those of all holders by the highest ids.
 _NEWEST_OF_HOLDER: Final[LiteralString] = """
     select newest.* from unnest($2::text[]) as wanted (status)
     cross join lateral (

@@ -1,8 +1,7 @@
 """What belongs to one charge, transfer or refund, found by indexes that others need anyway.
 
-Events have none of their resource: they are looked for at the instants at which it moved. Deliveries have none of their event:
-those that were written with it have its instant, and those that were made when it was sent again are looked for
-among an endpoint's newest.
+No index has the events of a resource: we look for them at the instants at which it moved. No index has the deliveries of an
+event: the first ones have its instant, and for later ones, which send it again, we look among an endpoint's newest.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from pixconnect.store.webhooks.event import EVENT
 REFUSED_LOOKED_AT_MAX: Final = 1_000
 """Payments of a holder that were refused after a charge was made, looked at for those that were to pay it."""
 NEWEST_LOOKED_AT_MAX: Final = 1_000
-"""Of each endpoint's newest deliveries."""
+"""Among each endpoint's newest deliveries."""
 
 _WHOSE: Final[LiteralString] = "id = $1 and ($2::bigint is null or holder_id = $2)"
 _FIND_CHARGE: Final[LiteralString] = f"select {CHARGE.select} from charge where {_WHOSE}"

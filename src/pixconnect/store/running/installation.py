@@ -1,4 +1,4 @@
-"""What the tables are of, which server they are on, how durable that is, and whether its sequences are ahead of its ids."""
+"""The mode of the tables, the server that they are on, how durable it is, and whether its sequences are ahead of its ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TAKE_MODE: Final[LiteralString] = """
 async def take_mode(connection: Connection, mode: Mode) -> Mode:
     """The mode of these tables; the given one if they have none yet."""
     found: Mode | None = await connection.fetchval(_TAKE_MODE, mode)
-    # Nothing is found where somebody else has taken it in the same moment.
+    # It finds nothing if another process has taken it in the same moment.
     return found or await connection.fetchval("select mode from installation")
 
 
@@ -67,7 +67,7 @@ _READ_SERVER: Final[LiteralString] = """
 
 
 async def read_server(connection: Connection) -> DatabaseServer:
-    """Which server it is now; raises as for a standby if the tables were put back after this session had looked at them."""
+    """The server as it is now; raises as for a standby if the tables were put back after this session had read them."""
     row = await fetch_row(connection, _READ_SERVER)
     return DatabaseServer(**row)
 
@@ -100,7 +100,7 @@ _LOCK_TIMEOUT_S: Final = 60
 
 async def lock_noted_server(connection: Connection) -> None:
     """Become the only one who judges the server, until the transaction ends."""
-    # Whoever has it may have many orders to mark.
+    # The process that has it may have many orders to mark.
     await connection.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT_S}s'")
     await connection.execute("set local statement_timeout = 0")
     await connection.execute("select from installation for update", timeout=_LOCK_TIMEOUT_S + 5)
@@ -150,7 +150,7 @@ async def read_durability(connection: Connection) -> dict[str, str]:
     return {name: await connection.fetchval("select current_setting($1)", name) for name in DURABILITY}
 
 
-# What a session waits for at COMMIT is never less than our own disk, and never less than the server wants.
+# At COMMIT a session waits at least for our own disk, and at least for all that the server wants.
 _DEMAND_COMMITS: Final[LiteralString] = """
     select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')
@@ -212,7 +212,7 @@ async def note_high_water(connection: Connection) -> None:
     await connection.execute("select note_high_water() where refuse_old_session()")
 
 
-# An order that was asked about is never given up nor sent as if it were new, and no late answer takes its mark away.
+# An order with a question on it is never given up nor sent as if it were new, and no late answer takes its mark away.
 _COUNT_AS_HANDED: Final[LiteralString] = """
     update open_order set handed_at = coalesce(handed_at, now_at), asked_count = greatest(asked_count, 1),
         due_at = least(due_at, now_at)
@@ -258,7 +258,7 @@ async def insert_loss(
     )
 
 
-# Who knows the server as it was after that start has seen what was left, and more than that is missing now.
+# A process that knows the server as it was after that start has seen what was left, and more is missing now.
 _IS_KNOWN: Final[LiteralString] = """
     select exists (
         select from database_loss

@@ -1,7 +1,7 @@
 """Workers, the slots that they lease, and the fence before everything that they write.
 
-A worker is known for as long as it renews its row, by the database's clock, and holds its advisory lock. Whoever finds another
-one gone removes its row, under a lock that a renewal takes too: a worker that was removed can never renew again.
+A worker is known for as long as it renews its row, by the database's clock, and holds its advisory lock. A worker that finds
+another one gone removes its row, under a lock that a renewal takes too: a worker that was removed can never renew again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INSERT_WORKER: Final[LiteralString] = "insert into worker (id, expires_at) valu
 
 async def join(connection: Connection) -> int:
     """Become a worker, for as long as this connection lives; answers its id, which no other has had."""
-    # The lock comes before the row: a row whose lock nobody holds is removed by whoever sees it.
+    # The lock comes before the row: any worker that sees a row whose lock nobody holds removes it.
     worker_id: int = await connection.fetchval(_NEW_WORKER)
     await connection.execute(_LOCK_WORKER, _LOCK_CLASS, worker_id)
     await connection.execute(_INSERT_WORKER, worker_id, LEASE)

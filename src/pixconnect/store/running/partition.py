@@ -60,7 +60,7 @@ async def drop_detached(connection: Connection) -> str | None:
         return await connection.fetchval(_DROP_DETACHED)
 
 
-# Deliveries that are pending in a partition which is to go are given up, with an attempt that says why.
+# We give up deliveries that are pending in a partition which is to go, with an attempt that says why.
 _GIVE_UP_OLD: Final[LiteralString] = """
     with old as (
         select first_id, end_id from event_partition, partition_pass

@@ -29,6 +29,6 @@ UPDATE: Final = update_of(LOCATION, _MOVED, name="location_change")
 find_by_id: Final = lookup.one_by(LOCATION, "id")
 find_of_charges: Final = lookup.by_pairs(LOCATION, "charge_id")
 find: Final = lookup.by_pairs(LOCATION, "id")
-# Taken after the charges that they are given to or taken from.
+# Locked after the charges that get or lose them.
 lock: Final = lookup.by_pairs(LOCATION, "id", locks=True)
 read_page: Final = lookup.page_of(LOCATION, listing_store.source_of_statuses("location", LOCATION.select))

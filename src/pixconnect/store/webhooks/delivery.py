@@ -1,7 +1,7 @@
 """Deliveries as workers need them: what is due, what comes next, and what came of an attempt.
 
-Nothing is written to claim work: whoever holds a slot reads what is due in it, and its records are fenced. Reads go forward
-from a cursor, so that what was delivered is not walked over again.
+Nothing is written to claim work: the worker that holds a slot reads what is due in it, and its records are fenced. Reads go
+forward from a cursor, and do not pass over delivered rows again.
 """
 
 from __future__ import annotations
@@ -103,11 +103,12 @@ _NOT_HELD_BACK: Final[LiteralString] = """
     )
 """
 
-# What the webhook of a key is sent is kept in the first delivery that it covers, and only that one is tried.
+# The first delivery that a notice covers keeps its body, and workers try only that one.
 _CANDIDATE: Final[LiteralString] = f"{DUE.select}, delivery.notice, delivery.covered_by"
 _OF_CANDIDATE: Final[LiteralString] = ", ".join([f"candidate.{name}" for name in DUE.types])
 
-# What is in memory already is neither sent nor counted. Ranges are searched by halving, and a subselect reads them once.
+# No statement reads or counts a delivery that is in memory already. Ranges are searched by halving, and a subselect reads
+# them once.
 _NOT_KNOWN: Final[LiteralString] = "not delivery.id <@ (select {}::text::int8multirange)"
 
 _READ_DUE: Final[LiteralString] = f"""
@@ -223,8 +224,8 @@ async def read_backlog(
     ready = [DUE.read(row) for row in rows if row["body"] is not None]
     if len(rows) < count_max:
         return ready, None
-    # What is made meanwhile is left to the next walk: under load this one would never end, and whatever was committed behind
-    # it would wait for that.
+    # The next walk finds deliveries that are made meanwhile: under load this one would never end, and those committed behind it
+    # would wait for that.
     until_id = walk.until_resource_id
     if walk.is_at_start:
         until_id = await pool.fetchval(_FIND_LAST_RESOURCE, endpoint_id) or 0

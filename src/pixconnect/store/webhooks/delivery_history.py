@@ -153,7 +153,7 @@ async def resume(
     after: BacklogCursor,
     count_max: int,
 ) -> BacklogCursor | None:
-    """Date some of what waited for an endpoint to now, so that workers find it in front; answers where to go on, if at all."""
+    """Date some deliveries that waited for an endpoint to now, so that they come first; answers where to go on, if at all."""
     row = await connection.fetchrow(_RESUME, endpoint_id, resumed_at, now, *after, count_max)
     return None if row is None else (row["resource_id"], row["event_id"], row["id"])
 

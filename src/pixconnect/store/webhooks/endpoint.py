@@ -166,7 +166,7 @@ _LOCK_CONCERNED: Final[LiteralString] = f"""
 async def lock_concerned(
     connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]
 ) -> list[Endpoint]:
-    """Of the endpoints that were posted to, those that something may change for: they failed now or had failed before."""
+    """The endpoints of these attempts that may change: they failed now or had failed before."""
     return [ENDPOINT.read(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
 
 

@@ -22,7 +22,7 @@ EVENT: Final = Table(
     """,
 )
 
-# What it returns is what deliveries are made of, in the same statement: see ``store/webhooks/delivery.py``.
+# It returns the rows from which the same statement makes deliveries: see ``store/webhooks/delivery.py``.
 APPEND: Final = of_columns(
     EVENT,
     once=[("name", "resource", "created_at", "holder_id"), ("name", "resource", "created_at")],

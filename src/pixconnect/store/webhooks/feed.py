@@ -1,6 +1,6 @@
-"""The feed: which events stand at which position, and how positions are given.
+"""The feed: the events by position, and how they get positions.
 
-Both functions that give positions are in the migrations, where it is said why they miss none. Anybody may call them at any
+Both functions that give positions are in the migrations, which say why they miss none. Anybody may call them at any
 time: a lock in the database makes callers wait for each other.
 """
 
@@ -174,7 +174,7 @@ class SequencerBacklog(Struct, frozen=True, kw_only=True):
     """How long ago positions were last given, real time."""
 
 
-# Where the sequencer stands still, the first of so many has no position; where it works, there are fewer beyond the bound.
+# If the sequencer stands still, the first of so many has no position; if it works, fewer are beyond the bound.
 _READ_WAITING: Final[LiteralString] = """
     select extract(epoch from clock_timestamp() - given_at)::float8 as given_before_s, (
         select created_at from event where id = (

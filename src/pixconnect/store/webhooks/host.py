@@ -1,4 +1,4 @@
-"""Which hosts are told of whose Pix keys, and at which of them an operator lets several holders be told."""
+"""The hosts that are told of Pix keys, whose keys these are, and the hosts that an operator lets several holders share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Sending again: of one delivery, of what a filter matches, and of events, in batches.
+"""Sends again one delivery, all that a filter matches, or events, in batches.
 
-A delivery is sent again on a new schedule, together with all that is told in the same body. Where its event is no longer kept
-there is nothing to send. Events are sent again by new deliveries of them.
+A delivery goes again on a new schedule, together with all deliveries of the same body. If its event is no longer kept there is
+nothing to send. Events go again as new deliveries.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ _END: Final[LiteralString] = """
     (select count(*) from chosen) as looked_at_count, created_at, id
     from chosen order by created_at desc, id desc limit 1
 """
-# What one body tells goes together if any of it matches: with the oldest of it that does, so that no later batch sends it once
-# more. Its status is that of the delivery that holds the body. Where the event is no longer kept there is nothing to send.
+# Deliveries of one body go together if any of them matches: with the oldest one that does, so that no later batch sends them
+# once more. The status is that of the delivery that holds the body. If the event is no longer kept there is nothing to send.
 _FOUND: Final[LiteralString] = f"""
     select alone.id as first_id, array[alone.id] as ids, 1 as count from chosen as alone
     where alone.covers is null and alone.covered_by is null and alone.holder_id = $2 and alone.status = any($3::text[])
@@ -207,7 +207,7 @@ def _batch(row: asyncpg.Record) -> RedeliveryBatch:
 
 # Events of an interval, told to one endpoint.
 
-# What waits for the endpoint already would otherwise be sent twice.
+# Deliveries that wait for the endpoint already would otherwise go twice.
 _IS_NOT_PENDING: Final[LiteralString] = """not exists (
             select from delivery where delivery.endpoint_id = $1 and delivery.resource_id = event.resource_id
                 and delivery.event_id = event.id and delivery.status = 'pending'

@@ -48,7 +48,7 @@ class Act(Struct, frozen=True, kw_only=True):
 
 
 async def record_act(connection: Connection, act: Act | None) -> None:
-    """Record the act, with the change that it makes; nothing for callers of the API, who give no act."""
+    """Record the act, with the change that it makes; callers of the API give no act, and leave no row."""
     if act is not None:
         await _append(connection, act.operator, act.verb, act.subject, None, act.after)
 

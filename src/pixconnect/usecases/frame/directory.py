@@ -53,7 +53,7 @@ class HolderDirectory:
         self._locations = Batches(self._find_served, BATCH_MAX)
 
     def note_revision(self, revision: int, looked_at_s: float) -> None:
-        """Record a reading of the revision that began at this instant of the process's clock."""
+        """Note that a read of the revision began at this instant of the process's clock."""
         if revision != self._revision:
             self._owners.clear()
             self._revision = revision
@@ -61,7 +61,7 @@ class HolderDirectory:
 
     def forget_all(self) -> None:
         """Look everything up again: the database is not the one that it was found in."""
-        # New ones, so that what was asked before is not kept among what is asked from now on.
+        # New ones, so that answers to earlier questions are not kept among later ones.
         self._owners = BoundedCache[str, int](KEPT_MAX)
         self._accounts = BoundedCache[int, OwnAccount](KEPT_MAX)
         self._revision, self._fresh_until_s = None, float("-inf")

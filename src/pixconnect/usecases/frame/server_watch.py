@@ -1,4 +1,4 @@
-"""Compares the database's server with what we know of it, before a connection is used: it may have lost data.
+"""Compares the database's server with the one that we know, before a connection is used: it may have lost data.
 
 ::
 

@@ -29,7 +29,7 @@ async def create_client(context: OperatorContext, holder_id: int, name: str, sco
     """Make a client of a holder; its secret is returned here and cannot be read again."""
     if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
-    # Where money is real, no client gets all scopes by oversight: there the operator must name them.
+    # No client gets all scopes of real money by oversight: in live mode the operator must name them.
     client = Client(
         client_id=make_client_id(context.entropy),
         holder_id=holder_id,
@@ -56,7 +56,7 @@ async def set_scopes(
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
         wanted = access_rules.parse_scopes([*(scopes or before.scopes), *added])
-        # A token carries its scopes: tokens with a scope that was taken away must not outlive it.
+        # A token carries its scopes, so tokens with a scope that the client loses must end with it.
         is_narrower = not set(before.scopes) <= set(wanted)
         tokens_from = access_rules.end_tokens_at(context.clock.real_now()) if is_narrower else None
         client = _found(

@@ -180,7 +180,7 @@ class Keyring:
             for key in keys
             if (last_signature_at := signing_rules.superseded_at(key, read.keys))
         }
-        # Last, because opening may fail: verification does not depend on what this process can open.
+        # Last, because opening may fail: this process can verify also with keys that it cannot open.
         self._private = {key.kid: self._private[key.kid] for key in keys if key.kid in self._private}
         self._private = {key.kid: self._open(key) for key in keys if key.private_sealed is not None}
 
@@ -200,7 +200,7 @@ class Keyring:
         return self.token_key().sign(payload, header)
 
     def sign_location(self, payload: bytes, jku: str) -> str:
-        """A compact JWS over a QR code's payload, with what a payer's institution needs to check it."""
+        """A compact JWS over a QR code's payload, with all that a payer's institution needs to check it."""
         key = self._current()
         thumbprint = jose.certificate_thumbprint(key.certificates[0])
         return self._private[key.kid].sign(payload, {"jku": jku, "typ": "JWS", "x5t#S256": thumbprint})

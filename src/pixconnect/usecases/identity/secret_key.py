@@ -37,7 +37,7 @@ class Resealed(Struct, frozen=True, kw_only=True):
     operators_count: int
     """Whose second factor it is."""
     broken: Sequence[str]
-    """Secrets that neither key opens, by what they belong to; they stay as they are."""
+    """Secrets that neither key opens, each named by the thing that it protects; they stay as they are."""
     clients_left_count: int
     """Clients whose secret is not yet hashed under the key in use, as far as we know."""
 

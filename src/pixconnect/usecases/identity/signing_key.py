@@ -2,8 +2,8 @@
 
 A new key is published a minute before it signs, so that every process knows it by then. One that cannot wait signs at once:
 the very first, the first for a new host, and the one that follows a revoked key. A process that meets its unknown name reads
-the keys again (``keyring.py``). A key is revoked and its successor made in one transaction. Whatever makes a key raises
-``SealBroken`` where the certificate authority was sealed with another secret key.
+the keys again (``keyring.py``). A key is revoked and its successor made in one transaction. Functions that make a key raise
+``SealBroken`` if the certificate authority was sealed with another secret key.
 """
 
 from __future__ import annotations

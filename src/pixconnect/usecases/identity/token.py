@@ -1,4 +1,4 @@
-"""Who is calling: access tokens, verified on every request.
+"""Access tokens, verified on every request: they say which client calls.
 
 A verified token is cached with its caller until it expires. The cache may be used only while the last good look at
 ``access_revision`` is under a second old::
@@ -126,8 +126,8 @@ class TokenVerifier:
         return caller
 
     def forget_all(self) -> None:
-        """Verify everybody again: the database is not the one that was asked about them."""
-        # A new one, so that what was asked before is not kept among what is asked from now on.
+        """Verify everybody again: the answers that we kept are another database's."""
+        # A new one, so that answers to earlier questions are not kept among later ones.
         self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
         self._revision, self._fresh_until_s = None, float("-inf")
 

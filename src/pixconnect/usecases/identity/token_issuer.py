@@ -85,7 +85,7 @@ class TokenIssuer:
         self._alone = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=2 * JUDGED_TOGETHER_MAX, what="token requests")
         self._batches = Batches(self._look, JUDGED_TOGETHER_MAX)
         self._judged_alone = set[str]()
-        """Addresses of which one is judged alone, or is about to be."""
+        """Addresses of which we judge one request alone, or are about to."""
         self._limited_until_s = BoundedCache[str, float](_LIMITED_REMEMBERED_MAX)
         self._limited_clients = BoundedCache[bytes, _LimitedClient](_LIMITED_REMEMBERED_MAX)
         self._guesses_at_s = BoundedCache[str, deque[float]](_LIMITED_REMEMBERED_MAX)

@@ -1,7 +1,7 @@
 """Refunds that the service makes itself: of payments that it cannot accept, over a rail on which it cannot refuse them.
 
 The money arrives and is reserved for its way back in one transaction, so that nobody can spend it, and the refund then goes the
-way of any other. Nobody has asked for it: what would forbid a refund (a holder that may not withdraw) does not forbid this one.
+way of any other. Nobody has asked for it, so the rules for those who ask (a holder that may not withdraw) do not forbid it.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ async def _check_removal(connection: Connection, key: PixKey, holder_id: int) ->
 
 
 def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:
-    # Where money is real, no holder is without limits by oversight.
+    # No holder of real money is without limits by oversight.
     limits: dict[str, int | None] = {}
     for field in _LIMITS:
         limit: int | UnsetType | None = getattr(new, field)

@@ -49,7 +49,7 @@ async def find_payee(
 
     Raises:
         RuleBroken: Everything that stands between LIMIT_EXCEEDED and HOLDER_BLOCKED in the documented order.
-        RateLimited: The holder has looked up too many keys that it has not paid.
+        RateLimited: The holder looked up too many keys and did not pay them.
     """
     match request:
         case KeyTransferRequest():
@@ -127,7 +127,7 @@ async def _find_by_code(
 
 
 async def _read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
-    """The payload at an outside location; a location that leads nowhere costs as much as a missing key, whoever is to blame."""
+    """The payload at an outside location; one that leads nowhere costs as much as a missing key, always."""
     await context.lookups.check(context, caller.holder_id)
     fetch = Lookup()
     fetch.cost = MISSED_COST

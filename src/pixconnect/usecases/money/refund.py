@@ -39,7 +39,7 @@ _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, re
 
 
 async def start_refund(context: RefundContext, caller: Caller, request: RefundRequest) -> Refund:
-    """Accept a refund: we reserve its money, and it will reach the rail or be given up.
+    """Accept a refund: we reserve its money, and a worker hands it to the rail or gives it up.
 
     Returns:
         The new refund; or the one that the same request made before, as it is now.

@@ -40,7 +40,7 @@ async def open_statement(
 async def read_parts(context: HasPool, statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
     """The lines, oldest first, part by part."""
     extent = statement.extent
-    # Each part takes a connection of its own from the pool: however slow the reader is, none is held between two parts.
+    # Each part takes a connection of its own from the pool: a slow reader holds none between two parts.
     for first_number in range(extent.first_number, extent.last_number + 1, LINES_A_PART):
         last_number = min(first_number + LINES_A_PART - 1, extent.last_number)
         lines = await statement_store.read_lines(context.pool, statement.holder_id, first_number, last_number)

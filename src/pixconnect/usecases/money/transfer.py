@@ -52,14 +52,14 @@ _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id
 
 
 async def start_transfer(context: TransferContext, caller: Caller, request: TransferRequest) -> TransferView:
-    """Accept a transfer: we reserve its money, and it will reach the rail or be given up.
+    """Accept a transfer: we reserve its money, and a worker hands it to the rail or gives it up.
 
     Returns:
         The new transfer; or the one that the same request made before, as it is now.
 
     Raises:
         RuleBroken: In the documented order.
-        RateLimited: The holder has looked up too many keys that it has not paid.
+        RateLimited: The holder looked up too many keys and did not pay them.
         ServiceUnavailable: A system that we must ask, or the database, cannot be reached; nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
@@ -246,7 +246,7 @@ def _settle_by_book(
 
 
 async def _read_payer(context: TransferContext, caller: Caller) -> tuple[Balance, Spending] | None:
-    """What rules that need no payee are judged by, outside of a batch: their refusal comes before another answer."""
+    """The balance and the sums for the rules that need no payee, outside of a batch: these refuse before any other answer."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None:
         return None

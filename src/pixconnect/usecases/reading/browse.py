@@ -2,7 +2,7 @@
 
 We list fields with an index (holder, status, instant) with their exact total, as callers' lists are. For any other
 field we read row by row, back from the newest, for a bounded time; the answer says how far that was, and the next page
-goes on there. Where there are few holders, their own places in the indexes are merged. We add no index for this: each
+goes on there. With few holders the statement merges their own places in the indexes. We add no index for this: each
 would cost every charge that is written.
 """
 
@@ -49,7 +49,7 @@ _LOOK_S: Final = 0.06
 """A look that took less is followed by one at more rows."""
 PAGE_SIZE_MAX: Final = 200
 LISTED: Final = b"console"
-"""What the cursors of these lists are bound to: not to the filters, which people may change on the way."""
+"""Cursors of these lists carry this, and not the filters, which people may change on the way."""
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 
 Item = TypeVar("Item")

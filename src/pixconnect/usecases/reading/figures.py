@@ -1,7 +1,7 @@
 """Figures over time for people who look.
 
-How many there were of what, and what became of them, are hourly totals, exact at any length. There are none of reasons, of how
-long the rail took and of how long webhooks took: those are of the newest thousand, and the answer says of how many.
+Hourly totals count the things of each kind and what became of them, and are exact over any span. There are none of reasons, of
+how long the rail took and of how long webhooks took: those are of the newest thousand, and the answer says of how many.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads the history of one charge, transfer or refund, as far as the visitor may see it.
 
-We know how often the rail was asked while the order is open, and forget it with the order. Events and deliveries are
+We know how often we asked the rail while the order is open, and forget it with the order. Events and deliveries are
 there as long as they are kept; for a holder's deleted endpoints, the last twenty are known.
 """
 

@@ -84,7 +84,7 @@ class HealthWatch:
         bad = {result.status for result in found}
         status: HealthStatus = "unhealthy" if "unhealthy" in bad else "degraded" if "degraded" in bad else "healthy"
         now_s = self._clock.monotonic_s()
-        # Counted from where it began: what a check has seen may be as old as that.
+        # Counted from the check's begin: its findings may be as old as that.
         self._fresh_until_s = started_s + KEPT_S
         self._found = Health(
             status=status,

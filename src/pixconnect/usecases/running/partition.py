@@ -2,7 +2,7 @@
 
 It goes by the database's real time, whatever the sandbox clock says. A new partition begins when the present one covers a tenth
 of the retention, so events are kept at most a little too long. A partition is dropped when it has been closed for the whole
-retention and no pending delivery needs it: those are given up first, and can be read as such until the next pass.
+retention and no pending delivery needs it: we give these up first, and callers can read them as such until the next pass.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ async def follow_clock(context: ClockContext, connect: Connect) -> None:
         context.clock.set_offset(*clock_store.read_offset_notice(notice))
 
     async def stay(lost: asyncio.Event) -> None:
-        # After the listener is there: a move before it was not heard.
+        # After the listener is there, which has heard of no earlier move.
         await read_clock(context)
         await lost.wait()
 

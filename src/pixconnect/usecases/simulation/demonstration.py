@@ -104,7 +104,7 @@ async def _open_holder(context: OperatorContext) -> Holder:
     try:
         return await holder.create_holder(context, _HOLDER)
     except errors.InvalidAccount:
-        # The account number is taken: by an earlier start, unless it is invalid for another reason.
+        # An earlier start has made the account, unless it is invalid for another reason.
         async with context.pool.acquire() as connection:
             found = await holder_store.find_by_account(connection, _HOLDER.branch, _HOLDER.account_number)
         if found is None:

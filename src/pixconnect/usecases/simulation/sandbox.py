@@ -1,7 +1,7 @@
 """What people outside do, for the holder who asks: checked against our rows here, and done by the sandbox.
 
-The rules are the scheme's: the rail answers whatever reaches it. We refuse before that only what cannot be meant for
-this holder.
+The rules are the scheme's: the rail answers whatever reaches it. Before that we refuse only calls that cannot concern this
+holder.
 """
 
 from __future__ import annotations

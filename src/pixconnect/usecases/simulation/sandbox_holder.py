@@ -22,7 +22,7 @@ from pixconnect.usecases.money.ledger import LedgerContext
 from pixconnect.writing.service_time import service_now_to_write
 
 HOLDERS_MAX = 1_000_000
-"""The maximum in a sandbox, whoever made them."""
+"""In one sandbox, those that operators made included."""
 
 _NAME_LENGTH_MAX = 255
 

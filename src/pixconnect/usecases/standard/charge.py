@@ -48,7 +48,7 @@ async def put_charge(
     try:
         return await context.writes.submit(WRITE_CHARGES, write)
     except errors.OutcomeUnknown as unknown:
-        # Of a txid that we made nobody else can learn.
+        # The caller can learn a txid that we made from us alone.
         raise errors.OutcomeUnknown(unknown.message, txid) from unknown
 
 

@@ -1,4 +1,4 @@
-"""The removal of a charge, by whoever may."""
+"""Removes a charge, for its holder or an operator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> 
 
 
 def remove(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:
-    """Remove a charge that is locked; callers of the contract's door are told that it has expired, once."""
+    """Remove a charge that is locked; an event tells callers of the contract's door once that it has expired."""
     removed = charge_rules.remove_charge(charge, status, max(work.now, charge.modified_at))
     work.changes.revise_charge(charge, removed)
     if charge.status == "PENDING":

@@ -1,7 +1,7 @@
 """Writes charges as the standard's door asks for them: a put and a patch are one write operation.
 
 Each locks the charge of its txid, decides against it as it is then, and writes charge, earlier contents, locations and events
-together. What the state of things forbids is told all at once.
+together. One refusal lists everything that the state of things forbids.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ChargeWrite(Struct, kw_only=True):
     location_id: int | None = None
     """The location that it is to have."""
     violations: Sequence[Violation] = ()
-    """Of its key, unless nothing is to be changed."""
+    """Its key's, unless nothing is to be changed."""
     charge_id: int
     own_location_id: int
     """For a charge of the contract that has no location yet."""
@@ -135,7 +135,7 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     wanted = {(location.id, location.holder_id) for location in own.values()}
     wanted |= {(write.location_id, write.holder_id) for write in batch if write.location_id is not None}
     locations = await location_store.lock(work.connection, wanted) if wanted else {}
-    # A lost transaction of ours may have committed while its locations were waited for, and after its charges were looked for.
+    # A lost transaction of ours may have committed while we waited for its locations, after we had looked for its charges.
     bound_to = {(location.charge_id, location.holder_id) for location in locations.values()}
     missed = {(write.txid, write.holder_id) for write in batch if (write.charge_id, write.holder_id) in bound_to}
     if missed - charges.keys():
@@ -158,7 +158,7 @@ async def _find_done(
 async def _was_written(work: UnitOfWork, made: Charge, charge: Charge, *, is_removal: bool) -> bool:
     if made.id != charge.id or (charge.revision or 0) < (made.revision or 0):
         return False
-    # Nobody else was given this id.
+    # Nobody else has this id.
     if made.revision is None:
         return True
     if is_removal:
@@ -191,7 +191,7 @@ def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCh
 def _wants_other_place(write: ChargeWrite, charge: Charge, own: Location | None) -> bool:
     if write.location_id is not None:
         return own is None or own.id != write.location_id
-    # A put that names no location keeps the one that is there, and makes one where it was taken away.
+    # A put that names no location keeps the one that is there, and makes one if the charge has lost it.
     return own is None and write.contents is not None and charge_rules.may_be_changed(charge)
 
 
@@ -229,7 +229,7 @@ def _revise(
     if violations:
         raise Violated(ENTITY, violations)
     after = charge
-    # A location is no part of what a charge says: another one alone is no revision (Pix API 2.9.0, ``Revisao``).
+    # A charge's content does not include its location: another one alone is no revision (Pix API 2.9.0, ``Revisao``).
     if not say_the_same(contents, charge_rules.read_contents(charge)):
         after = write.made = charge_rules.revise_charge(charge, contents, max(work.now, charge.modified_at))
     if _wants_other_place(write, charge, location):
@@ -283,7 +283,7 @@ def _judge_location(write: ChargeWrite, charge: Charge | None, locked: _Locked) 
 
 
 def _own_location(work: UnitOfWork, write: ChargeWrite, charge: Charge, locked: _Locked) -> Location | None:
-    """Where it is served; a charge of the contract that this door has not shown yet gets its location now."""
+    """Its location; a charge of the contract that this door has not shown yet gets one now."""
     found = locked.location_of(charge)
     if found is None and not charge.is_unbound:
         found = open_own_location(work, charge, write.own_location_id)

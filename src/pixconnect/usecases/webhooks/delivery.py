@@ -1,4 +1,4 @@
-"""What a worker does with deliveries: post one that is due, and record the attempt, in batches.
+"""A worker's steps with deliveries: post one that is due, and record the attempt, in batches.
 
 No transaction is open while we post to a receiver. A fence guards every record: a worker that lost its slot cannot
 write.

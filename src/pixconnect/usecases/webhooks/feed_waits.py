@@ -79,7 +79,7 @@ class FeedWaits:
     async def _stay(self, lost: asyncio.Event) -> None:
         self._is_listening.set()
         try:
-            # Positions may have been given before we listened.
+            # Events may have got positions before we listened.
             self._wake(None)
             while not lost.is_set() and (self._count or await self._is_wanted_soon()):
                 with suppress(TimeoutError):

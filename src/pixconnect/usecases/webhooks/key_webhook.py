@@ -85,7 +85,7 @@ async def _set(
     before = await endpoint_store.lock_by_id(connection, found.endpoint_id)
     if before is None:
         raise errors.InvariantBroken("the webhook of a key has its endpoint")
-    # Whoever sets it again has mended what disabled it.
+    # Setting it again says that its owner has mended it.
     after = structs.replace(endpoint_rules.activate(before), url=url, modified_at=now)
     await endpoint_store.update(connection, after)
     await key_webhook_store.set_created(connection, key, now)
@@ -124,7 +124,7 @@ async def list_webhooks(context: HasPool, caller: Caller, span: Span) -> Page[Ke
 
 
 async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -> None:
-    """Remove the webhook; pending deliveries are given up. Raises ``NotFound``."""
+    """Remove the webhook, and give up pending deliveries. Raises ``NotFound``."""
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
         found = await key_webhook_store.find(connection, caller.holder_id, key)

@@ -76,7 +76,7 @@ async def redeliver_one(
         now = await service_now_to_write(context.clock, connection)
         held_ids, ids = [], await redelivery_store.find_told_together(connection, holder_id, delivery_id)
         while ids != held_ids:
-            # A body may be made meanwhile, so it is looked up again once all that it covers is held.
+            # A worker may make a body meanwhile, so we look again once we hold all that it covers.
             await notice_store.lock(connection, ids)
             held_ids, ids = ids, await redelivery_store.find_told_together(connection, holder_id, delivery_id)
         if ids:
@@ -90,7 +90,7 @@ async def redeliver_unacknowledged(context: EndpointContext, caller: Caller, end
     await read_endpoint(context, caller, endpoint_id)
     count = 0
     async with writing(context.pool) as write:
-        # One after another, for each has an index. What is pending first: what failed is pending once it was redelivered.
+        # One after another, for each has an index. Pending ones first: a failed one becomes pending when it is redelivered.
         for status in ("pending", "failed"):
             wanted = RedeliveryFilter(endpoint_id=endpoint_id, statuses=(status,), initial_at=since)
             job = make_job(caller.holder_id, wanted, context.clock.now())
@@ -115,7 +115,7 @@ async def redeliver_matching(context: OperatorContext, wanted: RedeliveryFilter)
             endpoints = await _find_some(connection, wanted, 0)
             if not endpoints and (wanted.holder_id, wanted.endpoint_id) != (None, None):
                 raise errors.NotFound("there is no such webhook endpoint")
-            # Kept before the first batch: what is done in many transactions may be cut off in the middle.
+            # Kept before the first batch: a process may die between its many transactions.
             (status,) = wanted.statuses
             asked = {"status": status, "since": oldest, "until": newest}
             await audit.record(context, connection, "operator endpoint redeliver", _subject(wanted), after=asked)

@@ -1,4 +1,4 @@
-"""Jobs that send deliveries of one holder again, which are kept: somebody at the console starts them, and workers do them.
+"""Kept jobs that send deliveries of one holder again: people start them at the console, and workers do them.
 
 A job's row says how far it is, and is written with each batch: a worker that is killed loses nothing and repeats nothing.
 A job never leaves its holder: every statement names it. It waits while as many deliveries wait for an endpoint as may.
@@ -32,7 +32,7 @@ from pixconnect.usecases.webhooks.redelivery import RedeliveryContext, advance, 
 from pixconnect.writing.service_time import service_now_to_write
 
 COUNTING_S: Final = 0.5
-"""Counting ends then: what is counted by then is said to be the least."""
+"""Counting ends then, and the page says "at least"."""
 BATCHES_MAX: Final = 10
 """That one pass does for each job, so that others have their turn."""
 RUNNING_MAX: Final = 100

@@ -36,6 +36,12 @@ async def read_form(request: Request, *, size_max: int = FORM_SIZE_MAX, fields_m
     return FormData(fields)
 
 
+def read_field(form: FormData, name: str) -> str:
+    """A field's text without blanks around it; empty if there is none."""
+    value = form.get(name, "")
+    return value.strip() if isinstance(value, str) else ""
+
+
 async def _read_body(request: Request, size_max: int) -> bytes:
     refusal = errors.PayloadTooLarge(f"form: must have at most {size_max} bytes")
     # We refuse a declared size unread; for chunks we count as they come.

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Final
 
 import msgspec
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
+from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.money.charge import ChargeRequest
@@ -75,11 +75,11 @@ async def pay(visit: Visit) -> Response:
         raise errors.InvariantBroken("a charge's line of time has the charge")
     visit = visit.about(subject.holder_id)
     path = f"/charges/{subject.id}"
-    if _text(form, "answer") != "pay":
+    if read_field(form, "answer") != "pay":
         # A payer who declines tells nobody: the charge goes on waiting.
         return visit.go(path, said="refused")
     caller, act = visit.act("sandbox pay", f"charge {subject.id}")
-    payer = OutsidePayer(name=_text(form, "name") or None)
+    payer = OutsidePayer(name=read_field(form, "name") or None)
     deed = sandbox.pay_by_code(visit.parts.context, caller, subject.br_code, None, payer)
     arrival = await visit.do_in_sandbox(act, deed)
     # Another payer may have paid it since the phone was shown: the bank then refuses this payment, and no money moves.
@@ -89,7 +89,7 @@ async def pay(visit: Visit) -> Response:
 async def deposit(visit: Visit) -> Response:
     _check_sandbox(visit)
     form = visit.form()
-    cents, _ = wanted.read_amounts(_text(form, "amount"))
+    cents, _ = wanted.read_amounts(read_field(form, "amount"))
     caller, act = visit.act("sandbox deposit", f"holder {visit.holder_id}", {"amount": cents})
     await visit.do_in_sandbox(act, ledger.deposit(visit.parts.context, caller.holder_id, cents or 0))
     return visit.go("/ledger", said="deposited")
@@ -118,11 +118,11 @@ async def make_charge(visit: Visit) -> Response:
     keys = await holder.list_pix_keys(visit.parts.operator, caller.holder_id)
     if not keys:
         raise errors.BadRequest(f"holder {caller.holder_id} ({account.party.name}) has no Pix key: add one first")
-    cents = wanted.read_amounts(_text(form, "amount"))[0] if _text(form, "amount") else TEST_AMOUNT_CENTS
+    cents = wanted.read_amounts(read_field(form, "amount"))[0] if read_field(form, "amount") else TEST_AMOUNT_CENTS
     request = ChargeRequest(amount_cents=cents or TEST_AMOUNT_CENTS, key=keys[0].key)
     made = await visit.do_in_sandbox(act, charge.create_charge(visit.parts.context, caller, request))
-    if _text(form, "next").startswith("/endpoints/"):
-        return visit.go(_text(form, "next"), said="tested")
+    if read_field(form, "next").startswith("/endpoints/"):
+        return visit.go(read_field(form, "next"), said="tested")
     return visit.go(f"/sandbox/phone/{made.id}")
 
 
@@ -130,7 +130,7 @@ async def move_clock(visit: Visit) -> Response:
     _check_sandbox(visit)
     form = visit.form()
     context, control = visit.parts.context, sandbox.find_control(visit.parts.context)
-    text = _text(form, "by")
+    text = read_field(form, "by")
     if not text or (text != "reset" and not (text.isascii() and text.isdecimal() and len(text) < 10)):
         raise errors.BadRequest("by: a number of seconds")
     act = visit.sandbox_act("sandbox clock", "clock", {"by": text})
@@ -145,7 +145,7 @@ async def set_fault(visit: Visit) -> Response:
     """Add one rule before the others, or clear all."""
     _check_sandbox(visit)
     form = visit.form()
-    context, wanted_effect = visit.parts.context, _text(form, "effect")
+    context, wanted_effect = visit.parts.context, read_field(form, "effect")
     if wanted_effect == "none":
         rules: list[FaultRule] = []
     else:
@@ -153,7 +153,7 @@ async def set_fault(visit: Visit) -> Response:
         if operation == "":
             raise errors.BadRequest("effect: choose one of those that are shown")
         match = FaultMatch() if operation is None else msgspec.convert({"operation": operation}, FaultMatch)
-        times = _text(form, "times")
+        times = read_field(form, "times")
         count = int(times) if times.isascii() and times.isdecimal() and 0 < len(times) < 6 else None
         rule = FaultRule(effect=wanted_effect, match=match, times=count)
         rules = [rule, *await sandbox.call(context, sandbox_control.READ_FAULTS, None)]
@@ -165,11 +165,6 @@ async def set_fault(visit: Visit) -> Response:
 def _check_sandbox(visit: Visit) -> None:
     if not visit.parts.is_sandbox:
         raise errors.NotFound("there is no sandbox in live mode")
-
-
-def _text(form: FormData, name: str) -> str:
-    value = form.get(name, "")
-    return value.strip() if isinstance(value, str) else ""
 
 
 ROUTES: Final = (

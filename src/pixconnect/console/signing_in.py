@@ -123,6 +123,7 @@ def _way(visit: Visit) -> str:
 
 
 def _text(form: FormData, name: str) -> str:
+    # As it was sent: a password may begin with a blank.
     value = form.get(name, "")
     return value if isinstance(value, str) else ""
 

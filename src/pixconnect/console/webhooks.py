@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 import msgspec
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.filtering import read_wanted
+from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.webhooks.delivery import DeliveryStatus
-from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
+from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.usecases.reading import browse, browse_webhooks, origin, timeline
 from pixconnect.usecases.webhooks import endpoint, redelivery
 
@@ -87,10 +87,10 @@ async def list_endpoints(visit: Visit) -> Response:
 async def add_endpoint(visit: Visit) -> Response:
     form = visit.form()
     visit.viewer.require("webhook.write")
-    secret = _text(form, "secret") or visit.parts.context.entropy.token(_SECRET_LENGTH)
-    caller, act = visit.act("endpoint add", f"holder {visit.holder_id}", {"url": _text(form, "url")})
+    secret = read_field(form, "secret") or visit.parts.context.entropy.token(_SECRET_LENGTH)
+    caller, act = visit.act("endpoint add", f"holder {visit.holder_id}", {"url": read_field(form, "url")})
     types = [each for each in form.getlist("type") if isinstance(each, str)] or EVENT_TYPES
-    request = EndpointRequest(url=_text(form, "url"), secret=secret, event_types=types)
+    request = EndpointRequest(url=read_field(form, "url"), secret=secret, event_types=types)
     made = await endpoint.create_endpoint(visit.acting, caller, request, act)
     # The one page that shows a secret, and only in the answer to its form: no address ever leads to it again.
     return visit.page("endpoint_secret.html", endpoint=made, secret=secret)
@@ -113,50 +113,45 @@ async def show_endpoint(visit: Visit) -> Response:
 
 
 async def change_endpoint(visit: Visit) -> Response:
+    visit, before = await _begin_change(visit)
     form = visit.form()
-    line = await _find_line(visit)
-    visit.viewer.require("webhook.write")
-    visit = visit.about(line.endpoint.holder_id)
     change = EndpointChange(
-        url=_text(form, "url") or None,
+        url=read_field(form, "url") or None,
         event_types=[each for each in form.getlist("type") if isinstance(each, str)] or None,
-        status=_STATUSES.get(_text(form, "status")),
+        status=_STATUSES.get(read_field(form, "status")),
     )
     shown = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
-    caller, act = visit.act("endpoint set", f"endpoint {line.endpoint.id}", shown)
-    await endpoint.change_endpoint(visit.acting, caller, line.endpoint.id, change, act)
-    return visit.go(f"/endpoints/{line.endpoint.id}", said="saved")
+    caller, act = visit.act("endpoint set", f"endpoint {before.id}", shown)
+    await endpoint.change_endpoint(visit.acting, caller, before.id, change, act)
+    return visit.go(f"/endpoints/{before.id}", said="saved")
 
 
 async def rotate_secret(visit: Visit) -> Response:
-    visit.form()
-    line = await _find_line(visit)
-    visit.viewer.require("webhook.write")
-    visit = visit.about(line.endpoint.holder_id)
+    visit, before = await _begin_change(visit)
     secret = visit.parts.context.entropy.token(_SECRET_LENGTH)
-    caller, act = visit.act("endpoint rotate", f"endpoint {line.endpoint.id}")
+    caller, act = visit.act("endpoint rotate", f"endpoint {before.id}")
     change = EndpointChange(secret=secret)
-    changed = await endpoint.change_endpoint(visit.acting, caller, line.endpoint.id, change, act)
+    changed = await endpoint.change_endpoint(visit.acting, caller, before.id, change, act)
     return visit.page("endpoint_secret.html", endpoint=changed, secret=secret)
 
 
 async def remove_endpoint(visit: Visit) -> Response:
+    visit, before = await _begin_change(visit)
+    caller, act = visit.act("endpoint remove", f"endpoint {before.id}", {"url": before.url})
+    await endpoint.delete_endpoint(visit.acting, caller, before.id, act)
+    return visit.go("/endpoints", said="saved")
+
+
+async def _begin_change(visit: Visit) -> tuple[Visit, Endpoint]:
+    """The visit as one about the endpoint's owner, if the visitor may change it; and the endpoint."""
     visit.form()
     line = await _find_line(visit)
     visit.viewer.require("webhook.write")
-    visit = visit.about(line.endpoint.holder_id)
-    caller, act = visit.act("endpoint remove", f"endpoint {line.endpoint.id}", {"url": line.endpoint.url})
-    await endpoint.delete_endpoint(visit.acting, caller, line.endpoint.id, act)
-    return visit.go("/endpoints", said="saved")
+    return visit.about(line.endpoint.holder_id), line.endpoint
 
 
 async def _find_line(visit: Visit) -> browse_webhooks.EndpointLine:
     return await browse_webhooks.browse_endpoint(visit.parts.context, visit.viewer, visit.path_id())
-
-
-def _text(form: FormData, name: str) -> str:
-    value = form.get(name, "")
-    return value.strip() if isinstance(value, str) else ""
 
 
 ROUTES: Final = (

@@ -1,5 +1,6 @@
 """``pixconnect client``: the OAuth clients of holders. A secret is printed once, when it is made."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ from pixconnect.foundation.certificates import Certificate
 from pixconnect.local import tls_files
 from pixconnect.local.tls_files import ClientFiles
 from pixconnect.store.identity.origin import OriginKind
+from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.reading import origin as origin_usecases
 
@@ -59,9 +61,7 @@ def change(
         scope: The client's permissions from now on; repeat the option for each scope.
         add_scope: A permission to add to those it has; repeat the option for each scope.
     """
-    client = operating.run(lambda context: access_usecases.set_scopes(context, client_id, scope, added=add_scope))
-    output.show(_shown(client), as_json=json)
-    operating.wait_until_in_force()
+    _change(lambda context: access_usecases.set_scopes(context, client_id, scope, added=add_scope), as_json=json)
 
 
 @app.command
@@ -81,9 +81,7 @@ def disable(*, client_id: ClientId, json: Json = False) -> None:
 
     When it returns, the change holds on every process.
     """
-    client = operating.run(lambda context: access_usecases.disable_client(context, client_id))
-    output.show(_shown(client), as_json=json)
-    operating.wait_until_in_force()
+    _change(lambda context: access_usecases.disable_client(context, client_id), as_json=json)
 
 
 @app.command
@@ -99,9 +97,7 @@ def delete(*, client_id: ClientId, json: Json = False) -> None:
 
     When it returns, its tokens are refused on every process. To shut it out for a while, `disable` it.
     """
-    client = operating.run(lambda context: access_usecases.delete_client(context, client_id))
-    output.show(_shown(client), as_json=json)
-    operating.wait_until_in_force()
+    _change(lambda context: access_usecases.delete_client(context, client_id), as_json=json)
 
 
 @app.command(name="revoke-tokens")
@@ -110,9 +106,7 @@ def revoke_tokens(client_id: ClientId, *, json: Json = False) -> None:
 
     When it returns, the change holds on every process.
     """
-    client = operating.run(lambda context: access_usecases.revoke_tokens(context, client_id))
-    output.show(_shown(client), as_json=json)
-    operating.wait_until_in_force()
+    _change(lambda context: access_usecases.revoke_tokens(context, client_id), as_json=json)
 
 
 @app.command
@@ -217,6 +211,11 @@ def activity(
         )
     )
     output.show_list("activity", [show_origin(one) for one in found], as_json=json)
+
+
+def _change(act: Callable[[OperatorContext], Awaitable[Client]], *, as_json: bool) -> None:
+    output.show(_shown(operating.run(act)), as_json=as_json)
+    operating.wait_until_in_force()
 
 
 def _shown(client: Client, client_secret: str | None = None) -> output.Shown:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
 
+from support import postgres
 from support.verbs import run_forked
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -114,6 +116,16 @@ def running(home: Path, **settings: str) -> Iterator[Installation]:
         yield installation.wait_until_ready()
         if installation.process.poll() is None:
             installation.stop()
+
+
+@contextmanager
+def running_in_new_home() -> Iterator[Installation]:
+    """The same, on a home that the server's own user can enter; pytest's own folders are closed to it."""
+    home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
+    home.chmod(0o711)
+    with running(home) as installation:
+        yield installation
+    postgres.remove_home(home)
 
 
 def environment(home: Path, **settings: str) -> dict[str, str]:

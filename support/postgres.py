@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
+from urllib.parse import urlsplit
 
 import asyncpg
 import msgspec
@@ -55,6 +56,13 @@ class Server:
 
     async def _start(self) -> None:
         await self._postgres.start()
+        for url in (self._postgres.owner_url, self._postgres.login_url):
+            # With its usual iterations a password is most of the work that a test has for a connection.
+            login = urlsplit(url)
+            await _execute(
+                self._postgres.owner_url,
+                f"set scram_iterations = 1; alter role {login.username} password '{login.password}'",
+            )
         await make_template(self._postgres.owner_url)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from support import postgres
 from support.command_line import CommandLine
-from support.installation import Installation, running
+from support.installation import Installation, running_in_new_home
 
 
 @pytest.fixture
@@ -22,11 +21,8 @@ def pixconnect(database: postgres.Addresses, tmp_path: Path) -> CommandLine:
 @pytest.fixture(scope="session")
 def installation() -> Iterator[Installation]:
     """One for all tests that work as one of its holders does: they are the group `integrator`."""
-    home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
-    home.chmod(0o711)
-    with running(home) as installation:
+    with running_in_new_home() as installation:
         yield installation
-    postgres.remove_home(home)
 
 
 @pytest.fixture

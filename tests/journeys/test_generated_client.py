@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from support.installation import Installation, running
+from support.installation import Installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("programs")]
 
 PACKAGE = "generated_pix_client"
 # The generator knows no JWS, and the machine may be busy with other tests.
@@ -23,12 +23,6 @@ content_type_overrides: {{application/jose: text/plain}}
 """
 # More than fits into 32 bits, as generators take integers that say nothing about it.
 AMOUNT = 3_000_000_000
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with running(tmp_path_factory.mktemp("generated") / "home") as one:
-        yield one
 
 
 def generate(url: str, folder: Path) -> str:

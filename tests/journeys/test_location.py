@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Sequence
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -15,31 +14,30 @@ from pixconnect.adapters.outside_location_reader import LIMITS, LocationReader
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect_client import Client
-from support.installation import running
+from support.installation import Installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("programs")]
 
 
-async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(home_folder: Path) -> None:
-    with running(home_folder) as one:
-        sandbox = one.sandbox
-        credentials = (sandbox["client_id"], sandbox["client_secret"])
-        with Client(sandbox["base_url"], *credentials, auth_url=sandbox["auth_url"]) as client:
-            charge = client.charges.create(1234, sandbox["pix_keys"][0], external_id="seen-from-outside")
-        keys = httpx2.get(f"{sandbox['base_url']}/v1/qr/jwks.json", timeout=60).json()["keys"]
-        authority = x509.load_der_x509_certificate(base64.b64decode(keys[0]["x5c"][-1]))
+async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(service: Installation) -> None:
+    sandbox = service.sandbox
+    credentials = (sandbox["client_id"], sandbox["client_secret"])
+    with Client(sandbox["base_url"], *credentials, auth_url=sandbox["auth_url"]) as client:
+        charge = client.charges.create(1234, sandbox["pix_keys"][0], external_id="seen-from-outside")
+    keys = httpx2.get(f"{sandbox['base_url']}/v1/qr/jwks.json", timeout=60).json()["keys"]
+    authority = x509.load_der_x509_certificate(base64.b64decode(keys[0]["x5c"][-1]))
 
-        async def trusted() -> Sequence[x509.Certificate]:
-            return [authority]
+    async def trusted() -> Sequence[x509.Certificate]:
+        return [authority]
 
-        http = OutgoingHttp(LIMITS, NameLookups(DnsLookup()))
-        location = parse_br_code(charge.emvqrcps).location
-        assert location is not None
-        asked = await LocationReader(http, SystemClock(), trusted, allows_loopback=True).read(location)
-        await http.close()
-        assert (asked.txid, asked.key, asked.amount_cents, asked.status) == (
-            charge.transaction_identification,
-            sandbox["pix_keys"][0],
-            1234,
-            "ATIVA",
-        )
+    http = OutgoingHttp(LIMITS, NameLookups(DnsLookup()))
+    location = parse_br_code(charge.emvqrcps).location
+    assert location is not None
+    asked = await LocationReader(http, SystemClock(), trusted, allows_loopback=True).read(location)
+    await http.close()
+    assert (asked.txid, asked.key, asked.amount_cents, asked.status) == (
+        charge.transaction_identification,
+        sandbox["pix_keys"][0],
+        1234,
+        "ATIVA",
+    )

@@ -1,7 +1,5 @@
 """An OAuth 2 library that we did not write logs in, by what the service says about itself."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -12,16 +10,9 @@ from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from support.installation import Installation, running
+from support.installation import Installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    home: Path = tmp_path_factory.mktemp("oauth") / "home"
-    with running(home) as one:
-        yield one
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("programs")]
 
 
 def open_client(service: Installation, **changes: Any) -> OAuth2Client:

@@ -3,15 +3,14 @@
 The tools and packages come by ``make programs``; where they are missing the tests are skipped.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support import toolchains
-from support.installation import Installation, running
+from support.installation import Installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("programs")]
 
 # More than fits into 32 bits.
 AMOUNT = 3_000_000_000
@@ -22,12 +21,6 @@ STANDARD = dict(
     made="ATIVA", read="CONCLUIDA", paid="10.00", returned="DEVOLVIDO", refused=["cob.valor.original"]
 )  # what a client of the central bank's Pix API does and reads
 TYPESCRIPT = "node_modules/.bin/tsc --strict --target es2022 --module nodenext --skipLibCheck"
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with running(tmp_path_factory.mktemp("languages") / "home") as one:
-        yield one
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import validate
 from schemathesis import checks
 
-from support.installation import Installation, running
+from support.installation import Installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("programs")]
 
 E2E: Final = "e2eid"
 # The same cases in each run: what is found here by chance would fail whoever changes something else.
@@ -35,12 +35,6 @@ CHECKS: Final[list[Any]] = [
     checks.response_headers_conformance,
     checks.response_schema_conformance,
 ]
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with running(tmp_path_factory.mktemp("pix") / "home") as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

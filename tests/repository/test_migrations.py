@@ -3,15 +3,16 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 from msgspec import Struct
 
 from pixconnect.foundation import migrations, schema_history
-from pixconnect.foundation.migrations import Migration
 from support import postgres
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,43 +154,60 @@ def _is_rewritten(before: dict[int, int], after: dict[int, int]) -> bool:
     return any(after.get(relation, file) != file for relation, file in before.items())
 
 
-@pytest.fixture
-async def first_tables(database: postgres.Addresses) -> AsyncIterator[asyncpg.Connection]:
-    """Schemas as they were when only the first files had been applied."""
-    connection = await asyncpg.connect(database.owner_url)
+SHARES = pytest.mark.xdist_group("first tables")
+
+
+@asynccontextmanager
+async def first_tables(server: postgres.Addresses, name: str) -> AsyncIterator[asyncpg.Connection]:
+    """A database with the schemas as they were when only the first files had been applied."""
+    connection = await asyncpg.connect((await postgres.make_empty(server, name)).owner_url)
     try:
         for schema, package in PACKAGES.items():
-            await connection.execute(f"drop schema {schema} cascade")
             await schema_history.migrate(
                 connection, schema, migrations.read_migrations(package)[: FIRST_FILES_COUNT[schema]]
             )
         yield connection
     finally:
         await connection.close()
+        await postgres.drop_copy(server, name)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kept_tables(postgres_server: postgres.Addresses, worker_id: str) -> AsyncIterator[asyncpg.Connection]:
+    """The same for all tests that undo what they do."""
+    async with first_tables(postgres_server, f"first_tables_{worker_id}") as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def undone(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """A transaction whose work is rolled back."""
+    trial = connection.transaction()
+    await trial.start()
+    await connection.execute("set local search_path = pixconnect")
+    try:
+        yield
+    finally:
+        await trial.rollback()
 
 
 @pytest.mark.parametrize("schema", PACKAGES)
 async def test_no_migration_keeps_anybody_waiting_on_a_large_table(
-    first_tables: asyncpg.Connection, schema: str
+    postgres_server: postgres.Addresses, worker_id: str, schema: str
 ) -> None:
-    for migration in migrations.read_migrations(PACKAGES[schema])[FIRST_FILES_COUNT[schema] :]:
-        if migration.is_outside_transaction:  # nothing else than what may wait is allowed there
-            await _apply(first_tables, schema, migration)
-            continue
-        trial = first_tables.transaction()
-        await trial.start()
-        await first_tables.execute(f"set local search_path = {schema}")
-        look = await look_at(first_tables, schema, migration.sql)
-        await trial.rollback()
-        # A batch reads and changes rows, but few of them: it begins behind the last one's and says where it ends.
-        complaints = [*look.rewritten, *look.held] if migration.is_in_batches else look.complaints()
-        assert complaints == [], migration.name
-        await _apply(first_tables, schema, migration)
-
-
-async def _apply(connection: asyncpg.Connection, schema: str, migration: Migration) -> None:
-    async with migrations.alone(connection, schema):
-        await migrations.apply(connection, schema, migration)
+    async with (
+        first_tables(postgres_server, f"all_tables_{worker_id}") as connection,
+        migrations.alone(connection, schema),
+    ):
+        for migration in migrations.read_migrations(PACKAGES[schema])[FIRST_FILES_COUNT[schema] :]:
+            if migration.is_outside_transaction:  # nothing else than what may wait is allowed there
+                await migrations.apply(connection, schema, migration)
+                continue
+            async with connection.transaction():
+                look = await look_at(connection, schema, migration.sql)
+            # A batch reads and changes rows, but few of them: it begins behind the last one's and says where it ends.
+            complaints = [*look.rewritten, *look.held] if migration.is_in_batches else look.complaints()
+            assert complaints == [], migration.name
 
 
 _ONE_BATCH = re.compile(r"where id > \$1 order by id (?:limit \d{1,4}\b|fetch first \d{1,4} rows with ties)")
@@ -214,6 +232,8 @@ async def test_a_migrated_database_has_no_constraint_that_was_not_validated(data
         await connection.close()
 
 
+@SHARES
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "sql",
     [
@@ -231,12 +251,13 @@ async def test_a_migrated_database_has_no_constraint_that_was_not_validated(data
         "lock table charge; select count(*) from transfer",
     ],
 )
-async def test_what_would_keep_others_waiting_is_found(first_tables: asyncpg.Connection, sql: str) -> None:
-    async with first_tables.transaction():
-        await first_tables.execute("set local search_path = pixconnect")
-        assert (await look_at(first_tables, "pixconnect", sql)).complaints()
+async def test_what_would_keep_others_waiting_is_found(kept_tables: asyncpg.Connection, sql: str) -> None:
+    async with undone(kept_tables):
+        assert (await look_at(kept_tables, "pixconnect", sql)).complaints()
 
 
+@SHARES
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "sql",
     [
@@ -249,7 +270,6 @@ async def test_what_would_keep_others_waiting_is_found(first_tables: asyncpg.Con
         "create trigger refuse before update on charge for each row execute function refuse_change()",
     ],
 )
-async def test_what_keeps_nobody_waiting_is_allowed(first_tables: asyncpg.Connection, sql: str) -> None:
-    async with first_tables.transaction():
-        await first_tables.execute("set local search_path = pixconnect")
-        assert (await look_at(first_tables, "pixconnect", sql)).complaints() == []
+async def test_what_keeps_nobody_waiting_is_allowed(kept_tables: asyncpg.Connection, sql: str) -> None:
+    async with undone(kept_tables):
+        assert (await look_at(kept_tables, "pixconnect", sql)).complaints() == []

@@ -146,7 +146,7 @@ async def read(login_url: str, form: str, lines_count: int) -> Row:
         parameter=None,
         query=query,
         body=Nothing(),
-        peer="127.0.0.1",
+        address="127.0.0.1",
         headers={},
     )
     current_request.set(("bench", HOLDER_ID))

@@ -60,8 +60,20 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["postgres"] = msgspec.to_builtins(stash[_shared_addresses])
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Each worker begins at another folder, so that no two compile the same files of a fresh clone."""
+    config = session.config
+    workerinput = getattr(config, "workerinput", None)
+    if workerinput is not None and config.args == config.getini("testpaths"):
+        tests = Path(__file__).parent
+        parts = sorted({str(tests / file.relative_to(tests).parts[0]) for file in tests.rglob("test_*.py")})
+        begin = len(parts) * int(workerinput["workerid"].removeprefix("gw")) // workerinput["workercount"]
+        config.args = [*parts[begin:], *parts[:begin]]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path)  # for all workers the same
     for item in items:
         if isinstance(item, pytest.Function) and "postgres_server" in item.fixturenames:
             item.add_marker("sql")

@@ -81,11 +81,8 @@ async def assert_only_the_new_key_opens(context: Context) -> None:
             old.open(sealed, about)
 
 
-async def test_everything_is_sealed_again_and_a_second_run_has_nothing_to_do(
-    after: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(secret_key, "BATCH_MAX", 3)
-    done = await secret_key.reseal(as_operator(after))
+async def test_everything_is_sealed_again_and_a_second_run_has_nothing_to_do(after: Context) -> None:
+    done = await secret_key.reseal(as_operator(after), batch_max=3)
     assert (done.webhook_endpoints_count, done.signing_keys_count, done.authorities_count) == (ENDPOINTS_COUNT, 1, 1)
     assert (done.broken, done.clients_left_count) == ([], 0)
     await assert_only_the_new_key_opens(after)
@@ -107,7 +104,6 @@ async def test_values_sealed_before_keys_had_ids_are_sealed_again_under_the_same
 
 
 async def test_a_run_that_was_killed_is_taken_up_where_it_was(after: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_key, "BATCH_MAX", 2)
     original = secret_key.endpoint_store.reseal
     calls: list[Any] = []
 
@@ -119,9 +115,9 @@ async def test_a_run_that_was_killed_is_taken_up_where_it_was(after: Context, mo
 
     monkeypatch.setattr(secret_key.endpoint_store, "reseal", dying)
     with pytest.raises(KeyboardInterrupt):
-        await secret_key.reseal(as_operator(after))
+        await secret_key.reseal(as_operator(after), batch_max=2)
     monkeypatch.setattr(secret_key.endpoint_store, "reseal", original)
-    assert (await secret_key.reseal(as_operator(after))).webhook_endpoints_count == ENDPOINTS_COUNT - 2
+    assert (await secret_key.reseal(as_operator(after), batch_max=2)).webhook_endpoints_count == ENDPOINTS_COUNT - 2
     await assert_only_the_new_key_opens(after)
 
 

@@ -55,11 +55,11 @@ async def refuse_other_key(connection: Connection, box: SecretBox) -> None:
             return
 
 
-async def reseal(context: OperatorContext) -> Resealed:
+async def reseal(context: OperatorContext, batch_max: int = BATCH_MAX) -> Resealed:
     """Seal with the key in use whatever another key sealed."""
     broken: list[str] = []
     keys_count, authorities_count, operators_count = await _reseal_keys(context, broken)
-    endpoints_count = await _reseal_endpoints(context, broken)
+    endpoints_count = await _reseal_endpoints(context, broken, batch_max)
     async with context.pool.acquire() as connection:
         clients_left_count = await access_store.count_hashed_otherwise(connection, context.secret_box.key_id)
     return Resealed(
@@ -110,19 +110,19 @@ async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int
     return keys_count, authorities_count, operators_count
 
 
-async def _reseal_endpoints(context: OperatorContext, broken: list[str]) -> int:
+async def _reseal_endpoints(context: OperatorContext, broken: list[str], batch_max: int) -> int:
     count, after_id = 0, 0
     while True:
         async with context.pool.acquire() as connection, connection.transaction():
             batch = await endpoint_store.lock_sealed_otherwise(
-                connection, context.secret_box.seal_head, after_id, BATCH_MAX
+                connection, context.secret_box.seal_head, after_id, batch_max
             )
             for endpoint in batch:
                 resealed = _reseal_endpoint(context.secret_box, endpoint, broken)
                 if resealed != endpoint:
                     await endpoint_store.reseal(connection, resealed)
                     count += 1
-        if len(batch) < BATCH_MAX:
+        if len(batch) < batch_max:
             return count
         after_id = batch[-1].id
 

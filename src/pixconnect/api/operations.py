@@ -9,6 +9,7 @@ from typing import Final
 
 from pixconnect.api.contract import charge, endpoint, feed, health, ledger, oauth, refund, sandbox, statement, transfer
 from pixconnect.api.docs import documents, guides
+from pixconnect.api.faces.operations import find_face_form, list_face_routes
 from pixconnect.api.frame import access
 from pixconnect.api.frame.decoding import FORM_MAX
 from pixconnect.api.frame.envelope import Listing
@@ -253,8 +254,9 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
-    """All that is served, at both doors."""
-    return (*list_operations(is_sandbox=is_sandbox), *PAGES, *list_door_routes(STANDARD_OPERATIONS))
+    """All that is served, at all doors."""
+    faces = list_face_routes() if is_sandbox else ()
+    return (*list_operations(is_sandbox=is_sandbox), *PAGES, *list_door_routes(STANDARD_OPERATIONS), *faces)
 
 
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)
@@ -272,4 +274,7 @@ def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes) -> Refu
     for path, form in _FORMS_BELOW:
         if raw_path.startswith(path):
             return form
+    face_form = find_face_form(raw_path)
+    if face_form is not None:
+        return face_form
     return _GENERAL_PROBLEMS if is_of_the_door(raw_path) else ENVELOPED

@@ -1093,7 +1093,7 @@ comment on column transfer.charge_id is 'The charge that an incoming one pays, o
 comment on column transfer.amount_cents is 'How much, in cents.';
 comment on column transfer.status is 'How far it is.';
 comment on column transfer.own_key is
-    'The key of the holder that an incoming one was paid to; null where it named the account.';
+    'The holder''s Pix key: by which the payer of an incoming one found it, or by which it sent one at an institution''s face.';
 comment on column transfer.counterparty is 'Who is on the other side, as JSON: name, tax id, institution, account.';
 comment on column transfer.outcome_code is 'Why it failed, as a code of the network or of ours; null otherwise.';
 comment on column transfer.outcome_reason is 'Why it failed, in words.';
@@ -1107,7 +1107,7 @@ comment on column transfer.created_at is 'When it was written, in service time.'
 comment on column transfer.modified_at is 'When it last changed, in service time.';
 comment on column transfer.network_id is
     'What the network calls an outgoing one where that is not end_to_end_id; written once.';
-comment on column transfer.payer_message is 'What the payer of an incoming one wrote.';
+comment on column transfer.payer_message is 'What the payer wrote.';
 comment on column transfer.namesake is
     'Tells rows of one name apart that were there before a name was one fact; 0 for all others.';
 comment on column transfer.acceptance_refused is
@@ -1958,6 +1958,8 @@ create table webhook_endpoint (
     created_at timestamp with time zone not null,
     modified_at timestamp with time zone not null,
     pix_key text,
+    profile text,
+    only_with_txid boolean default false not null,
     constraint webhook_endpoint_pkey primary key (id),
     constraint event_types_are_bounded check (cardinality(event_types) >= 1 and cardinality(event_types) <= 100),
     constraint webhook_endpoint_check check ((previous_secret is null) = (previous_secret_until is null)),
@@ -1992,6 +1994,9 @@ comment on column webhook_endpoint.created_at is 'When it was made, in service t
 comment on column webhook_endpoint.modified_at is 'When it last changed, in service time.';
 comment on column webhook_endpoint.pix_key is
     'The Pix key whose payments it is told of; null for an endpoint that callers name by its id.';
+comment on column webhook_endpoint.profile is
+    'The institution as which the webhook of a key is told; null is as the central bank''s Pix API has it.';
+comment on column webhook_endpoint.only_with_txid is 'Whether the webhook of a key is not told of a Pix without a txid.';
 
 -- removed_endpoint: The newest twenty endpoints that each holder removed, so that what was sent to them can still be found.
 create table removed_endpoint (

@@ -102,8 +102,8 @@ class UnitOfWork:
     def announce_transfer(self, transfer: Transfer) -> None:
         event = announce_transfer(transfer, self._take_event_id())
         self.changes.add_event(event)
-        if transfer.own_key is not None and key_webhook.is_told_of(transfer):
-            self._tell_key(event, transfer.id, transfer.own_key)
+        if key_webhook.is_told_of(transfer):
+            self._tell_key(event, transfer.id, transfer)
 
     def announce_refund(self, refund: Refund) -> None:
         event = announce_refund(refund, self._take_event_id())
@@ -111,9 +111,9 @@ class UnitOfWork:
         if key_webhook.is_told_of(refund):
             self._tell_key(event, refund.transfer_id, None)
 
-    def _tell_key(self, event: Event, transfer_id: int, pix_key: str | None) -> None:
+    def _tell_key(self, event: Event, transfer_id: int, told_of: Transfer | None) -> None:
         if event.holder_id in self._key_webhook_holders:
-            self.changes.tell_key(KeyWebhookEvent.of(event, transfer_id, pix_key))
+            self.changes.tell_key(KeyWebhookEvent.of(event, transfer_id, told_of))
 
     def order(self, ordered: Transfer | Refund, handover_timeout: timedelta) -> None:
         """Leave a transfer or refund to the workers, who hand it to the rail after the commit."""

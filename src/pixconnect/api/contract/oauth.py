@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Final, Literal
 from urllib.parse import unquote_plus
@@ -22,7 +22,7 @@ from pixconnect.api.frame.envelope import Headers, Refused
 from pixconnect.api.frame.operation import Anything, Bare, Nothing, RefusalForm, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import SCOPES
+from pixconnect.domain.identity.access import SCOPES, AccessToken
 from pixconnect.usecases.identity.token_issuer import ScopeNotGranted, TokenRequest
 
 TOKEN_PATH: Final = "/oauth/token"  # noqa: S105  a path
@@ -108,26 +108,40 @@ async def request_oauth_token(services: Services, request: Request[None, Anythin
     Name the client by HTTP Basic, or by `client_id` and `client_secret` in the body, which is a form or JSON. Answers and
     errors have the form of RFC 6749: no envelope. `scope` in the answer says what was granted.
     """
-    grant = request.body
-    client_id, client_secret = _read_credentials(request.headers, grant)
-    if grant.grant_type != "client_credentials":
+    token = await give_token(services, request, tuple((request.body.scope or "").split()) or None)
+    return show_token(token, " ".join(token.scopes))
+
+
+async def give_token(
+    services: Services,
+    request: Request[None, Anything, Grant],
+    scopes: Sequence[str] | None,
+    lifetime_s: int | None = None,
+) -> AccessToken:
+    """Log a client in that names itself as the standard has it."""
+    client_id, client_secret = _read_credentials(request.headers, request.body)
+    if request.body.grant_type != "client_credentials":
         raise GrantNotSupported("grant_type: must be client_credentials")
-    token = await services.token_issuer.login(
+    return await services.token_issuer.login(
         TokenRequest(
             client_id=client_id,
             client_secret=client_secret,
-            grant_type=grant.grant_type,
+            grant_type=request.body.grant_type,
             address=request.address,
             certificate=request.certificate,
-            scopes=tuple((grant.scope or "").split()) or None,
+            scopes=scopes,
+            lifetime_s=lifetime_s,
         )
     )
+
+
+def show_token(token: AccessToken, scope: str) -> Bare[OAuthToken]:
     return Bare(
         OAuthToken(
             access_token=token.access_token,
             token_type="Bearer",  # noqa: S106  a scheme
             expires_in=token.expires_in_s,
-            scope=" ".join(token.scopes),
+            scope=scope,
         )
     )
 

@@ -48,7 +48,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     """An answer in JSON without the envelope, with a status and headers of its own."""
 
     status: int
-    record: Struct | None = None
+    record: object = None
     """``None`` has no body."""
     headers: Headers = []
 

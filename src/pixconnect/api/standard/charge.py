@@ -49,13 +49,24 @@ async def put_charge(services: Services, request: Asked) -> Reply:
 
     A mesma requisição de novo responde a cobrança como está, em qualquer status, e não a muda.
     """
+    return await _put(services, request, is_new=False)
+
+
+async def put_new_charge(services: Services, request: Asked) -> Reply:
+    """Cria uma cobrança imediata com um txid que ainda não foi usado."""
+    return await _put(services, request, is_new=True)
+
+
+async def _put(services: Services, request: Asked, *, is_new: bool) -> Reply:
     (txid,) = request.parameter
     violations = Violations(ENTITY)
     if not TXID.fullmatch(txid):
         violations.add("txid", "deve ter de 26 a 35 letras e dígitos", txid)
     violations.raise_if_any()
     asked = charge_body.read_put(request.body.require(ENTITY))
-    put = await charge_usecases.put_charge(services.context, request.caller, txid, asked.contents, asked.location_id)
+    put = await charge_usecases.put_charge(
+        services.context, request.caller, txid, asked.contents, asked.location_id, is_new=is_new
+    )
     return Reply(status=201, record=_show(services, put))
 
 

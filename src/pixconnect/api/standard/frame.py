@@ -135,7 +135,7 @@ def _route(row: StandardOperation, path: str) -> AnyOperation:
         Reply,
         row.handler,
         refusals=make_form(row.types),
-        reader=_READER,
+        reader=READER,
     )
 
 
@@ -156,7 +156,7 @@ def _read_body(raw: bytes, headers: Mapping[bytes, bytes]) -> Body:
     return Body(decoding.read_object(raw))
 
 
-_READER: Final = Reader(path=_read_path, query=Query, body=_read_body)
+READER: Final = Reader(path=_read_path, query=Query, body=_read_body)
 
 
 async def refuse_uncontracted(services: Services, request: Asked) -> Reply:

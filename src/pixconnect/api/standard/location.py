@@ -96,7 +96,7 @@ async def create_location(services: Services, request: Asked) -> Reply:
 
 async def get_location(services: Services, request: Asked) -> Reply:
     """Consulta uma location."""
-    shown = await location_usecases.read_location(services.context, request.caller, _read_id(request))
+    shown = await location_usecases.read_location(services.context, request.caller, read_id(request))
     return Reply(status=200, record=show(services, shown.location, shown.txid))
 
 
@@ -133,7 +133,7 @@ async def unbind_location(services: Services, request: Asked) -> Reply:
 
     A cobrança fica sem código e não pode ser paga até que tenha outra location. Uma location livre fica como está.
     """
-    location = await location_usecases.unbind_location(services.context, request.caller, _read_id(request))
+    location = await location_usecases.unbind_location(services.context, request.caller, read_id(request))
     return Reply(status=200, record=show(services, location, None))
 
 
@@ -147,7 +147,7 @@ def show(services: Services, location: Location, txid: str | None) -> PayloadLoc
     )
 
 
-def _read_id(request: Asked) -> int:
+def read_id(request: Asked) -> int:
     # What has another form names nothing.
     text = request.parameter[0]
     if not _ID.fullmatch(text) or int(text) > _ID_MAX:

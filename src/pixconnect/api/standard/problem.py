@@ -129,17 +129,12 @@ def make_form(types: Types) -> RefusalForm:
 
 def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:
     status, name = _judge(types, error)
-    detail = error.message if isinstance(error, MalformedRequest) else _DETAILS.get(error.code, _DETAILS["BAD_REQUEST"])
     rows = error.rows if isinstance(error, Violated) else ()
-    if isinstance(error, Violated):
-        detail = "Veja em violacoes tudo o que está errado." if rows else "O corpo deve ser um objeto JSON."
-    if isinstance(error, errors.OutcomeUnknown) and error.txid is not None:
-        detail = f"Não se sabe se a cobrança foi feita. O txid dela é {error.txid}: {_REPEAT}"
     problem = Problema(
         type=TYPE_PREFIX + name if name else _BLANK,
         title=_TITLES[name] if name else _BLANK_TITLES[status],
         status=status,
-        detail=detail,
+        detail=describe_refusal(error),
         correlation_id=request_id,
         violacoes=tuple(map(_show, rows)),
     )
@@ -149,6 +144,15 @@ def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: d
         headers=envelope.error_headers(error),
         media_type=MEDIA_TYPE,
     )
+
+
+def describe_refusal(error: errors.PixConnectError) -> str:
+    """What happened, in Portuguese."""
+    if isinstance(error, Violated):
+        return "Veja em violacoes tudo o que está errado." if error.rows else "O corpo deve ser um objeto JSON."
+    if isinstance(error, errors.OutcomeUnknown) and error.txid is not None:
+        return f"Não se sabe se a cobrança foi feita. O txid dela é {error.txid}: {_REPEAT}"
+    return error.message if isinstance(error, MalformedRequest) else _DETAILS.get(error.code, _DETAILS["BAD_REQUEST"])
 
 
 def _judge(types: Types, error: errors.PixConnectError) -> tuple[int, str]:

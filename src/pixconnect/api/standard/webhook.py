@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -16,6 +17,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.key_webhook import URL_LENGTH_MAX, KeyWebhook
 from pixconnect.usecases.standard.pix import Instante
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
@@ -70,6 +72,17 @@ async def put_webhook(services: Services, request: Asked) -> Reply:
     Todo Pix liquidado a favor da chave é avisado, com ou sem txid, e toda devolução que termina. Configurar de novo troca a
     URL, também para o que ainda não foi entregue.
     """
+    await set_up(services, request)
+    return Reply(status=200)
+
+
+async def set_up(
+    services: Services,
+    request: Asked,
+    profile: InstitutionProfile | None = None,
+    probe: Callable[[str], Awaitable[None]] | None = None,
+) -> str:
+    """Set the webhook of the key in the path; the URL, which ``probe`` may refuse before anything is changed."""
     violations = Violations(_ENTITY)
     key = _read_key(violations, request.parameter[0])
     body = Members(violations, WebhookSolicitado, request.body.require(_ENTITY))
@@ -77,8 +90,10 @@ async def put_webhook(services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     if key is None or url is None:
         raise errors.InvariantBroken("what is missing is a violation")
-    await key_webhook_usecases.set_webhook(services.context, request.caller, key, url)
-    return Reply(status=200)
+    if probe is not None:
+        await probe(url)
+    await key_webhook_usecases.set_webhook(services.context, request.caller, key, url, profile)
+    return url
 
 
 async def get_webhook(services: Services, request: Asked) -> Reply:

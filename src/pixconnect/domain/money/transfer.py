@@ -89,6 +89,19 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     external_id: str | None = None
 
 
+class SendingTerms(Struct, frozen=True, kw_only=True):
+    """What some doors know of a transfer beyond its request."""
+
+    payer_key: str | None = None
+    """The holder's key as which it pays."""
+    payer_message: str | None = None
+    payee_tax_id: str | None = None
+    """It is refused unless the payee has this one."""
+    is_new: bool = False
+    """Whether a request that comes again is refused, and not answered as before."""
+
+
+NO_TERMS: Final = SendingTerms()
 TransferRequest = KeyTransferRequest | AccountTransferRequest | QrCodeTransferRequest
 
 
@@ -121,6 +134,7 @@ class NewTransfer(Struct, kw_only=True):
     correlation_id: UUID
     may_exist: bool
     """Look for it first: the client named it, or it was tried before."""
+    terms: SendingTerms = NO_TERMS
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
@@ -194,7 +208,8 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
         charge_id=None,
         amount_cents=new.request.amount_cents,
         status="PROCESSING",
-        own_key=None,
+        own_key=new.terms.payer_key,
+        payer_message=new.terms.payer_message,
         counterparty=new.payee.party,
         outcome_code=None,
         outcome_reason=None,

@@ -61,6 +61,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """When its owner or the service last changed it; deliveries do not count."""
     pix_key: str | None = None
     """The key of a key webhook (``domain/webhooks/key_webhook.py``), which lists of endpoints leave out."""
+    profile: str | None = None
+    """The institution as which a key webhook is told; ``None`` is as the central bank's API has it."""
+    only_with_txid: bool = False
+    """A key webhook that is not told of a Pix without a txid."""
 
 
 def open_endpoint(

@@ -45,15 +45,20 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
     """The Pix's id, also if the event concerns a refund."""
     pix_key: str | None
     """``None`` leaves it to the Pix that is there already."""
+    has_txid: bool
+    is_sent: bool
+    """Of what the holder sent, which only some webhooks are told of."""
     told_at: datetime
 
     @classmethod
-    def of(cls, event: Event, transfer_id: int, pix_key: str | None) -> KeyWebhookEvent:
+    def of(cls, event: Event, transfer_id: int, told_of: Transfer | None) -> KeyWebhookEvent:
         return cls(
             event_id=event.id,
             holder_id=event.holder_id,
             transfer_id=transfer_id,
-            pix_key=pix_key,
+            pix_key=told_of and told_of.own_key,
+            has_txid=told_of is not None and told_of.txid is not None,
+            is_sent=told_of is not None and told_of.direction == "OUT",
             told_at=event.created_at,
         )
 
@@ -61,14 +66,18 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
 def is_told_of(happened: Transfer | Refund) -> bool:
     """Whether a key webhook announces the new state of a transfer or refund."""
     if isinstance(happened, Transfer):
-        return happened.direction == "IN" and happened.status == "CONFIRMED"
+        ends = ("CONFIRMED",) if happened.direction == "IN" else ("CONFIRMED", "ERROR", "CANCELLED")
+        return happened.own_key is not None and happened.status in ends
     return happened.flow == "OUT" and happened.status != "PROCESSING"
 
 
-def callback_url(url: str) -> str:
+def callback_url(url: str, *, is_appended: bool = False) -> str:
     """Where notices are posted: ``/pix`` joined to the path of the URL that was set, before its query.
 
     Behind a query that ends in ``=`` it is appended as it stands: receivers use that to be called at a path of their own.
+
+    Args:
+        is_appended: Always append it so.
     """
     path, mark, query = url.partition("?")
-    return f"{url}/pix" if query.endswith("=") else f"{path.rstrip('/')}/pix{mark}{query}"
+    return f"{url}/pix" if is_appended or query.endswith("=") else f"{path.rstrip('/')}/pix{mark}{query}"

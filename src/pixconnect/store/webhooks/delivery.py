@@ -67,7 +67,10 @@ APPEND: Final = Part[Event](
 """A delivery of each new event for each endpoint that is active now and wants it."""
 
 TOLD: Final = Columns[KeyWebhookEvent](
-    read_types("event_id bigint, holder_id bigint, transfer_id bigint, pix_key text, told_at timestamptz"),
+    read_types("""
+        event_id bigint, holder_id bigint, transfer_id bigint, pix_key text, has_txid boolean, is_sent boolean,
+        told_at timestamptz
+    """),
     key=(),
     write={},
 )
@@ -87,6 +90,8 @@ APPEND_TOLD: Final = of_columns(
         join key_webhook on key_webhook.pix_key = coalesce(told.pix_key, transfer.own_key)
             and key_webhook.holder_id = told.holder_id
         join webhook_endpoint on webhook_endpoint.id = key_webhook.endpoint_id and webhook_endpoint.status = 'active'
+            and (not is_sent or 'transfer.out.confirmed' = any(webhook_endpoint.event_types))
+            and (is_sent or has_txid or transfer.txid is not null or not webhook_endpoint.only_with_txid)
         returning 1
     """,
     returns="any row",

@@ -18,7 +18,7 @@ ENDPOINT: Final = Table(
     """
     id bigint, holder_id bigint, url text, event_types text[], status text, status_reason text, secret bytea,
     previous_secret bytea, previous_secret_until timestamptz, first_failure_at timestamptz, created_at timestamptz,
-    modified_at timestamptz, pix_key text
+    modified_at timestamptz, pix_key text, profile text, only_with_txid boolean
     """,
     read={
         "event_types": (tuple, "event_types"),
@@ -78,7 +78,7 @@ async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
 _FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
 
 
-async def find_many(pool: Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
+async def find_many(pool: Connection | Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
     """Endpoints as they are now, by id; of whichever holders."""
     return {row["id"]: ENDPOINT.read(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
 

@@ -63,6 +63,8 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     """The thumbprint of the certificate that the connection showed."""
     scopes: Sequence[str] | None = None
     """Those that the token is to have, as far as the client has them; all of the client's if ``None``."""
+    lifetime_s: int | None = None
+    """``None`` is the setting."""
 
 
 class ScopeNotGranted(errors.BadRequest):
@@ -118,7 +120,7 @@ class TokenIssuer:
             self._limited_clients.keep(failure_subject("client", client_id), limited)
             self._count_guess(request.address)
             raise
-        return _issue_token(self._context, self._keyring, client, request.scopes, asked_at)
+        return _issue_token(self._context, self._keyring, client, request, asked_at)
 
     async def _judge(self, request: TokenRequest) -> Client:
         address = request.address
@@ -306,15 +308,16 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
 
 
 def _issue_token(
-    context: TokenContext, keyring: Keyring, client: Client, wanted: Sequence[str] | None, asked_at: datetime
+    context: TokenContext, keyring: Keyring, client: Client, request: TokenRequest, asked_at: datetime
 ) -> AccessToken:
     # Libraries written for one bank ask for all of its scopes: we leave out those that we do not have, and the answer
     # says so.
+    wanted = request.scopes
     scopes = client.scopes if wanted is None else tuple(scope for scope in client.scopes if scope in wanted)
     if not scopes:
         raise ScopeNotGranted("scope: this client has none of those asked for")
     issued_at = int(access_rules.issue_at(asked_at, client.tokens_from).timestamp())
-    lifetime_s = context.policy.token_lifetime_s
+    lifetime_s = request.lifetime_s or context.policy.token_lifetime_s
     claims = jose.Claims(
         iss=context.policy.auth_url,
         aud=AUDIENCE,

@@ -22,8 +22,10 @@ from pixconnect.domain.money.ledger import Balance
 from pixconnect.domain.money.limit import Spending
 from pixconnect.domain.money.pix_key import parse_pix_key
 from pixconnect.domain.money.transfer import (
+    NO_TERMS,
     AccountTransferRequest,
     NewTransfer,
+    SendingTerms,
     Transfer,
     TransferRequest,
     TransferStatus,
@@ -51,7 +53,13 @@ class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, Protocol): ..
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
 
 
-async def start_transfer(context: TransferContext, caller: Caller, request: TransferRequest) -> TransferView:
+class PayeeIsAnother(errors.PixKeyNotFound):
+    """The key belongs to somebody else than the caller said."""
+
+
+async def start_transfer(
+    context: TransferContext, caller: Caller, request: TransferRequest, terms: SendingTerms = NO_TERMS
+) -> TransferView:
     """Accept a transfer: we reserve its money, and a worker hands it to the rail or gives it up.
 
     Returns:
@@ -65,7 +73,7 @@ async def start_transfer(context: TransferContext, caller: Caller, request: Tran
     """
     lookup = Lookup()
     try:
-        return await _view(context, await _start_transfer(context, caller, request, lookup))
+        return await _view(context, await _start_transfer(context, caller, request, terms, lookup))
     except errors.Refusal:
         # Looking up a key without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
@@ -73,20 +81,22 @@ async def start_transfer(context: TransferContext, caller: Caller, request: Tran
 
 
 async def _start_transfer(
-    context: TransferContext, caller: Caller, request: TransferRequest, lookup: Lookup
+    context: TransferContext, caller: Caller, request: TransferRequest, terms: SendingTerms, lookup: Lookup
 ) -> Transfer:
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before we ask the network anything
         if replayed is not None:
-            return replayed
+            return _refuse_repeat(terms, replayed)
     try:
         money.check_amount(request.amount_cents)
         payee = await find_payee(context, caller, request, end_to_end_id, lookup)
+        if payee is not None and terms.payee_tax_id not in (None, payee.party.tax_id):
+            raise PayeeIsAnother("key: belongs to another tax id")
     except (errors.RuleBroken, errors.RateLimited) as refusal:
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
         if replayed is not None:
-            return replayed
+            return _refuse_repeat(terms, replayed)
         is_judged_first = isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited)
         if not is_judged_first and (payer := await _read_payer(context, caller)):
             balance, spending = payer
@@ -112,8 +122,17 @@ async def _start_transfer(
         end_to_end_id=end_to_end_id,
         correlation_id=context.entropy.uuid4(),
         may_exist=request.external_id is not None,
+        terms=terms,
     )
-    return await context.writes.submit(START_TRANSFERS, new)
+    made = await context.writes.submit(START_TRANSFERS, new)
+    # Its id was made for this request, whichever try it was.
+    return made if made.id == new.transfer_id else _refuse_repeat(terms, made)
+
+
+def _refuse_repeat(terms: SendingTerms, made: Transfer) -> Transfer:
+    if terms.is_new:
+        raise errors.ExternalIdConflict("external_id: was already used for a transfer")
+    return made
 
 
 async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.PixConnectError]:

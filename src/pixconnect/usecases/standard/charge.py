@@ -28,11 +28,14 @@ async def put_charge(
     txid: str | None,
     contents: ChargeContents,
     location_id: int | None = None,
+    *,
+    is_new: bool = False,
 ) -> StandardCharge:
     """Make a charge, or give the one of this txid other contents.
 
     Args:
         txid: ``None`` lets the service make one.
+        is_new: Refuse where there is one, whatever it says (``ExternalIdConflict``).
 
     Returns:
         The charge as it is now; it is left as it is if it says this already, whatever has become of it.
@@ -44,7 +47,7 @@ async def put_charge(
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
     write = await _make_write(context, caller, txid, contents.key, location_id)
-    write.contents = contents
+    write.contents, write.is_new = contents, is_new
     try:
         return await context.writes.submit(WRITE_CHARGES, write)
     except errors.OutcomeUnknown as unknown:

@@ -65,6 +65,8 @@ class ChargeWrite(Struct, kw_only=True):
     change: ContentsChange = ContentsChange()
     """A patch: what it is to say instead."""
     removes: bool = False
+    is_new: bool = False
+    """A put that changes nothing which is there."""
     location_id: int | None = None
     """The location that it is to have."""
     violations: Sequence[Violation] = ()
@@ -179,6 +181,8 @@ def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCh
     own = _own_location(work, write, charge, locked)
     if id(write) in locked.done:
         return StandardCharge.of(charge, own)
+    if write.is_new:
+        raise errors.ExternalIdConflict("txid: there is a charge of this txid")
     if write.removes:
         return _remove(work, write, charge, own, locked)
     before = charge_rules.read_contents(charge)

@@ -48,8 +48,13 @@ async def request_refund(
     *,
     amount_cents: int,
     description: str | None,
+    is_new: bool = False,
 ) -> Devolucao:
     """Accept a refund, or answer the one that the same request made before, as it is now.
+
+    Args:
+        is_new: Refuse an id that was used before, whatever for. Two such requests
+            at once may both be answered by one refund.
 
     Raises:
         ServiceUnavailable: Nothing was done.
@@ -61,6 +66,8 @@ async def request_refund(
         external_id=external_id_of(original, refund_id),
         description=description,
     )
+    if is_new and await _find(context.pool, original, refund_id) is not None:
+        raise errors.ExternalIdConflict("id: was used for a refund of this Pix")
     made = await _find_made(context.pool, original, refund_id, request)
     if made is None:
         rows = await _judge(context.pool, context.clock, original, amount_cents)

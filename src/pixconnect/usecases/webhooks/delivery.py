@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
+from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
-from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks import signature as webhook_signature
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint
@@ -38,6 +38,7 @@ from pixconnect.usecases.frame.context import (
     HasWakeWorkers,
     HasWrites,
 )
+from pixconnect.usecases.webhooks.key_webhook import find_callback_url
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 
@@ -86,7 +87,8 @@ class Recipient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.url = endpoint.url if endpoint.pix_key is None else key_webhook.callback_url(endpoint.url)
+        profile = None if endpoint.profile is None else read_profile(endpoint.profile)
+        self.url = endpoint.url if endpoint.pix_key is None else find_callback_url(endpoint.url, profile)
         self._secrets: list[str] | None = None
 
     def open_secrets(self, context: AttemptContext) -> list[str]:

@@ -13,6 +13,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks import key_webhook as key_webhook_rules
 from pixconnect.domain.webhooks.delivery import DeliveryStatus, KeyDelivery
@@ -43,13 +44,19 @@ class KeyWebhookContext(EndpointContext, HasEntropy, Protocol):
     """What webhooks of keys need."""
 
 
-async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url: str) -> KeyWebhook:
-    """Set the webhook of one of the caller's keys; if there is one already, change its URL from now on."""
+async def set_webhook(
+    context: KeyWebhookContext, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
+) -> KeyWebhook:
+    """Set the webhook of one of the caller's keys; if there is one already, change its URL from now on.
+
+    Args:
+        profile: The institution whose way of telling it has; ``None`` is the central bank's.
+    """
     rows: list[Violation] = []
     if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
         rows.append(_not_owned(key))
     try:
-        await context.receivers.check_url(key_webhook_rules.callback_url(url))
+        await context.receivers.check_url(find_callback_url(url, profile))
     except errors.InvalidWebhookUrl:
         rows.append(_not_at(url, _WHERE))
     if rows:
@@ -57,7 +64,7 @@ async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url:
     endpoint_id = await endpoint_store.next_id(context.pool)
     try:
         async with write_alone(context.pool) as connection:
-            webhook = await _set(context, connection, caller, key, url, endpoint_id)
+            webhook = await _set(context, connection, caller, key, url, endpoint_id, profile)
     except asyncpg.ForeignKeyViolationError:
         # An operator has just removed the key.
         raise Violated(ENTITY, [_not_owned(key)]) from None
@@ -68,7 +75,13 @@ async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url:
 
 
 async def _set(
-    context: KeyWebhookContext, connection: Connection, caller: Caller, key: str, url: str, endpoint_id: int
+    context: KeyWebhookContext,
+    connection: Connection,
+    caller: Caller,
+    key: str,
+    url: str,
+    endpoint_id: int,
+    profile: InstitutionProfile | None,
 ) -> KeyWebhook:
     # Batches hold the same balance: every settlement after the answer is announced.
     await endpoint_store.lock_holder(connection, caller.holder_id)
@@ -77,7 +90,7 @@ async def _set(
     found = await key_webhook_store.find(connection, caller.holder_id, key)
     if found is None:
         webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
-        made = _open_endpoint(context, webhook)
+        made = _tell_as(profile, _open_endpoint(context, webhook))
         await endpoint_store.insert(connection, made)
         await key_webhook_store.insert(connection, webhook)
         await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
@@ -86,13 +99,30 @@ async def _set(
     if before is None:
         raise errors.InvariantBroken("the webhook of a key has its endpoint")
     # Setting it again says that its owner has mended it.
-    after = structs.replace(endpoint_rules.activate(before), url=url, modified_at=now)
+    after = _tell_as(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
     await endpoint_store.update(connection, after)
     await key_webhook_store.set_created(connection, key, now)
     await note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
     if before.status != "active":
         await resume_backlog(connection, before.id, now)
     return structs.replace(found, url=url, created_at=now)
+
+
+def _tell_as(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpoint:
+    """The endpoint of a key, told as this institution tells."""
+    if profile is None:
+        return structs.replace(endpoint, event_types=key_webhook_rules.EVENT_TYPES, profile=None, only_with_txid=False)
+    return structs.replace(
+        endpoint,
+        event_types=endpoint_rules.parse_event_types(profile.webhook.event_types),
+        profile=profile.name,
+        only_with_txid=profile.webhook.only_with_txid,
+    )
+
+
+def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
+    """Where the notices of a webhook are posted."""
+    return key_webhook_rules.callback_url(url, is_appended=profile is not None and profile.webhook.url == "appended")
 
 
 def _open_endpoint(context: KeyWebhookContext, webhook: KeyWebhook) -> Endpoint:

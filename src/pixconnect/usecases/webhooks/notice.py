@@ -11,12 +11,15 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import structs
 
+from pixconnect.domain.profiles.profile import leave_out, read_profile
 from pixconnect.domain.webhooks.delivery import DueDelivery
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import lease as lease_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import notice as notice_store
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.standard import pix as standard_pix
+from pixconnect.usecases.standard.sent import show_sent_notice
 
 _encoder = msgspec.json.Encoder()
 
@@ -44,8 +47,14 @@ async def make_notice(
         for delivery_id, transfer_id in held.items():
             told.setdefault(transfer_id, delivery_id)
         transfers = await transfer_store.find_by_ids(connection, delivery.holder_id, list(told))
-        shown = await standard_pix.show_all(connection, transfers.values())
-        body = _encoder.encode({"pix": [shown[transfer_id] for transfer_id in told]}).decode()
+        received = [transfer for transfer in transfers.values() if transfer.direction == "IN"]
+        shown: dict[int, object] = {**await standard_pix.show_all(connection, received)}
+        shown |= {each.id: show_sent_notice(each) for each in transfers.values() if each.direction == "OUT"}
+        record: object = {"pix": [shown[transfer_id] for transfer_id in told]}
+        endpoint = (await endpoint_store.find_many(connection, [delivery.endpoint_id])).get(delivery.endpoint_id)
+        if endpoint is not None and endpoint.profile is not None:
+            record = leave_out(record, read_profile(endpoint.profile).webhook.omits)
+        body = _encoder.encode(record).decode()
         covers = tuple(delivery_id for delivery_id in told.values() if delivery_id != delivery.id)
         await notice_store.keep(connection, delivery.holder_id, delivery.id, covers, body)
     return structs.replace(delivery, body=body, covers=covers)

@@ -1,0 +1,1 @@
+"""Efi's interface: what it has beyond the central bank's API."""

@@ -1,0 +1,149 @@
+"""Balance, the file of a day's movements, and how many keys may still be looked up, as Efi has them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import date, datetime, time, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.frame.operation import Document, Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.standard.received import ReceivedSearch
+from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.standard import pix as standard_pix_usecases
+
+_READY_AFTER: Final = timedelta(seconds=1)
+_ID: Final = re.compile(r"([0-9]{8})([0-9]{13})")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_PAGE_SIZE: Final = 1000
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+class Saldo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    saldo: str
+    bloqueios: dict[str, str] | None = None
+
+
+class RelatorioPedido(Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str
+    data_solicitacao: str
+    status: str
+
+
+async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
+    """O saldo disponível."""
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
+    wants_blocked = request.query.read(("bloqueios",)).get("bloqueios") == "true"
+    blocked = dict(judicial="0.00", med="0.00", total="0.00") if wants_blocked else None
+    return Reply(status=200, record=Saldo(saldo=format_reais(balance.available_cents), bloqueios=blocked))
+
+
+async def request_report(face: Face, services: Services, request: Asked) -> Reply:
+    """Pede o arquivo dos movimentos de um dia que terminou."""
+    violations = Violations("relatorio")
+    body = Members(violations, request.body.require("relatorio"), "")
+    sent = body.text("dataMovimento", length_max=10, pattern=_DAY, is_required=True)
+    now = services.context.clock.now()
+    day = _read_day(sent)
+    if sent is not None and (day is None or day >= now.astimezone(SAO_PAULO).date()):
+        body.refuse("dataMovimento", "deve ser um dia anterior a hoje, AAAA-MM-DD")
+    body.object("tipoRegistros", is_required=True)
+    violations.raise_if_any()
+    # The id says all that was asked for, so nothing is kept.
+    name = f"{sent or ''}".replace("-", "") + f"{int((now - _EPOCH) / timedelta(milliseconds=1)):013d}"
+    return Reply(status=201, record=_describe(name, now, "AGUARDANDO_PROCESSAMENTO"))
+
+
+async def get_report(face: Face, services: Services, request: Asked) -> Reply | Document:
+    """O arquivo, em CSV, quando está pronto."""
+    (name,) = request.parameter
+    found = _ID.fullmatch(name)
+    day = None if found is None else _read_day(f"{found[1][:4]}-{found[1][4:6]}-{found[1][6:]}")
+    if found is None or day is None:
+        raise errors.NotFound("id: there is no such report")
+    asked_at, now = _EPOCH + timedelta(milliseconds=int(found[2])), services.context.clock.now()
+    if not timedelta(0) <= now - asked_at or day >= asked_at.astimezone(SAO_PAULO).date():
+        raise errors.NotFound("id: there is no such report")
+    if now - asked_at < _READY_AFTER:
+        return Reply(status=202, record=_describe(name, asked_at, "EM_PROCESSAMENTO"))
+    lines = await _write_lines(services, request.caller, day)
+    return Document(content="".join(f"{line}\r\n" for line in lines).encode(), media_type="text/csv; charset=utf-8")
+
+
+def _read_day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _describe(name: str, asked_at: datetime, status: str) -> RelatorioPedido:
+    return RelatorioPedido(id=name, data_solicitacao=format_milliseconds(asked_at), status=status)
+
+
+async def _write_lines(services: Services, caller: Caller, day: date) -> list[str]:
+    begin = datetime.combine(day, time(0), SAO_PAULO)
+    span = Span(page_size=_PAGE_SIZE, initial_at=begin, final_at=begin + timedelta(days=1, microseconds=-1))
+    received = await standard_pix_usecases.list_pix(services.context, caller, ReceivedSearch(), span)
+    search = TransferSearch(direction="OUT")
+    sent = await transfer_usecases.search_transfers(services.context, caller, search, span)
+    if max(received.total_count, sent.total_count) > _PAGE_SIZE:
+        raise errors.ServiceUnavailable(f"a day of more than {_PAGE_SIZE} Pix has no file here")
+    lines = [_line("PR", pix.end_to_end_id, pix.txid or "", pix.valor, "", _text(pix.payer_message), "", pix.horario)
+             for pix in received.items]  # fmt: skip
+    for pix in received.items:
+        lines += [
+            _line(
+                "PDE",
+                pix.end_to_end_id,
+                pix.txid or "",
+                refund.id,
+                refund.rtr_id,
+                refund.valor,
+                refund.horario.solicitacao,
+            )
+            for refund in pix.devolucoes or ()
+            if refund.status == "DEVOLVIDO"
+        ]
+    for view in sent.items:
+        lines += _write_sent(view.transfer)
+    return [_line("CA", day.isoformat(), "4.0"), *lines, _line("T", str(len(lines)))]
+
+
+def _write_sent(transfer: Transfer) -> list[str]:
+    valor, at = format_reais(transfer.amount_cents), format_milliseconds(transfer.created_at)
+    names = (transfer.shown_id, transfer.external_id or "", valor)
+    payee, message = transfer.counterparty, _text(transfer.payer_message)
+    if transfer.initiation_type == "MANUAL":
+        account = (payee.name, payee.tax_id, payee.ispb, payee.branch, payee.account_number, payee.account_type)
+        lines = [_line("PEB", *names, *account, message, "API", at)]
+    else:
+        lines = [_line("PEC", *names, payee.key or "", message, "API", at)]
+    if transfer.status in ("ERROR", "CANCELLED"):
+        lines.append(_line("EPE", transfer.shown_id, valor, format_milliseconds(transfer.modified_at)))
+    return lines
+
+
+def _line(kind: str, *values: str) -> str:
+    # The protocol of an entry is the institution's own, and nobody asks us by it.
+    protocol = () if kind in ("CA", "T") else ("0",)
+    return ";".join((kind, *protocol, *(value.replace(";", " ") for value in values)))
+
+
+def _text(text: str | None) -> str:
+    return base64.b64encode((text or "").encode()).decode()

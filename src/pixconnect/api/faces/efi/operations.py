@@ -1,0 +1,42 @@
+"""Efi's interface as one table: what the standard has by its profile, and what is its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.api.faces.efi import account, receive, send
+from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
+from pixconnect.api.faces.frame import FaceOperation as Row
+
+# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# fmt: off
+_OWN: Final = (
+    Row("loc.qrcode", "GET", "/v2/loc/{id}/qrcode", "payloadlocation.read", "loc", receive.draw_location, "read",
+        "linkVisualizacao leads to the payload and not to a page."),
+    Row("webhook.configurar", "PUT", "/v2/webhook/{chave}", "webhook.write", "webhook", receive.put_probed_webhook, "read",
+        "One probe, with our certificate if there is one; what it posts is inferred. That a request without the "
+        "certificate is refused is not tested, whatever x-skip-mtls-checking says. Retries come as our own webhooks' do.",
+        ("webhookUrl",)),
+    Row("pix.enviar", "PUT", "/v3/gn/pix/{idEnvio}", "transfer.write", "send", send.send_pix, "read",
+        "The end-to-end id names the sandbox's institution. Too little money is refused at once: no source says what happens.",
+        ("valor", "pagador", "favorecido")),
+    Row("pix.enviar_v2", "PUT", "/v2/gn/pix/{idEnvio}", "transfer.write", "send", send.send_pix, "one source",
+        "As version 3.", ("valor", "pagador", "favorecido")),
+    Row("pix.enviados", "GET", "/v2/gn/pix/enviados", "transfer.read", "sent", send.list_sent, "read",
+        "Filters devolucaoPresente, cpf, cnpj are ignored; what was returned wholly is not found by status."),
+    Row("pix.enviado_por_id", "GET", "/v2/gn/pix/enviados/id-envio/{idEnvio}", "transfer.read", "sent",
+        send.get_sent_by_name, "read"),
+    Row("pix.enviado", "GET", "/v2/gn/pix/enviados/{e2eid}", "transfer.read", "sent", send.get_sent_by_e2eid, "read"),
+    Row("saldo", "GET", "/v2/gn/saldo", "ledger.read", "general", account.read_balance, "read",
+        "Nothing is ever blocked."),
+    Row("relatorio.solicitar", "POST", "/v2/gn/relatorios/extrato-conciliacao", "ledger.read", "report",
+        account.request_report, "read", "All kinds of records are written, whichever were asked for."),
+    Row("relatorio.consultar", "GET", "/v2/gn/relatorios/{id}", "ledger.read", "report", account.get_report, "one source",
+        "Ready after a second. Neither payers' documents, fees nor balances are in it; a day of more than 1000 Pix has none."),
+)
+# fmt: on
+
+
+def list_rows(face: Face) -> list[FaceOperation]:
+    rows = [*list_standard_rows(face.profile), *_OWN]
+    return receive.pay_small_charges(face, rows) if face.is_homologation else rows

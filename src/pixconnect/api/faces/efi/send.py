@@ -1,0 +1,291 @@
+"""Sending as Efi has it: under the caller's own name, which can be used once, and asked for afterwards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard import listing
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Members, Parameters, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.money.holder import AccountType, Party
+from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.transfer import (
+    MESSAGE_LENGTH_MAX,
+    AccountTransferRequest,
+    KeyTransferRequest,
+    SendingTerms,
+    Transfer,
+    TransferRequest,
+    TransferStatus,
+)
+from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.standard.sent import STATUSES, DevolucaoRecebida, EnvioStatus, find_returns, find_sent
+from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
+
+_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
+_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
+_BRANCH: Final = re.compile(r"[0-9]{1,4}")
+_ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
+_KINDS: Final[dict[str, AccountType]] = {"cacc": "CHECKING", "svgs": "SAVINGS"}
+# The documentation has one word for what is done, and the library another.
+_SEARCHED: Final[dict[str, TransferStatus]] = {
+    "EM_PROCESSAMENTO": "PROCESSING",
+    "CONCLUIDA": "CONFIRMED",
+    "REALIZADO": "CONFIRMED",
+    "NAO_REALIZADO": "ERROR",
+}
+
+
+class HorarioDoEnvio(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    solicitacao: str
+    liquidacao: str | None = None
+
+
+class EnvioAceito(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Um envio que foi aceito; o resultado vem depois."""
+
+    id_envio: str
+    e2e_id: str
+    end_to_end_id: str
+    """O mesmo: a documentação e a biblioteca têm nomes diferentes."""
+    valor: str
+    horario: HorarioDoEnvio
+    status: EnvioStatus
+
+
+class Identificacao(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    nome: str
+    cpf: str | None = None
+    cnpj: str | None = None
+
+
+class Favorecido(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    chave: str | None = None
+    identificacao: Identificacao
+
+
+class PixEnviado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Um envio como está."""
+
+    end_to_end_id: str
+    id_envio: str
+    valor: str
+    chave: str | None = None
+    status: EnvioStatus
+    info_pagador: str | None = None
+    horario: HorarioDoEnvio
+    favorecido: Favorecido
+    devolucoes: Sequence[DevolucaoRecebida] | None = None
+
+
+class PixEnviados(Struct, frozen=True, kw_only=True):
+    """Uma página de envios."""
+
+    parametros: listing.Parametros
+    pix: Sequence[PixEnviado]
+
+
+class _Payee(Struct, frozen=True):
+    key: PixKey | None
+    tax_id: str | None
+    account: Party | None
+
+
+async def send_pix(face: Face, services: Services, request: Asked) -> Reply:
+    """Envia um Pix sob o nome que o caminho lhe dá."""
+    violations = Violations("pix")
+    (id_envio,) = request.parameter
+    if not _ID.fullmatch(id_envio):
+        violations.add("idEnvio", "deve ter de 1 a 35 letras e dígitos", id_envio)
+    body = Members(violations, request.body.require("pix"), "")
+    amount_cents = body.amount("valor", is_required=True)
+    if amount_cents == 0:
+        body.refuse("valor", "deve ser maior que zero")
+    payer = body.object("pagador", is_required=True)
+    payer_key = None if payer is None else payer.text("chave", length_max=77, is_required=True)
+    message = None if payer is None else payer.text("infoPagador", length_max=MESSAGE_LENGTH_MAX)
+    payee = _read_payee(body)
+    violations.raise_if_any()
+    if amount_cents is None or payer_key is None or payee is None:
+        raise errors.InvariantBroken("what is missing is a violation")
+    # A name that was used is refused as such, whatever else is wrong with the request.
+    if await find_sent(services.context, request.caller, id_envio=id_envio) is not None:
+        raise errors.ExternalIdConflict("idEnvio: was already used")
+    own_key = await _check_payer(services, request.caller, payer_key)
+    asked = _make_request(face, services, id_envio, amount_cents, payee)
+    terms = SendingTerms(payer_key=own_key, payer_message=message, payee_tax_id=payee.tax_id, is_new=True)
+    try:
+        view = await transfer_usecases.start_transfer(services.context, request.caller, asked, terms)
+    except transfer_usecases.PayeeIsAnother as refusal:
+        raise NamedRefusal("PAYEE_IS_ANOTHER", refusal.message) from None
+    transfer = view.transfer
+    record = EnvioAceito(
+        id_envio=id_envio,
+        e2e_id=transfer.shown_id,
+        end_to_end_id=transfer.shown_id,
+        valor=format_reais(transfer.amount_cents),
+        horario=HorarioDoEnvio(solicitacao=format_milliseconds(transfer.created_at)),
+        # Whatever has become of it already: the outcome is told later.
+        status="EM_PROCESSAMENTO",
+    )
+    return Reply(status=201, record=record)
+
+
+def _read_payee(body: Members) -> _Payee | None:
+    payee = body.object("favorecido", is_required=True)
+    if payee is None:
+        return None
+    account = payee.object("contaBanco")
+    owner = payee.tax_id("cpf") or payee.tax_id("cnpj")
+    if account is not None:
+        return _Payee(None, None, _read_account(account))
+    sent = payee.text("chave", length_max=77, is_required=True)
+    try:
+        return None if sent is None else _Payee(pix_key.parse_pix_key(sent), owner, None)
+    except errors.InvalidPixKey:
+        payee.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
+        return None
+
+
+def _read_account(account: Members) -> Party | None:
+    name = account.text("nome", length_min=1, length_max=200, is_required=True)
+    cpf, cnpj = account.tax_id("cpf"), account.tax_id("cnpj")
+    if not account.has("cpf") and not account.has("cnpj"):
+        account.refuse("cpf", "ou cnpj é obrigatório")
+    ispb = account.text("codigoBanco", length_max=8, pattern=_ISPB, is_required=True)
+    branch = account.text("agencia", length_max=4, pattern=_BRANCH, is_required=True)
+    number = account.text("conta", length_max=20, pattern=_ACCOUNT, is_required=True)
+    kind = account.choice("tipoConta", tuple(_KINDS), is_required=True)
+    owner = cpf or cnpj
+    if name is None or owner is None or ispb is None or branch is None or number is None or kind is None:
+        return None
+    return Party(account_number=number, account_type=_KINDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner)
+
+
+async def _check_payer(services: Services, caller: Caller, sent: str) -> str:
+    """The caller's key, which must have a webhook: the outcome is told there."""
+    try:
+        key = pix_key.parse_pix_key(sent).key
+        await key_webhook_usecases.read_webhook(services.context, caller, key)
+    except (errors.InvalidPixKey, errors.NotFound):
+        raise NamedRefusal("KEY", "pagador.chave: is not a key of this account that has a webhook") from None
+    return key
+
+
+def _make_request(face: Face, services: Services, id_envio: str, amount_cents: int, payee: _Payee) -> TransferRequest:
+    if payee.account is not None:
+        return AccountTransferRequest(amount_cents=amount_cents, credit_party=payee.account, external_id=id_envio)
+    key = payee.key
+    if key is None:
+        raise errors.InvariantBroken("a payee has a key or an account")
+    if face.is_homologation:
+        key = _find_test_payee(face, services, key, amount_cents)
+    return KeyTransferRequest(amount_cents=amount_cents, key=key.key, key_type=key.key_type, external_id=id_envio)
+
+
+def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: int) -> PixKey:
+    """Whom the test environment's one key leads to, by the amount."""
+    rules = face.profile.homologation
+    if key.key != rules.test_key:
+        raise errors.PixKeyNotFound("favorecido.chave: only the test key is known there")
+    if amount_cents > rules.rejected_cents_max:
+        kind = {"denied": "DENIED", "invalid": "AMOUNT"}[face.choose(services, "above_limit")]
+        raise NamedRefusal(kind, "valor: above what the test environment sends")
+    is_done = amount_cents <= rules.sent_cents_max
+    return pix_key.parse_pix_key(rules.settled_key if is_done else rules.rejected_key)
+
+
+async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta um envio pelo nome que lhe foi dado."""
+    (id_envio,) = request.parameter
+    is_name = _ID.fullmatch(id_envio) is not None
+    found = await find_sent(services.context, request.caller, id_envio=id_envio) if is_name else None
+    return Reply(status=200, record=await _show_one(services, found))
+
+
+async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta um envio pelo nome que a rede lhe deu."""
+    (e2eid,) = request.parameter
+    is_name = _END_TO_END_ID.fullmatch(e2eid) is not None
+    found = await find_sent(services.context, request.caller, end_to_end_id=e2eid) if is_name else None
+    return Reply(status=200, record=await _show_one(services, found))
+
+
+async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
+    """Lista envios, do mais novo ao mais antigo, pelo instante em que foram pedidos."""
+    violations = Violations("pix")
+    parameters = Parameters(violations, request.query.read((*listing.NAMES, "status")))
+    interval = listing.read_interval(parameters)
+    status = parameters.choice("status", tuple(_SEARCHED))
+    page = listing.read_page(parameters)
+    violations.raise_if_any()
+    search = TransferSearch(direction="OUT", status=None if status is None else _SEARCHED[status])
+    found = await transfer_usecases.search_transfers(
+        services.context, request.caller, search, listing.make_span(interval, page)
+    )
+    sent = [view.transfer for view in found.items]
+    returns = await find_returns(services.context, sent)
+    record = PixEnviados(
+        parametros=listing.Parametros(
+            inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(found.total_count)
+        ),
+        pix=[show_sent(transfer, returns.get(transfer.id)) for transfer in sent],
+    )
+    return Reply(status=200, record=record)
+
+
+async def _show_one(services: Services, found: Transfer | None) -> PixEnviado:
+    if found is None:
+        raise errors.NotFound("there is no such sent Pix")
+    return show_sent(found, (await find_returns(services.context, [found])).get(found.id))
+
+
+def show_sent(transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -> PixEnviado:
+    settled_at = transfer.settled_at
+    payee = transfer.counterparty
+    return PixEnviado(
+        end_to_end_id=transfer.shown_id,
+        id_envio=transfer.external_id or "",
+        valor=format_reais(transfer.amount_cents),
+        chave=transfer.own_key,
+        status=STATUSES[transfer.status],
+        info_pagador=transfer.payer_message,
+        horario=HorarioDoEnvio(
+            solicitacao=format_milliseconds(transfer.created_at),
+            liquidacao=None if settled_at is None else format_milliseconds(settled_at),
+        ),
+        favorecido=Favorecido(
+            chave=payee.key,
+            identificacao=Identificacao(
+                nome=payee.name,
+                cpf=_mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else None,
+                cnpj=payee.tax_id if tax_id.is_cnpj(payee.tax_id) else None,
+            ),
+        ),
+        devolucoes=returns or None,
+    )
+
+
+def _mask_cpf(cpf: str) -> str:
+    """Write a CPF as it is shown to others.
+
+    Example:
+        >>> _mask_cpf("52998224725")
+        '***.982.247-**'
+    """
+    return f"***.{cpf[3:6]}.{cpf[6:9]}-**"

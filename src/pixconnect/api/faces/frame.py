@@ -1,0 +1,172 @@
+"""What an operation of a face is, and how the standard's operations become a face's by its profile.
+
+The application routes, authorises and counts them as all others; path, query and body are read as at the standard's door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.api.contract import oauth
+from pixconnect.api.faces.refusals import make_face_form
+from pixconnect.api.frame.decoding import FORM_MAX
+from pixconnect.api.frame.operation import (
+    AnyOperation,
+    Anything,
+    Bare,
+    Document,
+    Method,
+    NeededScope,
+    Nothing,
+    Operation,
+    Reply,
+    Request,
+)
+from pixconnect.api.frame.parameters import NONE
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard import charge, refund
+from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
+from pixconnect.api.standard.operations import SPOKEN
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.profiles.profile import InstitutionProfile, Known, OperationTraits, leave_out, read_profile
+
+PREFIX: Final = "/faces/"
+HOMOLOGATION: Final = "+homologation"
+
+
+class Face(Struct, frozen=True, kw_only=True):
+    """An institution's interface, or that of its own test environment, with the rules of that."""
+
+    profile: InstitutionProfile
+    is_homologation: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.profile.name + (HOMOLOGATION if self.is_homologation else "")
+
+    @property
+    def prefix(self) -> str:
+        return PREFIX + self.name
+
+    def choose(self, services: Services, choice: str) -> str:
+        """The answer that was chosen, or is taken otherwise, where no source says which."""
+        return services.face_answers.get(f"{self.profile.name}.{choice}") or self.profile.choices[choice].answers[0]
+
+
+FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document]]
+
+
+class FaceOperation(Struct, frozen=True):
+    """One row of a face's table."""
+
+    id: str
+    method: Method
+    path: str
+    scope: NeededScope
+    errors: str
+    """The profile's group of refusals."""
+    handler: FaceResponder
+    known: Known
+    differs: str = ""
+    """What is otherwise than at the institution, and why."""
+    members: Collection[str] | None = None
+    """All that the body may have; ``None`` is not judged here."""
+
+
+def list_standard_rows(profile: InstitutionProfile) -> tuple[FaceOperation, ...]:
+    """What the profile says that the institution speaks of the standard."""
+    traits = profile.standard.operations
+    return tuple(_adapt(profile, row, traits[row.id]) for row in SPOKEN if row.id in traits)
+
+
+def list_routes_of(face: Face, rows: Sequence[FaceOperation]) -> tuple[AnyOperation, ...]:
+    token = Operation(
+        f"{face.name}.token",
+        "POST",
+        face.prefix + face.profile.token.path,
+        None,
+        NONE,
+        Anything,
+        oauth.Grant,
+        Bare[oauth.OAuthToken],
+        partial(_give_token, face),
+        body_form="form or json",
+        body_max=FORM_MAX,
+        refusals=oauth.REFUSALS,
+    )
+    # As at the standard's door, one slash at the end is forgiven.
+    return (token, *(_route(face, row, end) for row in rows for end in ("", "/")))
+
+
+def _route(face: Face, row: FaceOperation, end: str) -> AnyOperation:
+    return Operation(
+        f"{face.name}.{row.id}",
+        row.method,
+        face.prefix + row.path + end,
+        row.scope,
+        NONE,
+        Query,
+        Nothing if row.method in ("GET", "DELETE") else Body,
+        Reply,
+        partial(_answer, face, row),
+        refusals=make_face_form(face.profile, row.errors),
+        reader=READER,
+    )
+
+
+async def _answer(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document:
+    if row.members is not None:
+        unknown = [name for name in request.body.members or () if name not in row.members]
+        if unknown:
+            raise Violated("body", [Violation(property=name[:64], reason="não é um campo daqui") for name in unknown])
+    return await row.handler(face, services, request)
+
+
+_REFUSING_REPEATS: Final = {"cob.criar_com_txid": charge.put_new_charge, "devolucao.solicitar": refund.put_new_refund}
+
+
+def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: OperationTraits) -> FaceOperation:
+    respond = _REFUSING_REPEATS[row.id] if traits.repeats == "refused" else row.handler
+
+    async def answer(face: Face, services: Services, request: Asked) -> Reply:
+        reply = await respond(services, request)
+        return structs.replace(
+            reply, status=traits.status or reply.status, record=leave_out(reply.record, traits.omits)
+        )
+
+    members: Collection[str] | None = traits.members
+    if members is None and profile.standard.unknown_members == "refused" and row.body is not Nothing:
+        members = [field.encode_name for field in structs.fields(row.body)]
+    return FaceOperation(
+        row.id,
+        row.method,
+        profile.standard.prefix + row.path,
+        row.scope,
+        traits.errors,
+        answer,
+        traits.known,
+        traits.differs,
+        members,
+    )
+
+
+async def _give_token(
+    face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
+) -> Bare[oauth.OAuthToken]:
+    """Ask for the client's scopes in our words, and say them in the institution's."""
+    ours: Mapping[str, str] = face.profile.scopes
+    asked = request.body.scope
+    wanted = None if asked is None else [ours[word] for word in asked.split() if word in ours]
+    token = await oauth.give_token(services, request, wanted, face.profile.token.lifetime_s)
+    scope = " ".join(word for word, own in ours.items() if own in token.scopes and (not asked or word in asked.split()))
+    return oauth.show_token(token, scope)
+
+
+def open_faces(name: str) -> tuple[Face, Face]:
+    """The face of an institution, and that of its own test environment."""
+    profile = read_profile(name)
+    return Face(profile=profile), Face(profile=profile, is_homologation=True)

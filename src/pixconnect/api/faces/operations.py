@@ -1,0 +1,32 @@
+"""All faces: their tables, and what is served of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from pixconnect.api.faces.efi import operations as efi
+from pixconnect.api.faces.frame import PREFIX, Face, FaceOperation, list_routes_of, open_faces
+from pixconnect.api.faces.refusals import make_face_form
+from pixconnect.api.frame.operation import AnyOperation, RefusalForm
+
+TABLES: Final[Mapping[str, Callable[[Face], Sequence[FaceOperation]]]] = {"efi": efi.list_rows}
+
+
+@cache
+def _all_faces() -> Mapping[str, Face]:
+    return {face.name: face for name in TABLES for face in open_faces(name)}
+
+
+def list_face_routes() -> tuple[AnyOperation, ...]:
+    return tuple(
+        route for face in _all_faces().values() for route in list_routes_of(face, TABLES[face.profile.name](face))
+    )
+
+
+def find_face_form(raw_path: bytes) -> RefusalForm | None:
+    """How whoever asks below a face for what is not there is refused; ``None`` where there is no such face."""
+    prefix, _, rest = raw_path.partition(PREFIX.encode())
+    face = None if prefix else _all_faces().get(rest.partition(b"/")[0].decode("latin-1"))
+    return None if face is None else make_face_form(face.profile, "general")

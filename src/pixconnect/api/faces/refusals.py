@@ -1,0 +1,91 @@
+"""Refusals as an institution writes them: status, name and body by its profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from pixconnect.api.frame import envelope
+from pixconnect.api.frame.envelope import Refused
+from pixconnect.api.frame.operation import RefusalForm
+from pixconnect.api.standard.problem import describe_refusal
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.profiles.profile import InstitutionProfile, RefusalTemplate, RefusalTraits
+
+
+class NamedRefusal(errors.RuleBroken):
+    """A rule of the institution's own; ``kind`` is its name in the profile."""
+
+    code = "BAD_REQUEST"
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def make_face_form(profile: InstitutionProfile, group: str) -> RefusalForm:
+    """How operations of this group write refusals."""
+    return RefusalForm(
+        write=partial(_refuse, profile, group),
+        record=None,
+        media_type=profile.forms[profile.errors[group].form].media_type,
+    )
+
+
+def _refuse(
+    profile: InstitutionProfile, group: str, error: errors.PixConnectError, request_id: str, now: datetime
+) -> Refused:
+    rows = error.rows if isinstance(error, Violated) else ()
+    traits = _find_traits(profile, group, error, rows)
+    form = profile.forms[traits.form or profile.errors[group].form]
+    reasons = "; ".join(f"{row.property}: {row.reason}" for row in rows)
+    text = traits.text or reasons or describe_refusal(error)
+    # A body that is wrong is told row by row; how things stand has a name of its own.
+    shown = rows if traits.name == _name_of_malformed(profile, group) else ()
+    return Refused(
+        status=traits.status,
+        content=msgspec.json.encode(_fill(form, traits, text, shown)),
+        headers=envelope.error_headers(error),
+        media_type=form.media_type,
+    )
+
+
+def _find_traits(
+    profile: InstitutionProfile, group: str, error: errors.PixConnectError, rows: Sequence[Violation]
+) -> RefusalTraits:
+    properties = profile.errors[group].properties
+    named = next((properties[row.property] for row in rows if row.property in properties), None)
+    code = named or (error.kind if isinstance(error, NamedRefusal) else error.code)
+    found = profile.find_refusal(group, code)
+    if found is None:
+        # Whatever has no name there is the nearest of what has one: the caller's mistake, or ours.
+        found = profile.find_refusal(group, "BAD_REQUEST" if isinstance(error, errors.Refusal) else "INTERNAL_ERROR")
+    if found is None:
+        raise errors.InvariantBroken(f"the profile {profile.name} names no general refusal")
+    return found
+
+
+def _name_of_malformed(profile: InstitutionProfile, group: str) -> str:
+    found = profile.find_refusal(group, "BAD_REQUEST")
+    return "" if found is None else found.name
+
+
+def _fill(form: RefusalTemplate, traits: RefusalTraits, text: str, rows: Sequence[Violation]) -> Mapping[str, object]:
+    words = {"name": traits.name, "text": text, "title": traits.text or traits.name}
+    violations = [
+        {
+            member: template.format(property=row.property, member=row.property.rpartition(".")[2], reason=row.reason)
+            for member, template in form.violation.items()
+        }
+        for row in rows
+    ]
+    values: dict[str, object] = {"{status}": traits.status, "{violations}": violations or None}
+    filled = {
+        member: values[template] if template in values else template.format_map(words)
+        for member, template in form.body.items()
+    }
+    return {member: value for member, value in filled.items() if value is not None}

@@ -1,0 +1,170 @@
+"""Reads profiles: what differs at an institution from the central bank's Pix API, as data.
+
+Faces answer by them. What is not said in a file is as the central bank's API has it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+Known = Literal["seen", "read", "one source", "inferred"]
+"""How we know of something: a recording, an official source, one other source, or our own conclusion."""
+
+_FOLDER: Final = Path(__file__).parent
+
+
+class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
+
+
+class TokenTraits(_Part, frozen=True, kw_only=True):
+    path: str
+    lifetime_s: int
+
+
+class OperationTraits(_Part, frozen=True, kw_only=True):
+    """How an operation of the standard is there."""
+
+    known: Known
+    errors: str = "general"
+    """The group of refusals."""
+    status: int | None = None
+    """Of a success; ``None`` is the standard's."""
+    repeats: Literal["answered", "refused"] = "answered"
+    """What becomes of a request that comes again under its own id."""
+    members: Sequence[str] | None = None
+    """All that its body may have; ``None`` is what the standard's has."""
+    omits: Sequence[str] = ()
+    """Members of the answer that it does not have, as paths without the numbers of lists."""
+    differs: str = ""
+    """What is otherwise here than there, and why."""
+
+
+class StandardTraits(_Part, frozen=True, kw_only=True):
+    prefix: str
+    unknown_members: Literal["ignored", "refused"]
+    operations: Mapping[str, OperationTraits]
+    """By the ids of the standard's table; what is not here is not spoken."""
+
+
+class RefusalTemplate(_Part, frozen=True, kw_only=True):
+    """A body of refusals; texts in braces are filled in, and a member whose text becomes empty is left out."""
+
+    body: Mapping[str, str]
+    violation: Mapping[str, str] = {}
+    media_type: str = "application/json"
+
+
+class RefusalTraits(_Part, frozen=True, kw_only=True):
+    status: int
+    name: str
+    text: str = ""
+    """Empty says what the standard's door says."""
+    form: str = ""
+    """The template; empty is the group's."""
+
+
+class RefusalGroup(_Part, frozen=True, kw_only=True):
+    form: str
+    codes: Mapping[str, RefusalTraits] = {}
+    """By the code of the error; what is missing is looked for in the group ``general``."""
+    properties: Mapping[str, str] = {}
+    """Codes by what a request names wrongly."""
+
+
+class WebhookTraits(_Part, frozen=True, kw_only=True):
+    url: Literal["joined", "appended"]
+    """Whether ``/pix`` is joined to the path or appended to the whole text."""
+    event_types: Sequence[str]
+    only_with_txid: bool
+    omits: Sequence[str] = ()
+
+
+class Choice(_Part, frozen=True, kw_only=True):
+    """What no source says: each answer that there may be, the first of which is taken unless somebody chooses."""
+
+    about: str
+    answers: Sequence[str]
+
+
+class HomologationTraits(_Part, frozen=True, kw_only=True):
+    """Rules of its own test environment, by amount."""
+
+    paid_cents_max: int
+    """Charges up to this are paid by themselves."""
+    sent_cents_max: int
+    rejected_cents_max: int
+    """What is sent above ``sent_cents_max`` and up to this is taken and rejected later; more is refused at once."""
+    refund_rejected_cents: int
+    test_key: str
+    """The only key that can be paid."""
+    settled_key: str
+    """The sandbox's key that it leads to where a send is done."""
+    rejected_key: str
+
+
+class InstitutionProfile(_Part, frozen=True, kw_only=True):
+    name: str
+    title: str
+    ispb: str
+    client_certificate: Literal["required", "none"]
+    token: TokenTraits
+    scopes: Mapping[str, str]
+    """Ours by theirs."""
+    standard: StandardTraits
+    forms: Mapping[str, RefusalTemplate]
+    errors: Mapping[str, RefusalGroup]
+    webhook: WebhookTraits
+    choices: Mapping[str, Choice] = {}
+    homologation: HomologationTraits
+    not_done: Mapping[str, str] = {}
+    """Operations that it has and its face has not, and why."""
+
+    def find_refusal(self, group: str, code: str) -> RefusalTraits | None:
+        for name in (group, "general"):
+            found = self.errors[name].codes.get(code)
+            if found is not None:
+                return found
+        return None
+
+
+@cache
+def read_profile(name: str) -> InstitutionProfile:
+    text = (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), InstitutionProfile)
+
+
+NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def leave_out(record: object, paths: Sequence[str]) -> object:
+    """A record without these members; of a list, each item without them.
+
+    Example:
+        >>> leave_out({"pix": [{"txid": "a", "chave": "b"}]}, ["pix.chave"])
+        {'pix': [{'txid': 'a'}]}
+    """
+    if not paths or record is None:
+        return record
+    plain: object = msgspec.to_builtins(record)
+    for path in paths:
+        _remove(plain, path.split("."))
+    return plain
+
+
+def _remove(value: object, path: Sequence[str]) -> None:
+    if isinstance(value, list):
+        for item in cast("list[object]", value):
+            _remove(item, path)
+    elif isinstance(value, dict):
+        members = cast("dict[str, object]", value)
+        if len(path) == 1:
+            members.pop(path[0], None)
+        else:
+            _remove(members.get(path[0]), path[1:])

@@ -1,0 +1,104 @@
+"""A bank's face with everything behind it: tokens, use cases, a real database, a worker that tells, over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct, structs
+
+from pixconnect.adapters.qr_image import QrPictures
+from pixconnect.api.application import make_application
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.identity.access import SCOPES, IssuedClient
+from pixconnect.domain.money.rail import DirectoryEntry
+from pixconnect.foundation.logging import AccessLog
+from pixconnect.http.server import Server
+from pixconnect.usecases.identity import access as access_usecases
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.identity.token import TokenVerifier
+from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money.incoming import receive_credit
+from support import postgres
+from support.api import Api
+from support.identity import keyring_of
+from support.operators import as_operator
+from support.records import outside_party, own_key
+from support.service import credit_report
+from support.webhooks import Receiver, WebhookService, open_receiver, open_webhook_service
+
+ACCOUNT = "1001"
+KEY = own_key(ACCOUNT)
+PAYEE = "settle@sandbox.pix.example"
+
+
+class Bank(Struct, frozen=True, kw_only=True):
+    """A face, an account holder's client of it, and who is told."""
+
+    service: WebhookService
+    receiver: Receiver
+    services: Services
+    issued: IssuedClient
+
+    def answering(self, **answers: str) -> Api:
+        """The face, called in this process with the answers chosen."""
+        services = structs.replace(self.services, face_answers=answers)
+        return Api(make_application(services, AccessLog(self.service.context.clock, wanted="off")))
+
+    @property
+    def hook(self) -> str:
+        return f"{self.receiver.url}?hmac=s3cret&ignorar="
+
+    async def be_paid(self, txid: str | None, amount_cents: int = 1000) -> str:
+        report = credit_report(self.service, account_number=ACCOUNT, txid=txid, amount_cents=amount_cents)
+        await receive_credit(self.service.context, report)
+        return report.end_to_end_id
+
+    async def take_token(self, api: Api, face: str = "efi") -> dict[str, Any]:
+        body = {"grant_type": "client_credentials", "client_id": self.issued.client.client_id}
+        answer = await api.post(
+            f"/faces/{face}/oauth/token", body | {"client_secret": self.issued.client_secret}, token=None
+        )
+        assert answer.status == 200, answer
+        return answer.body
+
+
+@asynccontextmanager
+async def listening(bank: Bank) -> AsyncIterator[str]:
+    """The application on loopback; its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server, is_ready = Server(bank.answering().app), asyncio.Event()
+    serving = asyncio.create_task(server.serve([listener], on_ready=is_ready.set))
+    await is_ready.wait()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server.stop()
+    await serving
+
+
+@asynccontextmanager
+async def open_bank(database: postgres.Addresses, services: Services) -> AsyncIterator[Bank]:
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        context, operator = service.context, as_operator(service.context)
+        holder_id = service.caller.holder_id
+        await holder_usecases.add_pix_key(operator, holder_id, "EMAIL", KEY)
+        await ledger_usecases.deposit(context, holder_id, 1_000_000)
+        service.rail.entries[PAYEE] = DirectoryEntry(key=PAYEE, key_type="EMAIL", party=outside_party(key=PAYEE))
+        issued = await access_usecases.create_client(operator, holder_id, "a shop", SCOPES)
+        keyring = keyring_of(context)
+        verifier = TokenVerifier(context, keyring, context.pool)
+        fresh = asyncio.create_task(verifier.keep_fresh())
+        served = structs.replace(
+            services,
+            context=context,
+            verifier=verifier,
+            token_issuer=TokenIssuer(context, keyring),
+            keyring=keyring,
+            draw_qr_png=QrPictures(services.turns).draw,
+        )
+        yield Bank(service=service, receiver=receiver, services=served, issued=issued)
+        fresh.cancel()
+        await asyncio.gather(fresh, return_exceptions=True)

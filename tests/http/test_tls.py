@@ -64,7 +64,7 @@ async def serving(files: Files, **options: Any) -> AsyncIterator[tuple[Server, i
         listening.listen()
         server = Server(app, **options)
         context = make_context(str(files.server), str(files.server), str(files.authority))
-        task = asyncio.create_task(server.serve([], tls=Tls(context=context, sockets=[listening])))
+        task = asyncio.create_task(server.serve([], tls=[Tls(context=context, sockets=[listening])]))
         try:
             yield server, listening.getsockname()[1]
         finally:

@@ -25,7 +25,9 @@ from pixconnect.assembly.base import (
     open_base,
     running_beside,
 )
+from pixconnect.assembly.faces import note_exchanges, open_doors
 from pixconnect.config import Settings
+from pixconnect.domain.profiles.chosen import parse_answers
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation import pool
 from pixconnect.foundation.logging import set_up_logging
@@ -59,7 +61,8 @@ async def serve(
             read_health=watch_health(base.context, base.keyring, lacks_proxies=settings.lacks_proxies).read_health,
             read_readiness=watch_readiness(base.context, base.keyring, access_pool).read_health,
             shows_system=settings.shows_system,
-            binds_tokens=bool(settings.tls_port),
+            binds_tokens=bool(settings.tls_port or settings.faces),
+            face_answers=parse_answers(settings.face_answers),
             draw_qr_png=QrPictures(turns).draw,
             feed_waits=feed_waits,
             admission=base.context.writes.overload,
@@ -73,8 +76,9 @@ async def serve(
         application = make_application(
             services, choose_access_log(base.context.clock, settings.access_log, settings.log_level)
         )
+        noted = note_exchanges(settings, application, base.context.clock)
         server = Server(
-            application,
+            noted,
             connections_max=descriptors.share_out(files_max, settings.database_connections_max),
             headers=safe_headers(settings.public_base_url),
         )
@@ -86,7 +90,9 @@ async def serve(
             ),
         ):
             plain, secure = tls.split(sockets, settings.tls_port, settings.tls_files)
-            await server.serve_until(plain, [stop], tls=secure, on_ready=report_ready, on_stop=feed_waits.end)
+            plain, doors = open_doors(settings, noted, plain)
+            secures = [*doors, secure] if secure is not None else doors
+            await server.serve_until(plain, [stop], tls=secures, on_ready=report_ready, on_stop=feed_waits.end)
 
 
 @asynccontextmanager

@@ -58,7 +58,7 @@ class Server:
         sockets: Sequence[socket.socket],
         stops: Sequence[asyncio.Event],
         *,
-        tls: Tls | None = None,
+        tls: Sequence[Tls] = (),
         on_ready: Callable[[], None],
         on_stop: Callable[[], None] = _nothing,
     ) -> None:
@@ -74,7 +74,7 @@ class Server:
         self,
         sockets: Sequence[socket.socket],
         *,
-        tls: Tls | None = None,
+        tls: Sequence[Tls] = (),
         on_ready: Callable[[], None] = _nothing,
         on_stop: Callable[[], None] = _nothing,
     ) -> None:
@@ -83,9 +83,9 @@ class Server:
         makers: list[tuple[socket.socket, Callable[[], asyncio.BaseProtocol]]] = [
             (each, partial(Connection, self.connections, self._app)) for each in sockets
         ]
-        if tls is not None:
-            make = partial(TlsConnection, self.connections, self._app, tls.context)
-            makers += [(each, make) for each in tls.sockets]
+        for secure in tls:
+            make = partial(TlsConnection, self.connections, secure.app or self._app, secure.context)
+            makers += [(each, make) for each in secure.sockets]
         # libuv accepts one connection per turn for each handle that listens. When turns are long because many clients
         # send, a newcomer would wait one turn for each connection queued before it. So several handles listen on the
         # same socket.

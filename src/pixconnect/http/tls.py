@@ -34,6 +34,8 @@ class Tls(Struct, frozen=True, kw_only=True):
 
     context: ssl.SSLContext
     sockets: Sequence[socket.socket]
+    app: ASGIApp | None = None
+    """What answers there; ``None`` is the server's own application."""
 
 
 def split(
@@ -46,11 +48,14 @@ def split(
     return [each for each in sockets if each not in secure], Tls(context=make_context(*files), sockets=secure)
 
 
-def make_context(certificate_file: str, key_file: str, authority_file: str) -> ssl.SSLContext:
+def make_context(
+    certificate_file: str, key_file: str, authority_file: str, *, is_required: bool = False
+) -> ssl.SSLContext:
     """Make the TLS context of a server that asks each client for a certificate; it also serves clients without one.
 
     Args:
         authority_file: The authority that signs clients' certificates. A certificate from any other ends the handshake.
+        is_required: So does having none.
 
     Raises:
         OSError: A file cannot be read, or holds something else; ``SSLError`` is one.
@@ -64,7 +69,7 @@ def make_context(certificate_file: str, key_file: str, authority_file: str) -> s
     context.set_alpn_protocols(["http/1.1"])
     context.load_cert_chain(certificate_file, key_file)
     context.load_verify_locations(authority_file)
-    context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     return context
 
 

@@ -22,6 +22,7 @@ import msgspec
 
 from pixconnect import environment
 from pixconnect.config import NAMES, Settings
+from pixconnect.domain.profiles.chosen import parse_listeners
 from pixconnect.http import listening
 from pixconnect.local import postgres_tuning
 from pixconnect.local.activation import ActivatedProcess
@@ -77,11 +78,18 @@ class Stack:
         api_count = settings.api_processes_count or postgres_tuning.cores_count()
         self._sockets = listening.open_listening(settings.host, settings.port, api_count, port_setting="PORT")
         self._tls_sockets = _listen_for_tls(settings, api_count)
+        self._faces, face_sockets = _listen_for_faces(settings, api_count)
+        self._tls_sockets += face_sockets
         self._sandbox_reservation = _reserve_sandbox(settings)
         self._console_socket = _open_console(settings)
         self.postgres = _embedded(settings, home, api_count, tell)
         self.settings = _resolve(
-            settings, home, self._sockets[0], self._console_socket, self._sandbox_reservation, self.postgres
+            dataclasses.replace(settings, faces=self._faces),
+            home,
+            self._sockets[0],
+            self._console_socket,
+            self._sandbox_reservation,
+            self.postgres,
         )
         # Only the preparation gets the owner's and the operator's addresses, and only the console its own.
         served = dataclasses.replace(self.settings, owner_database_url="", operator_database_url="")
@@ -183,6 +191,17 @@ def _listen_for_tls(settings: Settings, count: int) -> list[list[socket]]:
         return []
     host = settings.tls_host or settings.host
     return [listening.open_listening(host, settings.tls_port, count, port_setting="PIXCONNECT_TLS_PORT")]
+
+
+def _listen_for_faces(settings: Settings, count: int) -> tuple[str, list[list[socket]]]:
+    """The faces with the ports that they got, and their sockets as of ``_listen_for_tls``."""
+    opened: list[list[socket]] = []
+    faces: list[str] = []
+    for listener in parse_listeners(settings.faces):
+        sockets = listening.open_listening(settings.host, listener.port, count, port_setting="PIXCONNECT_FACES")
+        opened.append(sockets)
+        faces.append(f"{listener.face}:{sockets[0].getsockname()[1]}")
+    return ",".join(faces), opened
 
 
 def _open_console(settings: Settings) -> socket | None:

@@ -32,10 +32,10 @@ from pixconnect.api.standard import charge, refund
 from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
 from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.profiles.chosen import HOMOLOGATION
 from pixconnect.domain.profiles.profile import InstitutionProfile, Known, OperationTraits, leave_out, read_profile
 
 PREFIX: Final = "/faces/"
-HOMOLOGATION: Final = "+homologation"
 
 
 class Face(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ there only says where each secret can be read: a secret from the environment is 
 import dataclasses
 import os
 import shlex
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -22,6 +22,7 @@ from pixconnect import config, environment
 from pixconnect.cli.frame import failures, live_mode
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.config import Settings, SettingsError
+from pixconnect.domain.profiles.chosen import FaceListener, parse_answers, parse_listeners
 from pixconnect.local import sandbox_file
 from pixconnect.local.postgres_placement import PLACEMENT_FILE
 
@@ -42,8 +43,27 @@ class Running(Struct, frozen=True, kw_only=True):
     """The embedded server's address; empty if the settings name a database."""
     owner_database_url: str
     rail_url: str
+    faces: str = ""
+    """The faces that listen, with their ports."""
     secret_files: Mapping[str, str] = {}
     """Paths where the secrets that the service was given can be read while it runs, by setting."""
+
+
+FACES = "PIXCONNECT_FACES"
+
+
+def read_listeners(settings: Settings) -> Sequence[FaceListener]:
+    """The faces that get a listener; raises ``SettingsError``, also for what else is said of faces."""
+    try:
+        parse_answers(settings.face_answers)
+    except ValueError as error:
+        raise SettingsError(f"PIXCONNECT_FACE_ANSWERS: {error}") from None
+    if settings.faces and settings.mode == "live":
+        raise SettingsError(f"{FACES}: there are no faces in live mode")
+    try:
+        return parse_listeners(settings.faces)
+    except ValueError as error:
+        raise SettingsError(f"{FACES}: {error}") from None
 
 
 def read_settings() -> Settings:

@@ -18,7 +18,7 @@ from pixconnect import __version__
 from pixconnect.assembly import api, worker
 from pixconnect.assembly.sandbox import simulate
 from pixconnect.cli.frame import failures, live_mode, private_files
-from pixconnect.cli.frame.settings import read_settings
+from pixconnect.cli.frame.settings import FACES, read_listeners, read_settings
 from pixconnect.cli.running import tls
 from pixconnect.config import Settings
 from pixconnect.http import listening
@@ -42,6 +42,8 @@ def serve() -> None:
     if settings.tls_port:
         host = settings.tls_host or settings.host
         sockets += listening.open_listening(host, settings.tls_port, 1, port_setting="PIXCONNECT_TLS_PORT")
+    for listener in read_listeners(settings):
+        sockets += listening.open_listening(settings.host, listener.port, 1, port_setting=FACES)
     _serve_on(tls.with_files(settings), sockets, Lifeline())
 
 

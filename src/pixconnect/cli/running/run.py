@@ -6,17 +6,18 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
+from msgspec import structs
 
 from pixconnect import __version__
 from pixconnect.cli.frame import live_mode, private_files, terminal
-from pixconnect.cli.frame.settings import RUNNING_FILE, Running, make_secret_files
+from pixconnect.cli.frame.settings import RUNNING_FILE, Running, make_secret_files, read_listeners
 from pixconnect.cli.running import part
 from pixconnect.config import Settings
 from pixconnect.environment import read_settings
@@ -31,12 +32,22 @@ class _Stopped(Exception):  # noqa: N818 not an error: the user pressed Ctrl-C w
     pass
 
 
-def run(*, end_with_parent: Annotated[bool, Parameter(show=False)] = False) -> None:
-    """Run everything on this machine until interrupted: PostgreSQL, the API, the worker and, unless live, the sandbox."""
+def run(
+    *,
+    face: Annotated[Sequence[str], Parameter(negative=())] = (),
+    end_with_parent: Annotated[bool, Parameter(show=False)] = False,
+) -> None:
+    """Run everything on this machine until interrupted: PostgreSQL, the API, the worker and, unless live, the sandbox.
+
+    Args:
+        face: A face that gets a listener of its own, such as `efi` or `efi+homologation:8111`; repeat it for more.
+    """
     # `make run` starts it so: when make is killed, nothing may remain.
     if end_with_parent:
         process_death.die_with_parent(signal.SIGTERM)
     settings = read_settings()
+    settings = structs.replace(settings, faces=",".join([*filter(None, [settings.faces]), *face]))
+    read_listeners(settings)
     live_mode.refuse_unsafe_live(settings)
     private_files.complain_of_open(settings)
     live_mode.complain_of_risks(settings)
@@ -45,7 +56,7 @@ def run(*, end_with_parent: Annotated[bool, Parameter(show=False)] = False) -> N
     home = Home(settings.home_path, __version__)
     try:
         terminal.say(f"pixconnect {__version__}, home {home.path}")
-        if settings.tls_port:
+        if settings.tls_port or settings.faces:
             # It needs cryptography, which takes longer to import than all the rest of this process.
             from pixconnect.cli.running import tls  # noqa: PLC0415
 
@@ -120,6 +131,7 @@ def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxF
         database_url="" if given.database_url else settings.database_url,
         owner_database_url="" if given.database_url else settings.owner_database_url,
         rail_url=settings.rail_url,
+        faces=settings.faces,
         secret_files=make_secret_files(given),
     )
     home.write(RUNNING_FILE, msgspec.json.encode(running))
@@ -134,6 +146,10 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
     terminal.say(f"  API            {settings.public_base_url}")
     if settings.tls_port:
         terminal.say(f"  API by TLS     port {settings.tls_port}; its authority is in {settings.tls_authority_file}")
+    for listener in read_listeners(settings):
+        terminal.say(
+            f"  face {listener.face:<10}https://localhost:{listener.port} (pixconnect face show {listener.face})"
+        )
     # Behind "#" nothing is sent: the page itself reads the credentials there, to fill in samples and to try requests.
     brought = "" if file is None else f"#client_id={file.client_id}&client_secret={file.client_secret}"
     terminal.say(f"  documentation  {settings.public_base_url}/docs{brought}")

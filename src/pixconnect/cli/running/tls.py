@@ -13,8 +13,8 @@ _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  recognised, not bound
 
 
 def with_files(settings: Settings) -> Settings:
-    """The settings, with the files that the sandbox has for itself where none are named."""
-    if not settings.tls_port:
+    """The settings, with the files that the sandbox has for itself where none are named, as far as anything speaks TLS."""
+    if not (settings.tls_port or settings.faces):
         return settings
     if not any(settings.tls_files) and settings.mode == "sandbox":
         own = str(tls_files.write_server(settings.home_path, _hosts(settings), SystemClock().real_now()))

@@ -23,6 +23,13 @@ _FOLDER: Final = Path(__file__).parent
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
 
 
+class Ports(_Part, frozen=True, kw_only=True):
+    """Where its face listens unless something else is said."""
+
+    production: int
+    homologation: int
+
+
 class TokenTraits(_Part, frozen=True, kw_only=True):
     path: str
     lifetime_s: int
@@ -114,6 +121,7 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     title: str
     ispb: str
     client_certificate: Literal["required", "none"]
+    ports: Ports
     token: TokenTraits
     scopes: Mapping[str, str]
     """Ours by theirs."""
@@ -123,6 +131,8 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     webhook: WebhookTraits
     choices: Mapping[str, Choice] = {}
     homologation: HomologationTraits
+    libraries: Mapping[str, str] = {}
+    """The lines that lead a library to its face, by the library's name; words in braces are filled in."""
     not_done: Mapping[str, str] = {}
     """Operations that it has and its face has not, and why."""
 

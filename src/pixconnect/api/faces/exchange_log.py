@@ -1,0 +1,91 @@
+"""What was asked at faces and what was answered, for ``pixconnect face log``: secrets are never written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.api.faces.door import Answering
+from pixconnect.api.faces.frame import PREFIX
+from pixconnect.domain.frame.clock import Clock, format_milliseconds
+from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send, WholeAnswer
+
+KEPT_MAX: Final = 4096
+"""Octets of each body."""
+_PREFIX: Final = PREFIX.encode()
+_SECRETS: Final = re.compile(rb'("(?:client_secret|access_token)"\s*:\s*")[^"]*|(client_secret=)[^&]*')
+
+
+class FaceExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    at: str
+    method: str
+    path: str
+    """Below the face's prefix, with its query."""
+    asked: str = ""
+    status: int
+    answered: str = ""
+
+
+class FaceLog:
+    """The application, with a line written of each exchange at a face.
+
+    Args:
+        write: Gets the face's name and the line.
+    """
+
+    def __init__(self, application: Answering, clock: Clock, write: Callable[[str, bytes], None]) -> None:
+        self._application = application
+        self._clock = clock
+        self._write = write
+
+    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
+        return self._application.answer_at_once(scope)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        # Most requests are of the other doors, and cost a look at their path alone.
+        if scope["raw_path"].startswith(_PREFIX):
+            return self._note(scope, receive, send)
+        return self._application(scope, receive, send)
+
+    async def _note(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked, answered, status = bytearray(), bytearray(), 0
+
+        async def receive_noting() -> Message:
+            message = await receive()
+            _keep(asked, message)
+            return message
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == RESPONSE_START:
+                status = message["status"]
+            else:
+                _keep(answered, message)
+            await send(message)
+
+        try:
+            await self._application(scope, receive_noting, send_noting)
+        finally:
+            face, _, path = scope["raw_path"].removeprefix(_PREFIX).partition(b"/")
+            query = b"?" + scope["query_string"] if scope["query_string"] else b""
+            exchange = FaceExchange(
+                at=format_milliseconds(self._clock.now()),
+                method=scope["method"],
+                path=_show(b"/" + path + query),
+                asked=_show(asked),
+                status=status,
+                answered=_show(answered),
+            )
+            self._write(face.decode("latin-1"), msgspec.json.encode(exchange))
+
+
+def _keep(kept: bytearray, message: Message) -> None:
+    kept += message.get("body", b"")[: KEPT_MAX - len(kept)]
+
+
+def _show(octets: bytes | bytearray) -> str:
+    return _SECRETS.sub(rb"\1\2***", bytes(octets)).decode("utf-8", "replace")

@@ -1,0 +1,21 @@
+"""``pixconnect face``: what it prints, and what it refuses."""
+
+from support.command_line import CommandLine
+
+
+def test_a_face_says_where_it_is_and_how_libraries_are_told(pixconnect: CommandLine) -> None:
+    holder_id = pixconnect.create_holder()
+    faces = pixconnect.json("face", "list")["faces"]
+    assert [face["face"] for face in faces][:2] == ["efi", "efi+homologation"]
+    added = pixconnect.json("face", "add", "efi", "--holder-id", holder_id)
+    assert added["url"].endswith("/faces/efi")
+    assert added["client_secret"]
+    shown = pixconnect.run("face", "show", "efi").stdout
+    assert "from efipay import EfiPay" in shown
+    assert "efi.above_limit" in shown
+    assert pixconnect.json("face", "log", "efi") == {"exchanges": []}
+
+
+def test_an_unknown_face_is_refused_by_name(pixconnect: CommandLine) -> None:
+    for words in (("show", "nobank"), ("log", "../x"), ("add", "nobank", "--holder-id", "1")):
+        assert "there is no face" in pixconnect.refusal("face", *words)

@@ -1,0 +1,81 @@
+"""Profiles are data: whatever they name must be there."""
+
+import pytest
+
+from pixconnect.api.standard.operations import SPOKEN
+from pixconnect.domain.frame.event import EVENT_NAMES
+from pixconnect.domain.identity.access import SCOPES
+from pixconnect.domain.profiles.chosen import FaceListener, parse_answers, parse_listeners
+from pixconnect.domain.profiles.profile import NAMES, leave_out, read_profile
+
+GENERAL = {
+    "BAD_REQUEST",
+    "UNAUTHORIZED",
+    "FORBIDDEN",
+    "NOT_FOUND",
+    "METHOD_NOT_ALLOWED",
+    "PAYLOAD_TOO_LARGE",
+    "RATE_LIMITED",
+    "SERVICE_UNAVAILABLE",
+    "OUTCOME_UNKNOWN",
+    "INTERNAL_ERROR",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_profile_names_is_there(name: str) -> None:
+    profile = read_profile(name)
+    assert profile.name == name
+    assert set(profile.scopes.values()) <= set(SCOPES)
+    assert set(profile.standard.operations) <= {row.id for row in SPOKEN}
+    assert {traits.errors for traits in profile.standard.operations.values()} <= set(profile.errors)
+    assert set(profile.webhook.event_types) <= set(EVENT_NAMES)
+    assert set(profile.errors["general"].codes) >= GENERAL
+    for group in profile.errors.values():
+        assert {group.form, *(traits.form or group.form for traits in group.codes.values())} <= set(profile.forms)
+        assert all(profile.find_refusal("general", code) or code in group.codes for code in group.properties.values())
+    for choice in profile.choices.values():
+        assert choice.about.endswith(".")
+        assert len(choice.answers) > 1
+
+
+def test_listeners_have_the_usual_port_unless_one_is_named() -> None:
+    text = "efi, efi+homologation:0"
+    assert parse_listeners(text) == (
+        FaceListener(face="efi", port=read_profile("efi").ports.production),
+        FaceListener(face="efi+homologation", port=0),
+    )
+    assert parse_listeners("") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nobank", "there is no face 'nobank'"),
+        ("efi+test", "there is no face"),
+        ("efi:", "NAME:PORT"),
+        ("efi:65536", "NAME:PORT"),
+        ("efi:-1", "NAME:PORT"),
+        ("efi:" + "9" * 5000, "NAME:PORT"),
+        ("efi:1,efi:2", "twice"),
+    ],
+)
+def test_a_listener_that_cannot_be_is_refused_in_words(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse_listeners(text)
+
+
+def test_answers_are_of_a_choice_that_there_is() -> None:
+    assert parse_answers("efi.above_limit=invalid") == {"efi.above_limit": "invalid"}
+    assert parse_answers("") == {}
+    for text in ("efi.above_limit", "efi.above_limit=perhaps", "efi.nothing=1", "nobank.above_limit=invalid", "efi"):
+        with pytest.raises(ValueError, match=r"efi|nobank"):
+            parse_answers(text)
+
+
+def test_members_are_left_out_of_each_item_and_the_rest_stays() -> None:
+    record = {"pix": [{"txid": "a", "devolucoes": [{"id": "1", "natureza": "ORIGINAL"}]}, {"txid": "b"}]}
+    assert leave_out(record, ["pix.devolucoes.natureza", "pix.nothing", "absent.x"]) == {
+        "pix": [{"txid": "a", "devolucoes": [{"id": "1"}]}, {"txid": "b"}]
+    }
+    assert leave_out(None, ["a"]) is None

@@ -1,0 +1,82 @@
+"""A program written for Efi runs against the sandbox: its library, unmodified, over TLS with its certificate."""
+
+import json
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from efipay.constants import Constants
+
+from support.installation import PIXCONNECT, Installation, running
+from support.listener import open_hook
+
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with running(tmp_path_factory.mktemp("faces") / "home", FACES="efi:0,efi+homologation:0") as one:
+        yield one
+
+
+@pytest.fixture
+def hook() -> Iterator[str]:
+    with open_hook(lambda body: (200, b"")) as url:
+        yield url
+
+
+def show(service: Installation, face: str) -> dict[str, Any]:
+    words = [*PIXCONNECT, "face", "show", face, "--json"]
+    done = subprocess.run(words, env=service.environment, capture_output=True, text=True, timeout=120, check=True)
+    return json.loads(done.stdout)
+
+
+def test_the_lines_that_are_shown_lead_the_library_to_a_face(
+    service: Installation, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Constants.APIS["PIX"]["URL"], "sandbox", "")
+    words = [*PIXCONNECT, "face", "show", "efi+homologation"]
+    done = subprocess.run(words, env=service.environment, capture_output=True, text=True, timeout=120, check=True)
+    lines = done.stdout.partition("efipay (Python):\n")[2].partition("\n\n\n")[0]
+    shown = show(service, "efi+homologation")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", shown["authority_file"])
+    names: dict[str, Any] = {}
+    exec(lines, names)  # noqa: S102 - our own
+    efi, key = names["efi"], shown["pix_keys"][0]
+    assert efi.pix_config_webhook(params={"chave": key}, body={"webhookUrl": hook})
+    txid = "efihomologation00000000000001"
+    cob = {"calendario": {"expiracao": 3600}, "valor": {"original": "10.00"}, "chave": key}
+    assert efi.pix_create_charge(params={"txid": txid}, body=cob)["status"] == "ATIVA"
+    assert efi.pix_detail_charge(params={"txid": txid})["status"] == "CONCLUIDA"
+    sent = {"pagador": {"chave": key}, "favorecido": {"chave": "efipay@sejaefi.com.br"}}
+    for name, valor, outcome in (("a1", "10.00", "REALIZADO"), ("a2", "10.01", "NAO_REALIZADO")):
+        taken = efi.pix_send(params={"idEnvio": name}, body={"valor": valor, **sent})
+        assert taken.get("status") == "EM_PROCESSAMENTO", taken
+        deadline_s = time.monotonic() + 60
+        while (asked := efi.pix_send_detail_id(params={"idEnvio": name}))["status"] == "EM_PROCESSAMENTO":
+            assert time.monotonic() < deadline_s, asked
+            time.sleep(0.05)
+        assert asked["status"] == outcome
+    denied = efi.pix_send(params={"idEnvio": "a3"}, body={"valor": "20.01", **sent})
+    assert denied["nome"] == "pagamento_negado"
+    logged = Path(service.home, "faces", "efi+homologation.jsonl").read_text()
+    assert "pagamento_negado" in logged
+    assert shown["client_secret"] not in logged
+
+
+def test_a_face_takes_no_connection_without_a_certificate(service: Installation) -> None:
+    shown = show(service, "efi")
+    trusting = ssl.create_default_context(cafile=shown["authority_file"])
+    with httpx2.Client(base_url=shown["url"], verify=trusting) as client, pytest.raises(httpx2.HTTPError):
+        client.get("/v2/cob")
+    trusting.load_cert_chain(shown["both_file"])
+    with httpx2.Client(base_url=shown["url"], verify=trusting) as client:
+        answer = client.get("/v2/cob")
+        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_token")
+    # Below its prefix it is also on the API's own port.
+    assert httpx2.get(f"{service.base_url}/faces/efi/v2/cob").json()["error"] == "invalid_token"

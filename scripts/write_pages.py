@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.pages import figures, request_costs
-from scripts.pages import catalogue, command_line, events, interface, metrics, schema, schema_sql, settings
+from scripts.pages import catalogue, command_line, events, faces, interface, metrics, schema, schema_sql, settings
 
 MEND = "the page is not what the program says now: run `make docs`"
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -16,6 +16,7 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 PAGES: dict[str, Callable[[], str]] = {
     "api.md": interface.write_page,
     "cli.md": command_line.write_page,
+    "faces.md": faces.write_page,
     "figures.md": figures.write_page,
     "http.md": request_costs.write_page,
     "metrics.md": metrics.write_page,

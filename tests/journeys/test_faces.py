@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from efipay.constants import Constants
 
+from support import toolchains
 from support.installation import PIXCONNECT, Installation, running
 from support.listener import open_hook
 
@@ -80,3 +81,35 @@ def test_a_face_takes_no_connection_without_a_certificate(service: Installation)
         assert (answer.status_code, answer.json()["error"]) == (401, "invalid_token")
     # Below its prefix it is also on the API's own port.
     assert httpx2.get(f"{service.base_url}/faces/efi/v2/cob").json()["error"] == "invalid_token"
+
+
+def test_the_library_for_node_finds_its_schemas_kept_at_the_face(
+    service: Installation, hook: str, tmp_path: Path
+) -> None:
+    folder = toolchains.take_node(tmp_path)
+    shown = show(service, "efi")
+    key, span = shown["pix_keys"][0], {"inicio": "2020-01-01T00:00:00Z", "fim": "2099-12-31T23:59:59Z"}
+
+    def call(*calls: tuple[Any, ...]) -> list[dict[str, Any]]:
+        (folder / "calls.json").write_text(json.dumps(calls))
+        told = dict(BASE_URL=shown["url"], CLIENT_ID=shown["client_id"], CLIENT_SECRET=shown["client_secret"])
+        files = dict(PKCS12_FILE=shown["pkcs12_file"], NODE_EXTRA_CA_CERTS=shown["authority_file"])
+        return toolchains.run_json(folder, "node", "efi.js", "calls.json", **told, **files)
+
+    txid = "efinode000000000000000000001"
+    cob = {"calendario": {"expiracao": 3600}, "valor": {"original": "10.00"}, "chave": key}
+    send = {"valor": "1.00", "pagador": {"chave": key}, "favorecido": {"chave": "settle@sandbox.pix.example"}}
+    answers = call(
+        ("pixConfigWebhook", None, {"chave": key}, {"webhookUrl": hook}),
+        ("pixCreateCharge", "CreateCharge", {"txid": txid}, cob),
+        ("pixDetailCharge", "DetailCharge", {"txid": txid}),
+        ("pixListCharges", "ListCharges", span),
+        ("pixSend", "Send", {"idEnvio": "node1"}, send),
+        ("pixSendDetailId", "SendDetailId", {"idEnvio": "node1"}),
+        ("pixSendList", "SendList", span),
+        ("getAccountBalance", None, {}),
+        ("pixSend", None, {"idEnvio": "node1"}, send),
+    )
+    *done, again = answers
+    assert [answer.get("issues") for answer in done] == [[]] * len(done), done
+    assert again["refusal"]["nome"] == "id_envio_duplicado"

@@ -194,7 +194,8 @@ async def test_a_pix_is_sent_to_an_account(bank: Bank) -> None:
     body = {**SEND, "favorecido": {"contaBanco": ACCOUNT}}
     assert (await face.call("PUT", "/v3/gn/pix/a1", body)).status == 201
     sent = (await face.call("GET", "/v2/gn/pix/enviados/id-envio/a1")).body
-    assert sent["favorecido"] == {"identificacao": {"nome": "Ana Lima", "cpf": "***.456.789-**"}}
+    shown = {"nome": "Ana Lima", "cpf": "***.456.789-**", "agencia": "1", "conta": "10017", "tipoConta": "cacc"}
+    assert sent["favorecido"] == {"contaBanco": shown}
 
 
 @pytest.mark.parametrize(

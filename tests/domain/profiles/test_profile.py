@@ -79,3 +79,10 @@ def test_members_are_left_out_of_each_item_and_the_rest_stays() -> None:
         "pix": [{"txid": "a", "devolucoes": [{"id": "1"}]}, {"txid": "b"}]
     }
     assert leave_out(None, ["a"]) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_called_inferred_is_a_name_of_a_refusal(name: str) -> None:
+    profile = read_profile(name)
+    names = {traits.name for group in profile.errors.values() for traits in group.codes.values()}
+    assert set(profile.inferred) <= names

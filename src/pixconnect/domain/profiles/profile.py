@@ -128,6 +128,8 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     standard: StandardTraits
     forms: Mapping[str, RefusalTemplate]
     errors: Mapping[str, RefusalGroup]
+    inferred: Sequence[str]
+    """Names of refusals that no source has."""
     webhook: WebhookTraits
     choices: Mapping[str, Choice] = {}
     homologation: HomologationTraits

@@ -68,15 +68,18 @@ class EnvioAceito(Struct, frozen=True, kw_only=True, rename="camel"):
     status: EnvioStatus
 
 
-class Identificacao(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ContaBanco(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     nome: str
     cpf: str | None = None
     cnpj: str | None = None
+    agencia: str
+    conta: str
+    tipo_conta: str
 
 
-class Favorecido(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Favorecido(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     chave: str | None = None
-    identificacao: Identificacao
+    conta_banco: ContaBanco | None = None
 
 
 class PixEnviado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -257,7 +260,6 @@ async def _show_one(services: Services, found: Transfer | None) -> PixEnviado:
 
 def show_sent(transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -> PixEnviado:
     settled_at = transfer.settled_at
-    payee = transfer.counterparty
     return PixEnviado(
         end_to_end_id=transfer.shown_id,
         id_envio=transfer.external_id or "",
@@ -269,15 +271,24 @@ def show_sent(transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -
             solicitacao=format_milliseconds(transfer.created_at),
             liquidacao=None if settled_at is None else format_milliseconds(settled_at),
         ),
-        favorecido=Favorecido(
-            chave=payee.key,
-            identificacao=Identificacao(
-                nome=payee.name,
-                cpf=_mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else None,
-                cnpj=payee.tax_id if tax_id.is_cnpj(payee.tax_id) else None,
-            ),
-        ),
+        favorecido=_show_payee(transfer.counterparty),
         devolucoes=returns or None,
+    )
+
+
+def _show_payee(payee: Party) -> Favorecido:
+    if payee.key is not None:
+        return Favorecido(chave=payee.key)
+    kind = next((shown for shown, ours in _KINDS.items() if ours == payee.account_type), "cacc")
+    return Favorecido(
+        conta_banco=ContaBanco(
+            nome=payee.name,
+            cpf=_mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else None,
+            cnpj=payee.tax_id if tax_id.is_cnpj(payee.tax_id) else None,
+            agencia=payee.branch,
+            conta=payee.account_number,
+            tipo_conta=kind,
+        )
     )
 
 

@@ -1,0 +1,77 @@
+"""``docs/reference/faces.md``, from the tables of faces and the profiles."""
+
+from collections.abc import Sequence
+
+from pixconnect.api.faces.frame import Face, FaceOperation
+from pixconnect.api.faces.operations import TABLES
+from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile
+
+_HEAD = """\
+# Faces
+
+What is spoken of each institution's interface in the sandbox, and how it is known. Written by `make docs` from
+`src/pixconnect/api/faces` and the profiles in `src/pixconnect/domain/profiles`. We are affiliated with none of these
+institutions, and nobody here has reached their environments.
+
+How an operation is known: *seen* is a recording; *read* an official source; *one source* something else, once; *inferred*
+our own conclusion. Nothing is called faithful that no source says. Faces are in sandbox mode only.
+"""
+
+
+def write_page() -> str:
+    """``docs/reference/faces.md``."""
+    parts = [_HEAD]
+    for name, list_rows in TABLES.items():
+        profile = read_profile(name)
+        parts.append(_write_face(profile, list_rows(Face(profile=profile))))
+    return "\n".join(parts)
+
+
+def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> str:
+    rules = profile.homologation
+    lines = [
+        f"## {profile.title}",
+        "",
+        f"Below `/faces/{profile.name}`; with the rules of its own test environment below "
+        f"`/faces/{profile.name}+homologation`. On a",
+        f"listener of its own (`PIXCONNECT_FACES`), usually on the ports {profile.ports.production} and "
+        f"{profile.ports.homologation}, a client certificate is "
+        + ("required" if profile.client_certificate == "required" else "not asked for")
+        + ".",
+        "",
+        "| Operation | Done | Known | Differs |",
+        "|---|---|---|---|",
+        f"| `POST {profile.token.path}` | yes | read | |",
+        *(f"| `{row.method} {row.path}` | yes | {row.known} | {row.differs} |" for row in rows),
+        *(f"| `{path}` | no | | {reason} |" for path, reason in profile.not_done.items()),
+        "",
+        "Where no source says what it answers, `PIXCONNECT_FACE_ANSWERS` chooses; the first is taken otherwise:",
+        "",
+        "| Choice | Answers | About |",
+        "|---|---|---|",
+        *(
+            f"| `{profile.name}.{name}` | {', '.join(f'`{answer}`' for answer in choice.answers)} | {choice.about} |"
+            for name, choice in profile.choices.items()
+        ),
+        "",
+        f"No source has these names of refusals: {', '.join(f'`{name}`' for name in profile.inferred)}.",
+        "",
+        "Its own test environment goes by amount, in cents:",
+        "",
+        "| Amount | What happens |",
+        "|---|---|",
+        f"| a charge of at most {rules.paid_cents_max} | is paid by itself |",
+        f"| a send of at most {rules.sent_cents_max} | is done |",
+        f"| a send of at most {rules.rejected_cents_max} | is taken, and rejected later |",
+        "| a send of more | is refused at once |",
+        "",
+        f"There only the key `{rules.test_key}` can be paid.",
+        "",
+        "Scopes, in its words and in ours:",
+        "",
+        "| There | Here |",
+        "|---|---|",
+        *(f"| `{theirs}` | `{ours}` |" for theirs, ours in profile.scopes.items()),
+        "",
+    ]
+    return "\n".join(lines)

@@ -17,10 +17,8 @@ from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.profiles.profile import InstitutionProfile, RefusalTemplate, RefusalTraits
 
 
-class NamedRefusal(errors.RuleBroken):
+class NamedRefusal(errors.BadRequest):
     """A rule of the institution's own; ``kind`` is its name in the profile."""
-
-    code = "BAD_REQUEST"
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
@@ -52,7 +52,7 @@ class EnvioAvisado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     status: EnvioStatus
     valor: str
     horario: str | None
-    info_pagador: str | None = None
+    payer_message: str | None = field(default=None, name="infoPagador")
     gn_extras: GnExtras
 
 
@@ -74,7 +74,7 @@ def show_sent_notice(transfer: Transfer) -> EnvioAvisado:
         status=STATUSES[transfer.status],
         valor=format_reais(transfer.amount_cents),
         horario=format_milliseconds(transfer.settled_at) if transfer.settled_at is not None else None,
-        info_pagador=transfer.payer_message,
+        payer_message=transfer.payer_message,
         gn_extras=GnExtras(id_envio=transfer.external_id or "", erro=None if is_done else error),
     )
 

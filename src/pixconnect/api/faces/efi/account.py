@@ -7,7 +7,7 @@ import re
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.frame.operation import Document, Reply
@@ -41,7 +41,7 @@ class Saldo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class RelatorioPedido(Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
-    data_solicitacao: str
+    asked_at: str = field(name="dataSolicitacao")
     status: str
 
 
@@ -93,7 +93,7 @@ def _read_day(text: str | None) -> date | None:
 
 
 def _describe(name: str, asked_at: datetime, status: str) -> RelatorioPedido:
-    return RelatorioPedido(id=name, data_solicitacao=format_milliseconds(asked_at), status=status)
+    return RelatorioPedido(id=name, asked_at=format_milliseconds(asked_at), status=status)
 
 
 async def _write_lines(services: Services, caller: Caller, day: date) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
 from pixconnect.api.faces.refusals import NamedRefusal
@@ -34,7 +34,7 @@ class QrCodeDaLocation(Struct, frozen=True, kw_only=True, rename="camel"):
 
 class _Probe(Struct, frozen=True, kw_only=True):
     evento: str = "teste_webhook"
-    data_criacao: str
+    created_at: str = field(name="data_criacao")
 
 
 async def draw_location(face: Face, services: Services, request: Asked) -> Reply:
@@ -61,7 +61,7 @@ async def put_probed_webhook(face: Face, services: Services, request: Asked) -> 
 
 
 async def _probe(services: Services, url: str) -> None:
-    body = msgspec.json.encode(_Probe(data_criacao=format_milliseconds(services.context.clock.now())))
+    body = msgspec.json.encode(_Probe(created_at=format_milliseconds(services.context.clock.now())))
     exchange = await services.context.receivers.post(url, [("content-type", "application/json")], body)
     if exchange.error is not None:
         raise NamedRefusal("PROBE", f"webhookUrl: {exchange.error}")

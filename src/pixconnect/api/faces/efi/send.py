@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.refusals import NamedRefusal
@@ -90,7 +90,7 @@ class PixEnviado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     valor: str
     chave: str | None = None
     status: EnvioStatus
-    info_pagador: str | None = None
+    payer_message: str | None = field(default=None, name="infoPagador")
     horario: HorarioDoEnvio
     favorecido: Favorecido
     devolucoes: Sequence[DevolucaoRecebida] | None = None
@@ -266,7 +266,7 @@ def show_sent(transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -
         valor=format_reais(transfer.amount_cents),
         chave=transfer.own_key,
         status=STATUSES[transfer.status],
-        info_pagador=transfer.payer_message,
+        payer_message=transfer.payer_message,
         horario=HorarioDoEnvio(
             solicitacao=format_milliseconds(transfer.created_at),
             liquidacao=None if settled_at is None else format_milliseconds(settled_at),

@@ -77,15 +77,6 @@ class AddressSettings:
     tls_authority_file: str = ""
     """PEM bundle of those who sign clients' certificates; a certificate of anybody else ends the handshake."""
 
-    faces: str = ""
-    """Comma-separated faces of institutions that get a listener of their own in the sandbox, as ``NAME:PORT``, such as
-    ``efi:8101,efi+homologation:8111``; with 0 a free port, and without one the face's usual. It speaks TLS as the institution
-    does, by the files of ``tls_certificate_file``. Below ``/faces/NAME`` all of them are served anyway. Never in live mode."""
-
-    face_answers: str = ""
-    """Comma-separated choices where no source says what an institution answers, as ``NAME.CHOICE=ANSWER``, such as
-    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them."""
-
     base_url: str = ""
     """The API's address as callers see it; empty means ``http://<host>:<port>``."""
 
@@ -241,6 +232,21 @@ class WebhookSettings:
 @dataclass(frozen=True, kw_only=True)
 class SimulationSettings:
     """The sandbox."""
+
+    faces: str = ""
+    """Comma-separated faces of institutions that get a listener of their own in the sandbox, as ``NAME:PORT``, such as
+    ``efi:8101,efi+homologation:8111``; with 0 a free port, and without one the face's usual. It speaks TLS as the institution
+    does, by the files of ``tls_certificate_file``. Below ``/faces/NAME`` all of them are served anyway. Never in live mode."""
+
+    face_answers: str = ""
+    """Comma-separated choices where no source says what an institution answers, as ``NAME.CHOICE=ANSWER``, such as
+    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them."""
+
+    demonstration_client_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{0,64}$")] = ""
+    """The client_id of a sandbox's demonstration, for tests that must know it beforehand; empty lets one be made."""
+
+    demonstration_client_secret: Secret = ""
+    """Its secret, beside ``demonstration_client_id``."""
 
     rail_url: str = ""
     """The sandbox rail's address; empty means the one that ``pixconnect run`` starts. Live mode ignores it."""

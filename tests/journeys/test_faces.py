@@ -19,9 +19,12 @@ from support.listener import open_hook
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 
+CREDENTIALS = dict(DEMONSTRATION_CLIENT_ID="Client_Id_of_CI", DEMONSTRATION_CLIENT_SECRET="a secret of CI")
+
+
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with running(tmp_path_factory.mktemp("faces") / "home", FACES="efi:0,efi+homologation:0") as one:
+    with running(tmp_path_factory.mktemp("faces") / "home", FACES="efi:0,efi+homologation:0", **CREDENTIALS) as one:
         yield one
 
 
@@ -49,6 +52,8 @@ def test_the_lines_that_are_shown_lead_the_library_to_a_face(
     names: dict[str, Any] = {}
     exec(lines, names)  # noqa: S102 - our own
     efi, key = names["efi"], shown["pix_keys"][0]
+    # As the environment has them, so that tests can have them written down.
+    assert (shown["client_id"], shown["client_secret"]) == tuple(CREDENTIALS.values())
     assert efi.pix_config_webhook(params={"chave": key}, body={"webhookUrl": hook})
     txid = "efihomologation00000000000001"
     cob = {"calendario": {"expiracao": 3600}, "valor": {"original": "10.00"}, "chave": key}

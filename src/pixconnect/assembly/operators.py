@@ -78,4 +78,10 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> Dem
     # Only complaints: who started us tells what was made, in words for people.
     set_up_logging(settings.log_format, "error" if settings.log_level == "error" else "warning")
     async with open_base(settings, "pixconnect prepare") as base, open_operator(settings) as operator:
-        return await prepare_demonstration(base.context, operator, known)
+        return await prepare_demonstration(
+            base.context,
+            operator,
+            known,
+            client_id=settings.demonstration_client_id,
+            client_secret=settings.demonstration_client_secret,
+        )

@@ -25,19 +25,31 @@ _SECRET_LENGTH = 43
 _NAME_LENGTH_MAX = 255
 
 
-async def create_client(context: OperatorContext, holder_id: int, name: str, scopes: Sequence[str]) -> IssuedClient:
-    """Make a client of a holder; its secret is returned here and cannot be read again."""
+async def create_client(
+    context: OperatorContext,
+    holder_id: int,
+    name: str,
+    scopes: Sequence[str],
+    *,
+    client_id: str = "",
+    client_secret: str = "",
+) -> IssuedClient:
+    """Make a client of a holder; its secret is returned here and cannot be read again.
+
+    Args:
+        client_id: One that nobody has; empty lets it be made, as its secret.
+    """
     if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
     # No client gets all scopes of real money by oversight: in live mode the operator must name them.
     client = Client(
-        client_id=make_client_id(context.entropy),
+        client_id=client_id or make_client_id(context.entropy),
         holder_id=holder_id,
         name=name,
         scopes=access_rules.parse_scopes(scopes or (SCOPES if context.policy.is_sandbox else ())),
         created_at=context.clock.real_now(),
     )
-    client_secret = make_secret(context.entropy)
+    client_secret = client_secret or make_secret(context.entropy)
     secret_hash, *_ = hash_secret(context.secret_box, client.client_id, client_secret)
     async with write_alone(context.pool) as connection:
         if await holder_store.find(connection, holder_id) is None:

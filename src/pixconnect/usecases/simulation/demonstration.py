@@ -65,9 +65,17 @@ class DemoCredentials(Struct, frozen=True, kw_only=True):
 
 
 async def prepare_demonstration(
-    context: LedgerContext, operator: OperatorContext, known: DemoCredentials | None
+    context: LedgerContext,
+    operator: OperatorContext,
+    known: DemoCredentials | None,
+    *,
+    client_id: str = "",
+    client_secret: str = "",
 ) -> DemoCredentials:
-    """Make what is missing of the demonstration; a client's secret is ``known`` by an earlier start alone: we keep its hash."""
+    """Make what is missing of the demonstration; a client's secret is ``known`` by an earlier start alone: we keep its hash.
+
+    ``client_id`` and ``client_secret`` name the client; empty lets both be made.
+    """
     owner = await _open_holder(operator)
     keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
     for key_type, text in _KEYS.items():
@@ -82,15 +90,21 @@ async def prepare_demonstration(
         await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
     clients = await access.list_clients(operator, owner.id)
     scopes = {client.client_id: client.scopes for client in clients if not client.disabled_at}
-    if known is not None and known.client_id in scopes:
+    if known is not None and known.client_id in scopes and client_id in ("", known.client_id):
         client_id, client_secret = known.client_id, known.client_secret
         # An older version made it. One whose scopes an operator chose stays as it is.
         has = frozenset[str](scopes[client_id])
         if has in GENERATIONS and has != frozenset[str](SCOPES):
             await access.set_scopes(operator, client_id, SCOPES)
     else:
+        if client_id in {client.client_id for client in clients}:
+            raise errors.BadRequest(
+                "PIXCONNECT_DEMONSTRATION_CLIENT_ID: there is such a client, whose secret is not known here: name another"
+            )
         # Also where the credentials were lost: nobody can read the old client's secret again.
-        issued = await access.create_client(operator, owner.id, "demonstration", SCOPES)
+        issued = await access.create_client(
+            operator, owner.id, "demonstration", SCOPES, client_id=client_id, client_secret=client_secret
+        )
         client_id, client_secret = issued.client.client_id, issued.client_secret
     return DemoCredentials(
         client_id=client_id,

@@ -1,6 +1,7 @@
 """``run``: everything on one machine, from nothing to serving, until interrupted."""
 
 import asyncio
+import dataclasses
 import os
 import shlex
 import signal
@@ -13,7 +14,6 @@ from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
-from msgspec import structs
 
 from pixconnect import __version__
 from pixconnect.cli.frame import live_mode, private_files, terminal
@@ -46,7 +46,7 @@ def run(
     if end_with_parent:
         process_death.die_with_parent(signal.SIGTERM)
     settings = read_settings()
-    settings = structs.replace(settings, faces=",".join([*filter(None, [settings.faces]), *face]))
+    settings = dataclasses.replace(settings, faces=",".join([*filter(None, [settings.faces]), *face]))
     read_listeners(settings)
     live_mode.refuse_unsafe_live(settings)
     private_files.complain_of_open(settings)

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from pixconnect.face_config import FaceSettings
+
 Seconds = Annotated[int, Meta(ge=1)]
 Positive = Annotated[int, Meta(ge=1)]
 Secret = Annotated[str, Meta(extra={"is_secret": True})]
@@ -233,21 +235,6 @@ class WebhookSettings:
 class SimulationSettings:
     """The sandbox."""
 
-    faces: str = ""
-    """Comma-separated faces of institutions that get a listener of their own in the sandbox, as ``NAME:PORT``, such as
-    ``efi:8101,efi+homologation:8111``; with 0 a free port, and without one the face's usual. It speaks TLS as the institution
-    does, by the files of ``tls_certificate_file``. Below ``/faces/NAME`` all of them are served anyway. Never in live mode."""
-
-    face_answers: str = ""
-    """Comma-separated choices where no source says what an institution answers, as ``NAME.CHOICE=ANSWER``, such as
-    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them."""
-
-    demonstration_client_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{0,64}$")] = ""
-    """The client_id of a sandbox's demonstration, for tests that must know it beforehand; empty lets one be made."""
-
-    demonstration_client_secret: Secret = ""
-    """Its secret, beside ``demonstration_client_id``."""
-
     rail_url: str = ""
     """The sandbox rail's address; empty means the one that ``pixconnect run`` starts. Live mode ignores it."""
 
@@ -307,6 +294,7 @@ class Settings(
     LoadSettings,
     WebhookSettings,
     SimulationSettings,
+    FaceSettings,
     LogSettings,
 ):
     """All settings of one process."""
@@ -364,9 +352,7 @@ class Settings(
         )
         return not (self.read_networks("trusted_proxies") or is_direct) and not is_loopback_host(seen.hostname or "")
 
-    def read_networks(
-        self, name: Literal["trusted_proxies", "forbidden_networks"]
-    ) -> tuple[IPv4Network | IPv6Network, ...]:
+    def read_networks(self, name: str) -> tuple[IPv4Network | IPv6Network, ...]:
         """The networks that a setting names; ``SettingsError`` if it names something else."""
         parts = [part.strip() for part in getattr(self, name).split(",")]
         try:

@@ -1,0 +1,26 @@
+"""Settings of faces, which ``config.py`` has among all others."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaceSettings:
+    """Faces of institutions, and credentials that tests know beforehand."""
+
+    faces: str = ""
+    """Comma-separated faces of institutions that get a listener of their own in the sandbox, as ``NAME:PORT``, such as
+    ``efi:8101,efi+homologation:8111``; with 0 a free port, and without one the face's usual. It speaks TLS as the institution
+    does, by the files of ``tls_certificate_file``. Below ``/faces/NAME`` all of them are served anyway. Never in live mode."""
+
+    face_answers: str = ""
+    """Comma-separated choices where no source says what an institution answers, as ``NAME.CHOICE=ANSWER``, such as
+    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them."""
+
+    demonstration_client_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{0,64}$")] = ""
+    """The client_id of a sandbox's demonstration, for tests that must know it beforehand; empty lets one be made."""
+
+    demonstration_client_secret: Annotated[str, Meta(extra={"is_secret": True})] = ""
+    """Its secret, beside ``demonstration_client_id``."""

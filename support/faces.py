@@ -18,9 +18,9 @@ from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
 from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.identity import holder as holder_usecases
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from support import postgres

@@ -21,8 +21,8 @@ from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.standard.received import ReceivedSearch
-from pixconnect.domain.standard.transfer_search import TransferSearch
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard import pix as standard_pix_usecases

@@ -31,7 +31,7 @@ from pixconnect.domain.money.transfer import (
     TransferRequest,
     TransferStatus,
 )
-from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.sent import STATUSES, DevolucaoRecebida, EnvioStatus, find_returns, find_sent
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases

@@ -1,25 +1,28 @@
 """Fault rules: which messages they match, and how often they still apply."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.simulation.sandbox_control import RULES_MAX, FaultRule, Operation, SandboxRefusal
+from pixconnect.domain.simulation.sandbox_control import RULES_MAX, FaultRule, Message, Operation, SandboxRefusal
 from pixconnect.sandbox import behaviour
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
 
 _ONLY_UNAVAILABLE_REACHES = frozenset({"lookup", "resolve", "query"})
 _TRIES_REMEMBERED_MAX = 10_000
-
-
-class Message(Struct, frozen=True, kw_only=True):
-    operation: Operation
-    id: str
-    key: str | None = None
-    amount_cents: int | None = None
+_AT_ALL_FACES: Final = frozenset({"delay", "no_answer", "lost", "unavailable", "html", "too_many"})
+# The network follows no rule about faces, and faces none about the network: each has effects that are nothing there.
+_AT_FACES: Final[Mapping[Operation | None, Set[str]]] = {
+    "face_token": _AT_ALL_FACES,
+    "face_read": _AT_ALL_FACES | {"token_ended", "lag", "page_shift"},
+    "face_write": _AT_ALL_FACES | {"token_ended", "duplicate_answer", "out_of_order"},
+    "callback": frozenset({"lost", "duplicate_answer"}),
+}
+_ONLY_AT_FACES: Final = frozenset({"html", "too_many", "token_ended", "lag", "page_shift"})
 
 
 class Faults:
@@ -38,13 +41,18 @@ class Faults:
 
     def behaviour_of(self, message: Message) -> Behaviour | None:
         """Apply the first rule that matches; ``None`` when none does."""
+        effect = self.draw(message)
+        return None if effect is None else behaviour.behaviour_of(effect)
+
+    def draw(self, message: Message) -> str | None:
+        """The effect of the first rule that matches, which is counted down."""
         for position, rule in enumerate(self.rules):
             if rule.times == 0 or not _matches(rule, message) or not self._strikes(position, rule, message):
                 continue
             if rule.times is not None:
                 self.rules[position] = structs.replace(rule, times=rule.times - 1)
                 self.changed[position] = rule.times - 1
-            return behaviour.behaviour_of(rule.effect)
+            return rule.effect
         return None
 
     def concerns(self, message: Message) -> bool:
@@ -78,11 +86,19 @@ def check_rules(rules: Sequence[FaultRule]) -> None:
         kind, code, *_ = [*rule.effect.split(":"), ""]
         if kind in {"reject", "cancel"} and code not in reject_code.REASONS:
             raise SandboxRefusal("invalid", f"rules[{position}].effect: {code} is no reject code of the SPI")
+        operation = rule.match.operation
+        if operation in _AT_FACES and kind not in _AT_FACES[operation]:
+            there = ", ".join(sorted(_AT_FACES[operation]))
+            raise SandboxRefusal("invalid", f"rules[{position}].effect: {kind} is nothing at {operation}: {there}")
+        if operation not in _AT_FACES and kind in _ONLY_AT_FACES:
+            raise SandboxRefusal("invalid", f"rules[{position}].match.operation: {kind} is at faces only: name which")
 
 
 def _matches(rule: FaultRule, message: Message) -> bool:
     match = rule.match
     if match.operation is None:
+        if message.operation in _AT_FACES:
+            return False
         # A rule for all operations is about money: a lookup or query follows it only where nothing can be reached.
         if rule.effect != "unavailable" and message.operation in _ONLY_UNAVAILABLE_REACHES:
             return False

@@ -25,7 +25,9 @@ from pixconnect.domain.simulation.sandbox_control import (
     Asked,
     ControlCall,
     Due,
+    FaultAnswer,
     FaultRule,
+    Message,
     NewKey,
     NewQrCode,
     OutsideReturn,
@@ -37,7 +39,7 @@ from pixconnect.sandbox import answers, behaviour, directory, fault, location, r
 from pixconnect.sandbox.batch_writer import BatchWriter
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
-from pixconnect.sandbox.fault import Faults, Message
+from pixconnect.sandbox.fault import Faults
 from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.location import MerchantSigner
 from pixconnect.sandbox.network import Network
@@ -108,6 +110,12 @@ async def replace_faults(outside: Outside, rules: list[FaultRule]) -> list[Fault
     await registry.replace_rules(outside.pool, rules)
     outside.faults.replace(rules)
     return outside.faults.rules
+
+
+async def find_effect(outside: Outside, message: Message) -> FaultAnswer:
+    effect = outside.faults.draw(message)
+    await save_faults(outside.pool, outside.faults)
+    return FaultAnswer(effect=effect)
 
 
 async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEntry | None:
@@ -346,6 +354,7 @@ CALLS: Final[Mapping[str, Answering]] = dict(
         _answering(sandbox_control.MAKE_QR_CODE, make_qr_code),
         _answering(sandbox_control.READ_FAULTS, read_faults),
         _answering(sandbox_control.REPLACE_FAULTS, replace_faults),
+        _answering(sandbox_control.DRAW_FAULT, find_effect),
         _answering(sandbox_control.READ_AUTHORITY, read_authority),
         _answering(sandbox_control.SET_OFFSET, set_offset),
         _answering(sandbox_control.READ_DUE, read_due),

@@ -105,8 +105,12 @@ class ResourceKind(OpenEnum):
 
 
 class FaultOperation(OpenEnum):
-    """The kind of message of the network that a fault concerns."""
+    """The kind of message of the network, or of exchange at a face, that a fault concerns."""
 
+    CALLBACK = "callback"
+    FACE_READ = "face_read"
+    FACE_TOKEN = "face_token"  # noqa: S105  no password
+    FACE_WRITE = "face_write"
     LOOKUP = "lookup"
     PAYMENT = "payment"
     QUERY = "query"

@@ -81,7 +81,8 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happens.
 
     ``reject:<SPI code>``, ``delay:<ms>``, ``no_answer``, ``lost``, ``duplicate_answer``, ``out_of_order``, ``unavailable``,
-    ``two_steps:<ms>``, ``cancel:<SPI code>`` or ``cancel:<SPI code>:<ms>``.
+    ``two_steps:<ms>``, ``cancel:<SPI code>`` or ``cancel:<SPI code>:<ms>``; at faces also ``html:before``, ``html:after``,
+    ``too_many:<s>``, ``token_ended``, ``lag:<s>``, ``page_shift``.
     """
     match: FaultMatch | None = None
     """To which messages."""

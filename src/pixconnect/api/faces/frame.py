@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.api.contract import oauth
+from pixconnect.api.faces import fault
 from pixconnect.api.faces.refusals import make_face_form
 from pixconnect.api.frame.decoding import FORM_MAX
 from pixconnect.api.frame.operation import (
@@ -19,6 +20,7 @@ from pixconnect.api.frame.operation import (
     Anything,
     Bare,
     Document,
+    Later,
     Method,
     NeededScope,
     Nothing,
@@ -93,7 +95,7 @@ def list_routes_of(face: Face, rows: Sequence[FaceOperation]) -> tuple[AnyOperat
         Anything,
         oauth.Grant,
         Bare[oauth.OAuthToken],
-        partial(_give_token, face),
+        partial(_answer_token, face),
         body_form="form or json",
         body_max=FORM_MAX,
         refusals=oauth.REFUSALS,
@@ -118,7 +120,12 @@ def _route(face: Face, row: FaceOperation, end: str) -> AnyOperation:
     )
 
 
-async def _answer(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document:
+async def _answer(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document | Later:
+    path = f"{face.prefix}{row.path}"
+    return await fault.answer(services, row.method, path, request, partial(_respond, face, row, services))
+
+
+async def _respond(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document:
     if row.members is not None:
         unknown = [name for name in request.body.members or () if name not in row.members]
         if unknown:
@@ -152,6 +159,13 @@ def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: Operatio
         traits.differs,
         members,
     )
+
+
+async def _answer_token(
+    face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
+) -> Bare[oauth.OAuthToken] | Document | Later:
+    path = f"{face.prefix}{face.profile.token.path}"
+    return await fault.answer_token(services, path, partial(_give_token, face, services, request))
 
 
 async def _give_token(

@@ -47,9 +47,15 @@ def _refuse(
     return Refused(
         status=traits.status,
         content=msgspec.json.encode(_fill(form, traits, text, shown)),
-        headers=envelope.error_headers(error),
+        headers=[*envelope.error_headers(error), *_fill_headers(traits, error)],
         media_type=form.media_type,
     )
+
+
+def _fill_headers(traits: RefusalTraits, error: errors.PixConnectError) -> list[tuple[bytes, bytes]]:
+    policy = error.policy if isinstance(error, errors.RateLimited) else None
+    size = 0 if policy is None else policy.tokens_max
+    return [(name.encode(), template.format(size=size).encode()) for name, template in traits.headers.items()]
 
 
 def _find_traits(

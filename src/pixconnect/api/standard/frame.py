@@ -44,6 +44,12 @@ class Query:
         found = _PAGE_SIZE.search(self._raw)
         return int(found[1]) if found else 0
 
+    def with_values(self, values: Mapping[str, str]) -> Query:
+        """The same with these parameters instead of those that were sent."""
+        names = {name.encode() for name in values}
+        kept = [part for part in self._raw.split(b"&") if unquote_to_bytes(part.partition(b"=")[0]) not in names]
+        return Query(b"&".join([*kept, *(f"{name}={value}".encode() for name, value in values.items())]))
+
     def read(self, names: Iterable[str]) -> dict[str, str]:
         """Those of the named parameters that were sent; others are ignored."""
         if self._raw.count(b"&") >= decoding.PARAMETERS_MAX:

@@ -75,6 +75,8 @@ class RefusalTraits(_Part, frozen=True, kw_only=True):
     """Empty says what the standard's door says."""
     form: str = ""
     """The template; empty is the group's."""
+    headers: Mapping[str, str] = {}
+    """``{size}`` is filled in with how many requests the limit allows."""
 
 
 class RefusalGroup(_Part, frozen=True, kw_only=True):

@@ -13,14 +13,19 @@ from pixconnect.domain.frame.money import AmountCents
 from pixconnect.domain.money.holder import KeyType, Party
 from pixconnect.domain.money.rail import DirectoryEntry, InitiationType
 
-Operation = Literal["lookup", "resolve", "submit", "query", "refund", "return", "payment"]
+Operation = Literal[
+    "lookup", "resolve", "submit", "query", "refund", "return", "payment",
+    "face_token", "face_read", "face_write", "callback",
+]  # fmt: skip
 Effect = Annotated[
     str,
     Meta(
         pattern=r"^(reject:[A-Z0-9]{4}|delay:[0-9]{1,9}|no_answer|lost|duplicate_answer|out_of_order|unavailable"
-        r"|two_steps:[0-9]{1,9}|cancel:[A-Z0-9]{4}(:[0-9]{1,9})?)$",
+        r"|two_steps:[0-9]{1,9}|cancel:[A-Z0-9]{4}(:[0-9]{1,9})?"
+        r"|html:(before|after)|too_many:[0-9]{1,9}|token_ended|lag:[0-9]{1,9}|page_shift)$",
         description="reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, "
-        "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>",
+        "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>; at faces also html:before, html:after, "
+        "too_many:<s>, token_ended, lag:<s>, page_shift",
     ),
 ]
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
@@ -136,6 +141,20 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """To how many of them at most; counts down."""
 
 
+class Message(Struct, frozen=True, kw_only=True):
+    """What a rule may concern: a message of the network, a request at a face, or a callback of one."""
+
+    operation: Operation
+    id: str
+    key: str | None = None
+    amount_cents: int | None = None
+
+
+class FaultAnswer(Struct, frozen=True, kw_only=True):
+    effect: str | None
+    """That of the first rule that matches; ``None`` where none does."""
+
+
 class Due(Struct, frozen=True, kw_only=True):
     """The sandbox's next deadline, if it has one, and the reports that wait for the service."""
 
@@ -173,6 +192,8 @@ MAKE_QR_CODE: Final = ControlCall(name="qrcodes", asked=NewQrCode, answer=str)
 READ_FAULTS: Final = ControlCall(name="faults", asked=NoneType, answer=list[FaultRule], only_reads=True)
 # Replace all rules, or refuse more than 100, or an unknown reject code.
 REPLACE_FAULTS: Final = ControlCall(name="new-faults", asked=list[FaultRule], answer=list[FaultRule])
+# What a rule does to a request at a face, or to a callback of one; counts the rule down.
+DRAW_FAULT: Final = ControlCall(name="drawn-fault", asked=Message, answer=FaultAnswer)
 # The PEM certificate of the CA behind the sandbox merchants' dynamic codes.
 READ_AUTHORITY: Final = ControlCall(name="authority", asked=NoneType, answer=str, only_reads=True)
 # Move the sandbox's clock to an offset, and queue first what falls due. Moving back keeps what has settled; open deadlines

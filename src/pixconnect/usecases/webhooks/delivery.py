@@ -17,6 +17,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.profiles.profile import read_profile
+from pixconnect.domain.simulation.sandbox_control import Message
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks import signature as webhook_signature
@@ -34,21 +35,24 @@ from pixconnect.usecases.frame.context import (
     HasEntropy,
     HasPool,
     HasReceivers,
+    HasSandboxControl,
     HasSecretBox,
     HasWakeWorkers,
     HasWrites,
 )
+from pixconnect.usecases.frame.fault import draw_fault
 from pixconnect.usecases.webhooks.key_webhook import find_callback_url
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 
 _WAIT_STEP_S = 0.02
+_KEPT_BACK = b"a fault rule kept this callback back"
 _OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
 
 _log = structlog.get_logger(__name__)
 
 
-class AttemptContext(HasClock, HasEntropy, HasReceivers, HasSecretBox, Protocol):
+class AttemptContext(HasClock, HasEntropy, HasReceivers, HasSandboxControl, HasSecretBox, Protocol):
     """What an attempt needs."""
 
 
@@ -139,9 +143,23 @@ async def _post(
     # Outgoing connections are shared fairly among holders.
     whose = current_party.set(delivery.holder_id)
     try:
+        effect = await _draw_fault(context, delivery, recipient.endpoint)
+        if effect == "lost":
+            # Whoever sends it believes that it arrived, so it never comes again.
+            return WebhookExchange(status_code=200, retry_after=None, response=_KEPT_BACK, error=None, duration_us=0)
+        if effect == "duplicate_answer":
+            await context.receivers.post(recipient.url, headers, body)
         return await context.receivers.post(recipient.url, headers, body)
     finally:
         current_party.reset(whose)
+
+
+async def _draw_fault(context: AttemptContext, delivery: DueDelivery, endpoint: Endpoint) -> str:
+    """What a fault rule does to the callback of an institution; our own webhooks are asked about nothing."""
+    if endpoint.profile is None:
+        return ""
+    message = Message(operation="callback", id=delivery.message_id, key=endpoint.pix_key)
+    return await draw_fault(context, message)
 
 
 def _failed(reason: str) -> WebhookExchange:

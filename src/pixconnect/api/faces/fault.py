@@ -1,0 +1,154 @@
+"""Institutions at their worst, by the sandbox's fault rules: silence, pages of proxies, repeats, lists that are late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec import structs
+
+from pixconnect.api.frame.operation import Document, Later, Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard import listing
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.rate import RatePolicy
+from pixconnect.domain.simulation.sandbox_control import Message, Operation
+from pixconnect.usecases.frame.fault import draw_fault
+
+AnswerT = TypeVar("AnswerT")
+Respond = Callable[[], Awaitable[AnswerT]]
+RespondTo = Callable[[Asked], Awaitable[Reply | Document]]
+Hold = Callable[[], AbstractAsyncContextManager[None]]
+
+OVERTAKEN_BY_S: Final = 1.0
+"""How late an answer is that callbacks overtake."""
+_SPENT: Final = RatePolicy(name="requests", tokens_max=500, refill_per_s=500)
+_BEFORE_ALL: Final = {"inicio": "1970-01-01T00:00:00Z", "fim": "1970-01-01T00:00:00Z"}
+_PAGE_OF_A_PROXY: Final = Document(
+    content=b"<!DOCTYPE html><html><head><title>Aguarde</title></head><body><h1>Aguarde</h1></body></html>",
+    media_type="text/html; charset=utf-8",
+)
+
+
+async def answer_token(services: Services, path: str, respond: Respond[AnswerT]) -> AnswerT | Document | Later:
+    effect = await draw_fault(services.context, Message(operation="face_token", id=path))
+    return await _answer(effect, respond)
+
+
+async def answer(
+    services: Services, method: str, path: str, request: Asked, respond: RespondTo
+) -> Reply | Document | Later:
+    """What an operation answers, after what the first rule that matches does to it."""
+    operation: Operation = "face_read" if method == "GET" else "face_write"
+    members = request.body.members if method not in ("GET", "DELETE") else None
+    key, amount_cents = _read_body(members or {})
+    name = f"{method} {path} {' '.join(request.parameter or ())}"
+    message = Message(operation=operation, id=name, key=key, amount_cents=amount_cents)
+    effect = await draw_fault(services.context, message)
+    kind, _, argument = effect.partition(":")
+    if kind == "lag":
+        return await _answer_late_news(
+            request, respond, services.context.clock.now() - timedelta(seconds=int(argument))
+        )
+    if kind == "page_shift":
+        return await _answer_shifted(request, respond)
+    return await _answer(effect, lambda: respond(request))
+
+
+async def _answer(effect: str, respond: Respond[AnswerT]) -> AnswerT | Document | Later:
+    kind, _, argument = effect.partition(":")
+    match kind:
+        case "unavailable":
+            raise errors.ServiceUnavailable("a fault rule keeps this from being answered; nothing was done")
+        case "too_many":
+            raise errors.RateLimited("a fault rule says that there were too many requests", int(argument), _SPENT)
+        case "token_ended":
+            raise errors.Unauthorized("a fault rule has ended this token")
+        case "delay":
+            return Later(answer=lambda hold: _respond_later(respond, int(argument) / 1000, hold))
+        case "lost":
+            raise _silence()
+        case "html" if argument == "before":
+            return _PAGE_OF_A_PROXY
+        case "no_answer" | "html" | "duplicate_answer":
+            # Somebody on the way repeats the request, loses its answer, or puts a page in its place.
+            with suppress(errors.Refusal):
+                await respond()
+            if kind == "no_answer":
+                raise _silence()
+            return _PAGE_OF_A_PROXY if kind == "html" else await respond()
+        case "out_of_order":
+            said = await respond()
+            return Later(answer=lambda _: asyncio.sleep(OVERTAKEN_BY_S, said))
+        case _:
+            return await respond()
+
+
+def _silence() -> asyncio.CancelledError:
+    # The server closes a connection whose request was given up, and the application writes no answer for it.
+    return asyncio.CancelledError("a fault rule keeps this from being answered")
+
+
+async def _respond_later(respond: Respond[AnswerT], delay_s: float, hold: Hold) -> AnswerT:
+    await asyncio.sleep(delay_s)
+    async with hold():
+        return await respond()
+
+
+def _read_body(members: Mapping[str, object]) -> tuple[str | None, int | None]:
+    """The Pix key and the amount that rules go by, as far as a body has them."""
+    valor, payee = members.get("valor"), members.get("favorecido")
+    amount = cast("Mapping[str, object]", valor).get("original") if isinstance(valor, dict) else valor
+    key = cast("Mapping[str, object]", payee).get("chave") if isinstance(payee, dict) else members.get("chave")
+    amount_cents = Members(Violations(""), {"valor": amount}, "").amount("valor")
+    return key if isinstance(key, str) else None, amount_cents
+
+
+async def _answer_late_news(request: Asked, respond: RespondTo, until: datetime) -> Reply | Document:
+    """Answer as if nothing that was made after ``until`` were there yet."""
+    reply, record = _open(await respond(request))
+    if "parametros" not in record:
+        made_at = _find_instant(record)
+        if made_at is not None and made_at > until:
+            raise errors.NotFound("a fault rule lets this be found later")
+        return reply
+    asked = record["parametros"]
+    if "fim" not in asked or datetime.fromisoformat(asked["fim"]) <= until:
+        return reply
+    is_empty = datetime.fromisoformat(asked["inicio"]) > until
+    values = _BEFORE_ALL if is_empty else {"fim": format_milliseconds(until)}
+    earlier, shown = _open(await respond(structs.replace(request, query=request.query.with_values(values))))
+    shown["parametros"] |= {name: asked[name] for name in ("inicio", "fim")}
+    return structs.replace(cast("Reply", earlier), record=shown)
+
+
+async def _answer_shifted(request: Asked, respond: RespondTo) -> Reply | Document:
+    """Answer a later page as if something new had come before the first of them."""
+    reply, record = _open(await respond(request))
+    number = record.get("parametros", {}).get("paginacao", {}).get("paginaAtual", 0)
+    if not number:
+        return reply
+    query = request.query.with_values({listing.PAGE: str(number - 1)})
+    _, before = _open(await respond(structs.replace(request, query=query)))
+    (name,) = (name for name, value in record.items() if isinstance(value, list))
+    size = record["parametros"]["paginacao"]["itensPorPagina"]
+    shown = record | {name: [*before[name][-1:], *record[name]][:size]}
+    return structs.replace(cast("Reply", reply), record=shown)
+
+
+def _open(answered: Reply | Document) -> tuple[Reply | Document, dict[str, Any]]:
+    record: object = msgspec.to_builtins(answered.record) if isinstance(answered, Reply) else None
+    return answered, cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+
+
+def _find_instant(record: Mapping[str, Any]) -> datetime | None:
+    instant: Any = record.get("horario") or record.get("calendario", {}).get("criacao")
+    text = cast("dict[str, Any]", instant).get("solicitacao") if isinstance(instant, dict) else instant
+    return datetime.fromisoformat(text) if isinstance(text, str) else None

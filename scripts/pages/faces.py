@@ -64,6 +64,10 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> s
         f"| a send of at most {rules.sent_cents_max} | is done |",
         f"| a send of at most {rules.rejected_cents_max} | is taken, and rejected later |",
         "| a send of more | is refused at once |",
+        *(
+            f"| a send of {amount} | is done, and {' and '.join(map(str, parts))} come back |"
+            for amount, parts in rules.returned_cents.items()
+        ),
         "",
         f"There only the key `{rules.test_key}` can be paid.",
         "",

@@ -12,6 +12,7 @@ import pytest
 from pixconnect.api.faces.frame import open_faces
 from pixconnect.api.faces.operations import TABLES
 from pixconnect.api.operations import list_routes
+from pixconnect.domain.money.br_code import format_static_br_code
 from support.api import Answer, Api
 from support.faces import KEY, PAYEE, Bank
 from support.service import read_funds
@@ -214,6 +215,91 @@ async def test_their_own_environment_sends_by_amount_to_its_key_alone(
     for number, (valor, is_taken) in enumerate([("10.00", True), ("20.00", True), ("20.01", False)], start=1):
         answer = await face.call("PUT", f"/v3/gn/pix/a{number}", {**to_test_key, "valor": valor})
         assert (answer.status if is_taken else nome(answer)) == (201 if is_taken else expected)
+
+
+async def test_in_their_own_environment_the_key_is_shown_as_it_was_paid_and_codes_are_not(bank: Bank) -> None:
+    rules = open_faces("efi")[0].profile.homologation
+    bank.service.rail.entries[rules.settled_key] = bank.service.rail.entries[PAYEE]
+    face = await open_face(bank, "efi+homologation")
+    await face.set_webhook(bank)
+    assert (await face.call("PUT", "/v3/gn/pix/a1", {**SEND, "favorecido": {"chave": rules.test_key}})).status == 201
+    sent = await face.call("GET", "/v2/gn/pix/enviados/id-envio/a1")
+    assert sent.body["favorecido"] == {"chave": rules.test_key}
+    paid = await face.call("PUT", "/v2/gn/pix/a2/qrcode", {"pagador": {"chave": KEY}, "pixCopiaECola": "x"})
+    assert nome(paid) == (500, "QrcodeErroInterno")
+
+
+async def test_a_code_is_paid_at_what_it_asks_for(bank: Bank) -> None:
+    face = await open_face(bank)
+    await face.set_webhook(bank)
+    body = {
+        "pagador": {"chave": KEY},
+        "pixCopiaECola": format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=700),
+    }
+    paid = await face.call("PUT", "/v2/gn/pix/a1/qrcode", body)
+    assert (paid.status, paid.body["valor"], paid.body["idEnvio"]) == (201, "7.00", "a1")
+    assert nome(await face.call("PUT", "/v2/gn/pix/a1/qrcode", body)) == (409, "id_envio_duplicado")
+    assert nome(await face.call("PUT", "/v3/gn/pix/a1", SEND)) == (409, "id_envio_duplicado")
+    for code, expected in (
+        (format_static_br_code(PAYEE, "Loja", "Recife"), (400, "valor_invalido")),
+        ("no code", (400, "valor_invalido")),
+        (format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=10**9), (400, "valor_invalido")),
+        ("", (400, "json_invalido")),
+    ):
+        assert nome(await face.call("PUT", "/v2/gn/pix/a2/qrcode", {**body, "pixCopiaECola": code})) == expected
+    assert (await read_funds(bank.service, bank.service.caller))[1] == 700
+
+
+async def test_an_account_of_the_same_owner_is_of_nobody_else(bank: Bank) -> None:
+    face = await open_face(bank)
+    await face.set_webhook(bank)
+    own = (await bank.service.context.directory.read_account(bank.service.caller.holder_id)).party.tax_id
+    kind, other = ("cpf", "cnpj") if len(own) == 11 else ("cnpj", "cpf")
+    account = {**{name: value for name, value in ACCOUNT.items() if name != other}, kind: own}
+    path = "/v2/gn/pix/{}/mesma-titularidade"
+    assert (await face.call("PUT", path.format("a1"), {**SEND, "favorecido": {"contaBanco": account}})).status == 201
+    for payee in (
+        {"contaBanco": ACCOUNT},
+        {"chave": PAYEE},
+        {"chave": PAYEE, "cpf": ACCOUNT["cpf"]},
+    ):
+        refused = await face.call("PUT", path.format("a2"), {**SEND, "favorecido": payee})
+        assert nome(refused) == (400, "chave_nao_pertence_ao_documento")
+
+
+@pytest.mark.parametrize(
+    ("answers", "too_much", "repeated"),
+    [
+        ({}, (400, "valor_invalido"), (409, "id_envio_duplicado")),
+        (
+            {"efi.insufficient_funds": "denied", "efi.repeat_checked": "last"},
+            (422, "pagamento_negado"),
+            (400, "chave_invalida"),
+        ),
+    ],
+)
+async def test_what_no_source_says_is_answered_as_chosen(
+    bank: Bank, answers: dict[str, str], too_much: tuple[int, str], repeated: tuple[int, str]
+) -> None:
+    face = await open_face(bank, **answers)
+    await face.set_webhook(bank)
+    assert nome(await face.call("PUT", "/v3/gn/pix/a1", {**SEND, "valor": "99999.00"})) == too_much
+    assert (await face.call("PUT", "/v3/gn/pix/a1", SEND)).status == 201
+    wrong = {**SEND, "pagador": {"chave": "nobody@example.com"}}
+    assert nome(await face.call("PUT", "/v3/gn/pix/a1", wrong)) == repeated
+    assert nome(await face.call("PUT", "/v3/gn/pix/a1", SEND)) == (409, "id_envio_duplicado")
+
+
+async def test_the_buckets_say_how_many_keys_may_be_asked_for(bank: Bank) -> None:
+    face = await open_face(bank)
+    await face.set_webhook(bank)
+    before = (await face.call("GET", "/v2/gn/chaves/balde")).body
+    await face.call("PUT", "/v3/gn/pix/a1", {**SEND, "favorecido": {"chave": "nobody@example.com"}})
+    after = (await face.call("GET", "/v2/gn/chaves/balde")).body
+    assert before["baldeA"]["tiposChave"] == ["cpf", "cnpj", "evp"]
+    assert (
+        after["baldeB"]["fichasDisponiveis"] < before["baldeB"]["fichasDisponiveis"] <= before["baldeB"]["capacidade"]
+    )
 
 
 async def test_faces_are_in_sandbox_mode_only() -> None:

@@ -110,7 +110,8 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     sent_cents_max: int
     rejected_cents_max: int
     """What is sent above ``sent_cents_max`` and up to this is taken and rejected later; more is refused at once."""
-    refund_rejected_cents: int
+    returned_cents: Mapping[str, Sequence[int]]
+    """What comes back of a send that is done, by its amount."""
     test_key: str
     """The only key that can be paid."""
     settled_key: str

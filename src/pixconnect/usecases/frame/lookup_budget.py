@@ -84,6 +84,12 @@ class LookupBudgets:
             message = "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
             raise errors.RateLimited(message, budget.bucket.seconds_until(1), _policy(context))
 
+    def read_left(self, context: LookupContext, holder_id: int) -> int:
+        """How many look-ups the holder has left in this process."""
+        budget = self._budgets.get(holder_id)
+        tokens = context.policy.lookup_tokens_max
+        return tokens if budget is None else max(0, int(budget.bucket.read(context.clock.monotonic_s())))
+
     def spend(self, context: LookupContext, holder_id: int, lookup: Lookup) -> None:
         """Charge a look-up that has led to no payment."""
         if not lookup.cost or not context.policy.lookup_tokens_max:

@@ -64,6 +64,24 @@ async def find_payee(
     return payee
 
 
+async def read_code_amount(context: PayeeContext, caller: Caller, text: str) -> int:
+    """What a code asks for as it stands; what it leads to is judged when it is paid."""
+    code = br_code.parse_br_code(text)
+    if code.location is None:
+        amount_cents = code.fixed_amount_cents
+    elif code.location.startswith(context.policy.location_prefix):
+        charge = await context.directory.find_served(code.location.removeprefix(context.policy.location_prefix))
+        amount_cents = None if charge is None else charge.amount_cents or None
+    else:
+        try:
+            amount_cents = (await _read_outside(context, caller, code.location)).amount_cents
+        except LocationUnreachable:
+            raise errors.ServiceUnavailable("the code's location cannot be reached; nothing was done") from None
+    if amount_cents is None:
+        raise errors.InvalidQrCode("emv: asks for no amount")
+    return amount_cents
+
+
 async def _find_by_key(
     context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:

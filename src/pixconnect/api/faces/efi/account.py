@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
@@ -31,12 +32,23 @@ _READY_AFTER: Final = timedelta(seconds=1)
 _ID: Final = re.compile(r"([0-9]{8})([0-9]{13})")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PAGE_SIZE: Final = 1000
+_BUCKETS: Final = {"baldeA": ("cpf", "cnpj", "evp"), "baldeB": ("telefone", "email")}
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 class Saldo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     saldo: str
     bloqueios: dict[str, str] | None = None
+
+
+class KeyBucket(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Quantas chaves ainda podem ser consultadas."""
+
+    tipos_chave: Sequence[str]
+    capacidade: int
+    fichas_disponiveis: int
+    taxa_de_reposicao_fichas: int
+    periodo_reposicao_em_segundos: int = 60
 
 
 class RelatorioPedido(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -51,6 +63,22 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     wants_blocked = request.query.read(("bloqueios",)).get("bloqueios") == "true"
     blocked = dict(judicial="0.00", med="0.00", total="0.00") if wants_blocked else None
     return Reply(status=200, record=Saldo(saldo=format_reais(balance.available_cents), bloqueios=blocked))
+
+
+async def read_buckets(face: Face, services: Services, request: Asked) -> Reply:
+    """Os baldes de fichas para a consulta de chaves."""
+    context = services.context
+    left, policy = context.lookups.read_left(context, request.caller.holder_id), context.policy
+    buckets = {
+        name: KeyBucket(
+            tipos_chave=kinds,
+            capacidade=policy.lookup_tokens_max,
+            fichas_disponiveis=left,
+            taxa_de_reposicao_fichas=policy.lookup_refill_count,
+        )
+        for name, kinds in _BUCKETS.items()
+    }
+    return Reply(status=200, record=buckets)
 
 
 async def request_report(face: Face, services: Services, request: Asked) -> Reply:

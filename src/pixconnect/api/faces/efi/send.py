@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
+from pixconnect.api.faces.efi.homologation import give_back_later
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
@@ -26,12 +27,14 @@ from pixconnect.domain.money.transfer import (
     MESSAGE_LENGTH_MAX,
     AccountTransferRequest,
     KeyTransferRequest,
+    QrCodeTransferRequest,
     SendingTerms,
     Transfer,
     TransferRequest,
     TransferStatus,
 )
 from pixconnect.domain.money.transfer_search import TransferSearch
+from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.sent import STATUSES, DevolucaoRecebida, EnvioStatus, find_returns, find_sent
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
@@ -109,36 +112,82 @@ class _Payee(Struct, frozen=True):
     account: Party | None
 
 
+class _Payer(Struct, frozen=True):
+    id_envio: str
+    key: str
+    message: str | None
+
+
 async def send_pix(face: Face, services: Services, request: Asked) -> Reply:
     """Envia um Pix sob o nome que o caminho lhe dá."""
+    payer, amount_cents, payee = await _read_order(face, services, request)
+    asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
+    return await _send(face, services, request.caller, payer, asked, payee.tax_id)
+
+
+async def send_to_own_account(face: Face, services: Services, request: Asked) -> Reply:
+    """Envia um Pix a uma conta do mesmo titular."""
+    payer, amount_cents, payee = await _read_order(face, services, request)
+    asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
+    own = (await services.context.directory.read_account(request.caller.holder_id)).party.tax_id
+    if payee.tax_id not in (None, own):
+        raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: is not the owner of this account")
+    return await _send(face, services, request.caller, payer, asked, own)
+
+
+async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga um código no valor que ele pede."""
+    if face.is_homologation:
+        raise NamedRefusal("SWITCHED_OFF", "this is switched off there")
     violations = Violations("pix")
-    (id_envio,) = request.parameter
-    if not _ID.fullmatch(id_envio):
-        violations.add("idEnvio", "deve ter de 1 a 35 letras e dígitos", id_envio)
+    body = Members(violations, request.body.require("pix"), "")
+    payer = _read_payer(violations, body, request)
+    code = body.text("pixCopiaECola", length_min=1, length_max=512, is_required=True)
+    violations.raise_if_any()
+    checked = await _check_payer(face, services, request.caller, payer)
+    amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code or "")
+    asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code or "", external_id=checked.id_envio)
+    return await _send(face, services, request.caller, checked, asked, None)
+
+
+async def _read_order(face: Face, services: Services, request: Asked) -> tuple[_Payer, int, _Payee]:
+    violations = Violations("pix")
     body = Members(violations, request.body.require("pix"), "")
     amount_cents = body.amount("valor", is_required=True)
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
-    payer = body.object("pagador", is_required=True)
-    payer_key = None if payer is None else payer.text("chave", length_max=77, is_required=True)
-    message = None if payer is None else payer.text("infoPagador", length_max=MESSAGE_LENGTH_MAX)
-    payee = _read_payee(body)
+    payer, payee = _read_payer(violations, body, request), _read_payee(body)
     violations.raise_if_any()
-    if amount_cents is None or payer_key is None or payee is None:
+    if amount_cents is None or payee is None:
         raise errors.InvariantBroken("what is missing is a violation")
-    # A name that was used is refused as such, whatever else is wrong with the request.
-    if await find_sent(services.context, request.caller, id_envio=id_envio) is not None:
-        raise errors.ExternalIdConflict("idEnvio: was already used")
-    own_key = await _check_payer(services, request.caller, payer_key)
-    asked = _make_request(face, services, id_envio, amount_cents, payee)
-    terms = SendingTerms(payer_key=own_key, payer_message=message, payee_tax_id=payee.tax_id, is_new=True)
+    return await _check_payer(face, services, request.caller, payer), amount_cents, payee
+
+
+def _read_payer(violations: Violations, body: Members, request: Asked) -> _Payer:
+    (id_envio,) = request.parameter
+    if not _ID.fullmatch(id_envio):
+        violations.add("idEnvio", "deve ter de 1 a 35 letras e dígitos", id_envio)
+    payer = body.object("pagador", is_required=True)
+    key = None if payer is None else payer.text("chave", length_max=77, is_required=True)
+    message = None if payer is None else payer.text("infoPagador", length_max=MESSAGE_LENGTH_MAX)
+    return _Payer(id_envio, key or "", message)
+
+
+async def _send(
+    face: Face, services: Services, caller: Caller, payer: _Payer, asked: TransferRequest, payee_tax_id: str | None
+) -> Reply:
+    terms = SendingTerms(payer_key=payer.key, payer_message=payer.message, payee_tax_id=payee_tax_id, is_new=True)
     try:
-        view = await transfer_usecases.start_transfer(services.context, request.caller, asked, terms)
+        view = await transfer_usecases.start_transfer(services.context, caller, asked, terms)
     except transfer_usecases.PayeeIsAnother as refusal:
         raise NamedRefusal("PAYEE_IS_ANOTHER", refusal.message) from None
+    except errors.InsufficientFunds as refusal:
+        kind = {"invalid": "FUNDS", "denied": "DENIED"}[face.choose(services, "insufficient_funds")]
+        raise NamedRefusal(kind, refusal.message) from None
     transfer = view.transfer
+    give_back_later(face, services, caller, transfer)
     record = EnvioAceito(
-        id_envio=id_envio,
+        id_envio=payer.id_envio,
         e2e_id=transfer.shown_id,
         end_to_end_id=transfer.shown_id,
         valor=format_reais(transfer.amount_cents),
@@ -180,14 +229,18 @@ def _read_account(account: Members) -> Party | None:
     return Party(account_number=number, account_type=_KINDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner)
 
 
-async def _check_payer(services: Services, caller: Caller, sent: str) -> str:
-    """The caller's key, which must have a webhook: the outcome is told there."""
+async def _check_payer(face: Face, services: Services, caller: Caller, payer: _Payer) -> _Payer:
+    """The payer with the caller's key, which must have a webhook: the outcome is told there."""
+    # Otherwise a name that was used is refused only after all that may be wrong with the request.
+    is_first = face.choose(services, "repeat_checked") == "first"
+    if is_first and await find_sent(services.context, caller, id_envio=payer.id_envio) is not None:
+        raise errors.ExternalIdConflict("idEnvio: was already used")
     try:
-        key = pix_key.parse_pix_key(sent).key
+        key = pix_key.parse_pix_key(payer.key).key
         await key_webhook_usecases.read_webhook(services.context, caller, key)
     except (errors.InvalidPixKey, errors.NotFound):
         raise NamedRefusal("KEY", "pagador.chave: is not a key of this account that has a webhook") from None
-    return key
+    return structs.replace(payer, key=key)
 
 
 def _make_request(face: Face, services: Services, id_envio: str, amount_cents: int, payee: _Payee) -> TransferRequest:
@@ -218,7 +271,7 @@ async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Re
     (id_envio,) = request.parameter
     is_name = _ID.fullmatch(id_envio) is not None
     found = await find_sent(services.context, request.caller, id_envio=id_envio) if is_name else None
-    return Reply(status=200, record=await _show_one(services, found))
+    return Reply(status=200, record=await _show_one(face, services, found))
 
 
 async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> Reply:
@@ -226,7 +279,7 @@ async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> R
     (e2eid,) = request.parameter
     is_name = _END_TO_END_ID.fullmatch(e2eid) is not None
     found = await find_sent(services.context, request.caller, end_to_end_id=e2eid) if is_name else None
-    return Reply(status=200, record=await _show_one(services, found))
+    return Reply(status=200, record=await _show_one(face, services, found))
 
 
 async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
@@ -247,18 +300,18 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
         parametros=listing.Parametros(
             inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(found.total_count)
         ),
-        pix=[show_sent(transfer, returns.get(transfer.id)) for transfer in sent],
+        pix=[_show_sent(face, transfer, returns.get(transfer.id)) for transfer in sent],
     )
     return Reply(status=200, record=record)
 
 
-async def _show_one(services: Services, found: Transfer | None) -> PixEnviado:
+async def _show_one(face: Face, services: Services, found: Transfer | None) -> PixEnviado:
     if found is None:
         raise errors.NotFound("there is no such sent Pix")
-    return show_sent(found, (await find_returns(services.context, [found])).get(found.id))
+    return _show_sent(face, found, (await find_returns(services.context, [found])).get(found.id))
 
 
-def show_sent(transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -> PixEnviado:
+def _show_sent(face: Face, transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -> PixEnviado:
     settled_at = transfer.settled_at
     return PixEnviado(
         end_to_end_id=transfer.shown_id,
@@ -271,12 +324,15 @@ def show_sent(transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -
             solicitacao=format_milliseconds(transfer.created_at),
             liquidacao=None if settled_at is None else format_milliseconds(settled_at),
         ),
-        favorecido=_show_payee(transfer.counterparty),
+        favorecido=_show_payee(face, transfer.counterparty),
         devolucoes=returns or None,
     )
 
 
-def _show_payee(payee: Party) -> Favorecido:
+def _show_payee(face: Face, payee: Party) -> Favorecido:
+    rules = face.profile.homologation
+    if face.is_homologation and payee.key in (rules.settled_key, rules.rejected_key):
+        return Favorecido(chave=rules.test_key)
     if payee.key is not None:
         return Favorecido(chave=payee.key)
     kind = next((shown for shown, ours in _KINDS.items() if ours == payee.account_type), "cacc")

@@ -1,0 +1,43 @@
+"""What Efi's own test environment does by itself after a send: some amounts come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.usecases.simulation import sandbox as sandbox_usecases
+
+_TRIES_MAX: Final = 100
+_TRY_EVERY_S: Final = 0.1
+_returning: Final[set[asyncio.Task[None]]] = set()
+
+
+def give_back_later(face: Face, services: Services, caller: Caller, transfer: Transfer) -> None:
+    """Let the payee return what the amount says, once the send has settled. If this process dies before, nothing comes back."""
+    parts = face.profile.homologation.returned_cents.get(str(transfer.amount_cents), ())
+    if face.is_homologation and parts and not transfer.is_book:
+        task = asyncio.create_task(_give_back(services, caller, transfer.end_to_end_id, parts))
+        _returning.add(task)
+        task.add_done_callback(_returning.discard)
+
+
+async def _give_back(services: Services, caller: Caller, end_to_end_id: str, parts: Sequence[int]) -> None:
+    waiting = list(parts)
+    for _ in range(_TRIES_MAX):
+        await asyncio.sleep(_TRY_EVERY_S)
+        try:
+            while waiting:
+                await sandbox_usecases.give_back(services.context, caller, end_to_end_id, waiting[0], "MD06")
+                waiting.pop(0)
+        except (errors.OriginalNotRefundable, errors.ServiceUnavailable):
+            # It has not settled yet, or the sandbox is away.
+            continue
+        except errors.PixConnectError:
+            pass
+        return

@@ -1,0 +1,62 @@
+"""What Efi's own test environment does by itself after a send."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from msgspec import structs
+
+from api.faces.test_efi import SEND, open_face
+from pixconnect.api.faces.frame import open_faces
+from pixconnect.domain.simulation import sandbox_control
+from pixconnect.domain.simulation.sandbox_control import (
+    Arrival,
+    FaultAnswer,
+    OutsideReturn,
+    SandboxControl,
+    SandboxRefusal,
+)
+from support.faces import PAYEE, Bank
+from support.webhooks import eventually
+
+
+class Control:
+    """A sandbox in which a send settles at the second look."""
+
+    def __init__(self) -> None:
+        self.asked_count = 0
+        self.returned: list[int | None] = []
+
+    async def call(self, what: object, asked: object) -> object:
+        if what is sandbox_control.DRAW_FAULT:
+            return FaultAnswer(effect=None)
+        assert isinstance(asked, OutsideReturn)
+        self.asked_count += 1
+        if self.asked_count == 1:
+            raise SandboxRefusal("unknown", "the network has settled no such transfer")
+        self.returned.append(asked.amount_cents)
+        return Arrival(id="D", amount_cents=0, status="CONFIRMED")
+
+
+async def test_four_reais_come_back_in_two_parts_and_five_at_once(bank: Bank) -> None:
+    rules, control = open_faces("efi")[0].profile.homologation, Control()
+    bank.service.rail.entries[rules.settled_key] = bank.service.rail.entries[PAYEE]
+    context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
+    face = await open_face(
+        structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation"
+    )
+    await face.set_webhook(bank)
+
+    async def send(name: str, valor: str) -> None:
+        body = {**SEND, "valor": valor, "favorecido": {"chave": rules.test_key}}
+        assert (await face.call("PUT", f"/v3/gn/pix/{name}", body)).status == 201
+
+    async def is_returned() -> bool:
+        return sum(amount or 0 for amount in control.returned) == 900
+
+    for name, valor in (("a1", "4.00"), ("a2", "5.00"), ("a3", "3.00")):
+        await send(name, valor)
+    async with asyncio.timeout(10):
+        await eventually(is_returned)
+    assert sorted(control.returned, key=str) == [200, 200, 500]

@@ -64,6 +64,7 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> s
         f"| a send of at most {rules.sent_cents_max} | is done |",
         f"| a send of at most {rules.rejected_cents_max} | is taken, and rejected later |",
         "| a send of more | is refused at once |",
+        f"| a refund of {rules.refund_rejected_cents} | is taken, and rejected later |",
         *(
             f"| a send of {amount} | is done, and {' and '.join(map(str, parts))} come back |"
             for amount, parts in rules.returned_cents.items()

@@ -26,6 +26,11 @@ def test_the_declared_accounts_do_what_they_say() -> None:
     assert [behaviours[number].code for number in ("2001", "2002", "2003")] == ["AC03", "AC07", "AB03"]
 
 
+def test_a_refund_is_rejected_as_its_description_says() -> None:
+    described = ("reject-ac03", "reject-xxxx", "reject", "AC03", "", None)
+    assert [directory.behaviour_of_refund(text).code for text in described] == ["AC03", None, None, None, None, None]
+
+
 def test_the_page_lists_every_code_with_its_meaning() -> None:
     rows = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     listed = {row[0].strip("| `"): (row[1], row[2].strip(" |")) for row in rows}

@@ -95,6 +95,13 @@ def behaviour_to(party: Party) -> Behaviour:
     return _BEHAVIOURS.get(party.account_number, behaviour.USUAL)
 
 
+def behaviour_of_refund(description: str | None) -> Behaviour:
+    """Return what happens to a refund when no fault rule matches: ``reject-ac03`` as its description rejects it."""
+    word, _, code = (description or "").partition("-")
+    is_rejected = word == "reject" and code.upper() in reject_code.REASONS
+    return Behaviour(code=code.upper()) if is_rejected else behaviour.USUAL
+
+
 def make_entry(new: NewKey, number: int, chance: Chance) -> DirectoryEntry:
     key = new.key or made_up_key(new.key_type, number, chance)
     # A key that is a tax id belongs to the person or company of that id.

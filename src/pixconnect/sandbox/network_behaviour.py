@@ -30,7 +30,7 @@ def of_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Mapping
         original = originals.get(order.original_end_to_end_id)
         key = None if original is None else original.key
         message = Message(operation="refund", id=order.return_id, key=key, amount_cents=order.amount_cents)
-        how = faults.behaviour_of(message) or behaviour.USUAL
+        how = faults.behaviour_of(message) or directory.behaviour_of_refund(order.description)
         if original is not None and how.code is None:
             if left[original.id] < order.amount_cents:
                 how = behaviour.reject(how, "AM09")

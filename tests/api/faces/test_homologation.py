@@ -17,6 +17,7 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxControl,
     SandboxRefusal,
 )
+from pixconnect.usecases.money import refund as refund_usecases
 from support.faces import PAYEE, Bank
 from support.webhooks import eventually
 
@@ -37,6 +38,16 @@ class Control:
             raise SandboxRefusal("unknown", "the network has settled no such transfer")
         self.returned.append(asked.amount_cents)
         return Arrival(id="D", amount_cents=0, status="CONFIRMED")
+
+
+async def test_a_refund_of_one_cent_is_given_to_the_network_to_be_rejected(bank: Bank) -> None:
+    face, context = await open_face(bank, "efi+homologation"), bank.service.context
+    e2eid = await bank.be_paid(None)
+    for name, valor, description in (("d1", "0.01", "reject-ac03"), ("d2", "0.02", "")):
+        answer = await face.call("PUT", f"/v2/pix/{e2eid}/devolucao/{name}", {"valor": valor})
+        assert (answer.status, answer.body["status"], "descricao" in answer.body) == (201, "EM_PROCESSAMENTO", False)
+        made = await refund_usecases.read_refund_by_return_id(context, bank.service.caller, answer.body["rtrId"])
+        assert (made.description or "") == description
 
 
 async def test_four_reais_come_back_in_two_parts_and_five_at_once(bank: Bank) -> None:

@@ -110,6 +110,8 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     sent_cents_max: int
     rejected_cents_max: int
     """What is sent above ``sent_cents_max`` and up to this is taken and rejected later; more is refused at once."""
+    refund_rejected_cents: int
+    """A refund of exactly this is rejected after it was taken."""
     returned_cents: Mapping[str, Sequence[int]]
     """What comes back of a send that is done, by its amount."""
     test_key: str
@@ -117,6 +119,8 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     settled_key: str
     """The sandbox's key that it leads to where a send is done."""
     rejected_key: str
+    rejected_description: str
+    """What the sandbox rejects a refund by."""
 
 
 class InstitutionProfile(_Part, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What Efi's own test environment does by itself after a send: some amounts come back."""
+"""What Efi's own test environment does by itself, by amount: what is sent comes back, and a refund is rejected."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from pixconnect.api.faces.frame import Face
+from msgspec import structs
+
+from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
+from pixconnect.api.frame.operation import Document, Reply
 from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked, Body
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
@@ -41,3 +46,18 @@ async def _give_back(services: Services, caller: Caller, end_to_end_id: str, par
         except errors.PixConnectError:
             pass
         return
+
+
+def reject_small_refunds(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
+    """Let the network reject the one amount whose refund fails there."""
+    return [structs.replace(row, handler=_rejecting(row)) if row.id == "devolucao.solicitar" else row for row in rows]
+
+
+def _rejecting(row: FaceOperation) -> FaceResponder:
+    async def refund(face: Face, services: Services, request: Asked) -> Reply | Document:
+        rules, members = face.profile.homologation, request.body.members or {}
+        if members.get("valor") == format_reais(rules.refund_rejected_cents):
+            request = structs.replace(request, body=Body({**members, "descricao": rules.rejected_description}))
+        return await row.handler(face, services, request)
+
+    return refund

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.api.faces.efi import account, receive, send
+from pixconnect.api.faces.efi import account, homologation, receive, send
 from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
 
@@ -48,4 +48,4 @@ _OWN: Final = (
 
 def list_rows(face: Face) -> list[FaceOperation]:
     rows = [*list_standard_rows(face.profile), *_OWN]
-    return receive.pay_small_charges(face, rows) if face.is_homologation else rows
+    return homologation.reject_small_refunds(receive.pay_small_charges(face, rows)) if face.is_homologation else rows

@@ -1,0 +1,108 @@
+"""Requests that nobody thought of, at every operation of every face: never 5xx, and never another door's form."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any, Final
+
+import pytest
+
+from api.faces.test_efi import ACCOUNT, COB, SEND, Face, open_face
+from pixconnect.api.faces.frame import open_faces
+from pixconnect.api.faces.operations import TABLES
+from pixconnect.domain.money.br_code import format_static_br_code
+from pixconnect.domain.profiles.profile import read_profile
+from support.faces import KEY, PAYEE, Bank
+
+_ROUNDS: Final = 12
+_LEAVES: Final[tuple[Any, ...]] = (
+    None, True, 0, -1, 1.5, 10**30, "", "0.01", "10.00", "-1.00", "1e3", "99999999999.99", KEY, PAYEE, "x" * 300, "\x00",
+    "\ud800", "2026-02-30T00:00:00Z", "9999-12-31T23:59:59.999999Z", "2020-01-01", "12345678909", [], [None], {},
+)  # fmt: skip
+_MEMBERS: Final = (
+    "valor", "original", "chave", "calendario", "expiracao", "dataDeVencimento", "pagador", "infoPagador", "favorecido",
+    "contaBanco", "cpf", "cnpj", "tipoConta", "pixCopiaECola", "webhookUrl", "loc", "id", "tipoCob", "status", "devedor",
+    "nome", "solicitacaoPagador", "infoAdicionais", "dataMovimento", "tipoRegistros", "unheard of",
+)  # fmt: skip
+_QUERY: Final = (
+    "inicio=2020-01-01T00:00:00Z", "fim=2099-01-01T00:00:00Z", "fim=0001-01-01T00:00:00Z", "inicio=%00", "fim=+", "txid=%ff",
+    "paginacao.itensPorPagina=0", "paginacao.itensPorPagina=1000", "paginacao.paginaAtual=2147483647", "status=X", "cpf=1",
+    "paginacao.paginaAtual=99999999999999999999", "bloqueios=true", "&&", "=", "cnpj=12345678000195", "txIdPresente=x",
+)  # fmt: skip
+_BODIES: Final[tuple[dict[str, Any], ...]] = (
+    SEND, COB, {"valor": "0.01"}, {"webhookUrl": "http://127.0.0.1:9/"}, {**SEND, "favorecido": {"contaBanco": ACCOUNT}},
+    {"pagador": {"chave": KEY}, "pixCopiaECola": format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=1)},
+    {"dataMovimento": "2026-01-01", "tipoRegistros": {}},
+)  # fmt: skip
+_PIECES: Final = (
+    "a1",
+    "%00",
+    "%ff%fe",
+    "0",
+    "-1",
+    "9" * 40,
+    "x" * 300,
+    "E99999004202611201234a1B2c3D4e5F",
+    "%F0%9F%98%80",
+    "..",
+)
+
+
+def _make_value(chance: random.Random, depth: int = 0) -> Any:
+    if depth > 3 or chance.random() < 0.3:
+        return chance.choice(_LEAVES)
+    if chance.random() < 0.1:
+        return [_make_value(chance, depth + 1) for _ in range(chance.randrange(3))]
+    if depth and chance.random() < 0.2:
+        return {name: chance.choice((value, _make_value(chance, 4))) for name, value in ACCOUNT.items()}
+    return {chance.choice(_MEMBERS): _make_value(chance, depth + 1) for _ in range(chance.randrange(1, 6))}
+
+
+def _make_body(chance: random.Random) -> Any:
+    """Anything at all, or a good body of which one member is something else, or one more."""
+    if chance.random() < 0.3:
+        return _make_value(chance)
+    body = copy.deepcopy(chance.choice(_BODIES))
+    inner = chance.choice([body, *(value for value in body.values() if isinstance(value, dict))])
+    inner[chance.choice([*inner, chance.choice(_MEMBERS)])] = _make_value(chance, 1)
+    return body
+
+
+async def _ask(face: Face, chance: random.Random, method: str, path: str) -> None:
+    while "{" in path:
+        before, _, rest = path.partition("{")
+        path = before + chance.choice(_PIECES) + rest.partition("}")[2]
+    query = "&".join(chance.choices(_QUERY, k=chance.randrange(4)))
+    body = None if method in ("GET", "DELETE") else _make_body(chance)
+    answer = await face.call(method, f"{path}?{query}", body)
+    asked = (method, path, query, body, answer)
+    if answer.status == 500:
+        # What Efi answers for what it has switched off in its test environment.
+        assert b"QrcodeErroInterno" in answer.content, asked
+    assert answer.status <= 500, asked
+    if answer.status >= 400:
+        assert _is_in_their_form(answer.body), asked
+
+
+def _is_in_their_form(body: dict[str, Any]) -> bool:
+    """Whether a body has all members of one of the profile's forms but those that may be left out, and no other."""
+    return any(
+        body.keys() <= form.body.keys() and form.body.keys() - body.keys() <= {"erros", "violacoes"}
+        for form in read_profile("efi").forms.values()
+    )
+
+
+@pytest.mark.parametrize("of", [0, 1], ids=["efi", "homologation"])
+async def test_no_request_is_answered_by_5xx_or_in_another_form(bank: Bank, of: int) -> None:
+    chance = random.Random(20 + of)  # noqa: S311  the same requests in each run
+    opened = open_faces("efi")[of]
+    face = await open_face(bank, opened.name)
+    await face.set_webhook(bank)
+    rows = TABLES["efi"](opened)
+    for _ in range(_ROUNDS):
+        for row in rows:
+            await _ask(face, chance, row.method, row.path)
+    for path in ("/", "/v1/connect/charge/list", "/pix/v2/cob", "/v2/gn/saldo", "/%ff"):
+        for method in ("GET", "POST", "PATCH"):
+            await _ask(face, chance, method, path)

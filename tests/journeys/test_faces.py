@@ -127,7 +127,7 @@ def test_fault_rules_break_the_face_and_its_callbacks(service: Installation, mon
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", shown["authority_file"])
     monkeypatch.setitem(Constants.APIS["PIX"]["URL"], "sandbox", shown["url"])
     credentials = {name: shown[name] for name in ("client_id", "client_secret")}
-    efi = EfiPay({**credentials, "sandbox": True, "certificate": shown["both_file"]})
+    efi: Any = EfiPay({**credentials, "sandbox": True, "certificate": shown["both_file"]})
 
     def break_by(effect: str, operation: str) -> None:
         words = [*PIXCONNECT, "faults", "add", effect, "--operation", operation, "--times", "1"]

@@ -290,6 +290,21 @@ async def test_what_no_source_says_is_answered_as_chosen(
     assert nome(await face.call("PUT", "/v3/gn/pix/a1", SEND)) == (409, "id_envio_duplicado")
 
 
+@pytest.mark.parametrize(("chosen", "status"), [("any", 200), ("31_days", 400)])
+async def test_a_list_may_be_of_as_long_as_was_chosen(bank: Bank, chosen: str, status: int) -> None:
+    face = await open_face(bank, **{"efi.interval": chosen})
+    for path in ("/v2/cob", "/v2/gn/pix/enviados"):
+        for fim, expected in (("2026-02-01T00:00:00Z", 200), ("2026-02-01T00:00:01Z", status)):
+            answer = await face.call("GET", f"{path}?inicio=2026-01-01T00:00:00Z&fim={fim}")
+            assert answer.status == expected
+            assert (
+                status == 200
+                or expected == 200
+                or "violacoes" in answer.body
+                or answer.body["nome"] == "valor_invalido"
+            )
+
+
 async def test_the_buckets_say_how_many_keys_may_be_asked_for(bank: Bank) -> None:
     face = await open_face(bank)
     await face.set_webhook(bank)

@@ -6,6 +6,7 @@ The application routes, authorises and counts them as all others; path, query an
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -32,7 +33,9 @@ from pixconnect.api.frame.parameters import NONE
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import charge, refund
 from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
+from pixconnect.api.standard.listing import read_interval
 from pixconnect.api.standard.operations import SPOKEN
+from pixconnect.api.standard.violations import Parameters, Violations
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.profiles.chosen import HOMOLOGATION
 from pixconnect.domain.profiles.profile import InstitutionProfile, Known, OperationTraits, leave_out, read_profile
@@ -130,7 +133,21 @@ async def _respond(face: Face, row: FaceOperation, services: Services, request: 
         unknown = [name for name in request.body.members or () if name not in row.members]
         if unknown:
             raise Violated("body", [Violation(property=name[:64], reason="não é um campo daqui") for name in unknown])
+    if row.method == "GET" and "interval" in face.profile.choices:
+        _check_interval(request, face.choose(services, "interval"))
     return await row.handler(face, services, request)
+
+
+def _check_interval(request: Asked, chosen: str) -> None:
+    days, _, unit = chosen.partition("_")
+    if unit != "days":
+        return
+    violations = Violations("consulta")
+    parameters = Parameters(violations, request.query.read(("inicio", "fim")))
+    interval = read_interval(parameters, is_required=False)
+    if interval.inicio and interval.fim and interval.fim - interval.inicio > timedelta(days=int(days)):
+        parameters.refuse("fim", f"deve ser no máximo {days} dias depois de inicio")
+    violations.raise_if_any()
 
 
 _REFUSING_REPEATS: Final = {"cob.criar_com_txid": charge.put_new_charge, "devolucao.solicitar": refund.put_new_refund}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pixconnect.api.faces.frame import Face, FaceOperation
 from pixconnect.api.faces.operations import TABLES
-from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile
+from pixconnect.domain.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
 
 _HEAD = """\
 # Faces
@@ -23,12 +23,14 @@ def write_page() -> str:
     parts = [_HEAD]
     for name, list_rows in TABLES.items():
         profile = read_profile(name)
-        parts.append(_write_face(profile, list_rows(Face(profile=profile))))
+        rows = list_rows(Face(profile=profile))
+        known = {row.id for row in rows}
+        own = list_rows(Face(profile=profile, is_homologation=True))
+        parts.append(_write_face(profile, [*rows, *(row for row in own if row.id not in known)]))
     return "\n".join(parts)
 
 
 def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> str:
-    rules = profile.homologation
     lines = [
         f"## {profile.title}",
         "",
@@ -56,6 +58,19 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> s
         "",
         f"No source has these names of refusals: {', '.join(f'`{name}`' for name in profile.inferred)}.",
         "",
+        *(_write_amounts(profile.homologation) if profile.homologation.test_key else ()),
+        "Scopes, in its words and in ours:",
+        "",
+        "| There | Here |",
+        "|---|---|",
+        *(f"| `{theirs}` | `{ours}` |" for theirs, ours in profile.scopes.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _write_amounts(rules: HomologationTraits) -> Sequence[str]:
+    return (
         "Its own test environment goes by amount, in cents:",
         "",
         "| Amount | What happens |",
@@ -72,11 +87,4 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> s
         "",
         f"There only the key `{rules.test_key}` can be paid.",
         "",
-        "Scopes, in its words and in ours:",
-        "",
-        "| There | Here |",
-        "|---|---|",
-        *(f"| `{theirs}` | `{ours}` |" for theirs, ours in profile.scopes.items()),
-        "",
-    ]
-    return "\n".join(lines)
+    )

@@ -157,6 +157,8 @@ def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: Operatio
     respond = _REFUSING_REPEATS[row.id] if traits.repeats == "refused" else row.handler
 
     async def answer(face: Face, services: Services, request: Asked) -> Reply:
+        if traits.parameters:
+            request = structs.replace(request, query=request.query.renaming(traits.parameters))
         reply = await respond(services, request)
         return structs.replace(
             reply, status=traits.status or reply.status, record=leave_out(reply.record, traits.omits)

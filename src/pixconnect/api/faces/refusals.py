@@ -13,6 +13,7 @@ from pixconnect.api.frame.envelope import Refused
 from pixconnect.api.frame.operation import RefusalForm
 from pixconnect.api.standard.problem import describe_refusal
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.profiles.profile import InstitutionProfile, RefusalTemplate, RefusalTraits
 
@@ -46,7 +47,7 @@ def _refuse(
     shown = rows if traits.name == _name_of_malformed(profile, group) else ()
     return Refused(
         status=traits.status,
-        content=msgspec.json.encode(_fill(form, traits, text, shown)),
+        content=msgspec.json.encode(_fill(form, traits, text, shown, now)),
         headers=[*envelope.error_headers(error), *_fill_headers(traits, error)],
         media_type=form.media_type,
     )
@@ -78,15 +79,19 @@ def _name_of_malformed(profile: InstitutionProfile, group: str) -> str:
     return "" if found is None else found.name
 
 
-def _fill(form: RefusalTemplate, traits: RefusalTraits, text: str, rows: Sequence[Violation]) -> Mapping[str, object]:
+def _fill_violation(form: RefusalTemplate, row: Violation) -> Mapping[str, str]:
+    member = row.property.rpartition(".")[2]
+    words = {"property": row.property, "member": member, "reason": row.reason, "value": row.value or ""}
+    filled = {name: template.format_map(words) for name, template in form.violation.items()}
+    return {name: text for name, text in filled.items() if text}
+
+
+def _fill(
+    form: RefusalTemplate, traits: RefusalTraits, text: str, rows: Sequence[Violation], now: datetime
+) -> Mapping[str, object]:
     words = {"name": traits.name, "text": text, "title": traits.text or traits.name}
-    violations = [
-        {
-            member: template.format(property=row.property, member=row.property.rpartition(".")[2], reason=row.reason)
-            for member, template in form.violation.items()
-        }
-        for row in rows
-    ]
+    words["timestamp"] = now.astimezone(SAO_PAULO).isoformat(timespec="milliseconds")
+    violations = [_fill_violation(form, row) for row in rows]
     values: dict[str, object] = {"{status}": traits.status, "{violations}": violations or None}
     filled = {
         member: values[template] if template in values else template.format_map(words)

@@ -33,10 +33,15 @@ _PAGE_SIZE: Final = re.compile(rb"(?:^|&)paginacao\.itensPorPagina=([0-9]{1,4})(
 class Query:
     """A query as it was sent."""
 
-    __slots__ = ("_raw",)
+    __slots__ = ("_names", "_raw")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, names: Mapping[str, str] | None = None) -> None:
         self._raw = raw
+        self._names = names or {}
+
+    def renaming(self, names: Mapping[str, str]) -> Query:
+        """The same, where some parameters have other names than those that are asked for."""
+        return Query(self._raw, names)
 
     @property
     def page_size(self) -> int:
@@ -54,17 +59,17 @@ class Query:
         """Those of the named parameters that were sent; others are ignored."""
         if self._raw.count(b"&") >= decoding.PARAMETERS_MAX:
             raise MalformedRequest(f"A consulta deve ter no máximo {decoding.PARAMETERS_MAX} parâmetros.")
-        wanted, found = frozenset(names), dict[str, str]()
+        wanted, found = {self._names.get(name, name): name for name in names}, dict[str, str]()
         for part in self._raw.split(b"&"):
             raw_name, _, raw_value = part.partition(b"=")
             name = unquote_to_bytes(raw_name).decode("utf-8", "replace")
             if name not in wanted:
                 continue
-            if name in found:
+            if wanted[name] in found:
                 raise MalformedRequest(f"O parâmetro {name} aparece mais de uma vez.")
             try:
                 # A plus stays a plus: programs forget to encode the one of an instant's offset.
-                found[name] = unquote_to_bytes(raw_value).decode()
+                found[wanted[name]] = unquote_to_bytes(raw_value).decode()
             except UnicodeDecodeError:
                 raise MalformedRequest(f"O parâmetro {name} não é UTF-8.") from None
         return found

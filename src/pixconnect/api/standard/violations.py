@@ -28,6 +28,7 @@ TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 _VALUE_LENGTH_MAX: Final = 200
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _AMOUNT: Final = re.compile(r"([0-9]{1,10})\.([0-9]{2})")
+_REAIS: Final = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,2}))?")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _INT32_MAX: Final = 2**31 - 1
 _MISSING: Final = "é obrigatório"
@@ -131,6 +132,18 @@ class Members:
         if found is None:
             return self.refuse(name, "deve ser um texto com 1 a 10 dígitos, um ponto e 2 decimais, como 123.45")
         return int(found[1] + found[2])
+
+    def reais(self, name: str) -> int | None:
+        """Cents out of a number of JSON like ``123.45``, or of a text like it; zero is read too."""
+        value, _ = self._take(name, inspect.FloatType)
+        if value is None:
+            return None
+        # The shortest decimal of a double is what the caller wrote, for as many digits as are taken here.
+        text = repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+        found = _REAIS.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            return self.refuse(name, "deve ser um número com até 10 dígitos e 2 decimais, como 123.45")
+        return int(found[1]) * 100 + int((found[2] or "").ljust(2, "0"))
 
     def integer(self, name: str) -> int | None:
         """An integer, as a number or as a text of decimal digits."""

@@ -65,3 +65,13 @@ def _is_cpf(text: str) -> bool:
 @lru_cache(_CACHED_MAX)
 def _is_cnpj(text: str) -> bool:
     return _CNPJ_FORM.fullmatch(text) is not None and cnpj.is_valid(text)
+
+
+def mask_cpf(cpf: str) -> str:
+    """Write a CPF as institutions show it to others.
+
+    Example:
+        >>> mask_cpf("52998224725")
+        '***.982.247-**'
+    """
+    return f"***.{cpf[3:6]}.{cpf[6:9]}-**"

@@ -49,6 +49,8 @@ class OperationTraits(_Part, frozen=True, kw_only=True):
     """All that its body may have; ``None`` is what the standard's has."""
     omits: Sequence[str] = ()
     """Members of the answer that it does not have, as paths without the numbers of lists."""
+    parameters: Mapping[str, str] = {}
+    """Its names of parameters of the query, by the standard's."""
     differs: str = ""
     """What is otherwise here than there, and why."""
 
@@ -105,22 +107,38 @@ class Choice(_Part, frozen=True, kw_only=True):
 class HomologationTraits(_Part, frozen=True, kw_only=True):
     """Rules of its own test environment, by amount."""
 
-    paid_cents_max: int
+    paid_cents_max: int = 0
     """Charges up to this are paid by themselves."""
-    sent_cents_max: int
-    rejected_cents_max: int
+    sent_cents_max: int = 0
+    rejected_cents_max: int = 0
     """What is sent above ``sent_cents_max`` and up to this is taken and rejected later; more is refused at once."""
-    refund_rejected_cents: int
+    refund_rejected_cents: int = 0
     """A refund of exactly this is rejected after it was taken."""
-    returned_cents: Mapping[str, Sequence[int]]
+    returned_cents: Mapping[str, Sequence[int]] = {}
     """What comes back of a send that is done, by its amount."""
-    test_key: str
-    """The only key that can be paid."""
-    settled_key: str
+    test_key: str = ""
+    """The only key that can be paid; empty where it goes by no amount."""
+    settled_key: str = ""
     """The sandbox's key that it leads to where a send is done."""
-    rejected_key: str
-    rejected_description: str
+    rejected_key: str = ""
+    rejected_description: str = ""
     """What the sandbox rejects a refund by."""
+
+
+class SentTraits(_Part, frozen=True, kw_only=True):
+    """Its words for what becomes of a send."""
+
+    statuses: Mapping[str, str] = {}
+    """By ours."""
+    rejections: Mapping[str, str] = {}
+    """By the network's code; what is missing has the word of ``ERROR``."""
+    told: Mapping[str, str] = {}
+    """What callbacks say instead, by the word; ``other`` is all others'."""
+
+    def say(self, status: str, code: str | None) -> str:
+        """The word for a transfer of this status of ours, which ended with this code."""
+        rejection = self.rejections.get(code or "") if status == "ERROR" else None
+        return rejection or self.statuses[status]
 
 
 class InstitutionProfile(_Part, frozen=True, kw_only=True):
@@ -139,7 +157,8 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     """Names of refusals that no source has."""
     webhook: WebhookTraits
     choices: Mapping[str, Choice] = {}
-    homologation: HomologationTraits
+    homologation: HomologationTraits = HomologationTraits()
+    sent: SentTraits = SentTraits()
     libraries: Mapping[str, str] = {}
     """The lines that lead a library to its face, by the library's name; words in braces are filled in."""
     not_done: Mapping[str, str] = {}

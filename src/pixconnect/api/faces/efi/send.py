@@ -339,20 +339,10 @@ def _show_payee(face: Face, payee: Party) -> Favorecido:
     return Favorecido(
         conta_banco=ContaBanco(
             nome=payee.name,
-            cpf=_mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else None,
+            cpf=tax_id.mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else None,
             cnpj=payee.tax_id if tax_id.is_cnpj(payee.tax_id) else None,
             agencia=payee.branch,
             conta=payee.account_number,
             tipo_conta=kind,
         )
     )
-
-
-def _mask_cpf(cpf: str) -> str:
-    """Write a CPF as it is shown to others.
-
-    Example:
-        >>> _mask_cpf("52998224725")
-        '***.982.247-**'
-    """
-    return f"***.{cpf[3:6]}.{cpf[6:9]}-**"

@@ -8,10 +8,14 @@ from typing import Final
 
 from pixconnect.api.faces.efi import operations as efi
 from pixconnect.api.faces.frame import PREFIX, Face, FaceOperation, list_routes_of, open_faces
+from pixconnect.api.faces.inter import operations as inter
 from pixconnect.api.faces.refusals import make_face_form
 from pixconnect.api.frame.operation import AnyOperation, RefusalForm
 
-TABLES: Final[Mapping[str, Callable[[Face], Sequence[FaceOperation]]]] = {"efi": efi.list_rows}
+TABLES: Final[Mapping[str, Callable[[Face], Sequence[FaceOperation]]]] = {
+    "efi": efi.list_rows,
+    "inter": inter.list_inter_rows,
+}
 
 
 @cache

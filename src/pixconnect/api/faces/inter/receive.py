@@ -1,0 +1,81 @@
+"""Inter's own traits in receiving: its webhooks, and the payer that its test environment plays."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard import webhook
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import TXID, Members, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.simulation.sandbox_control import OutsidePayer
+from pixconnect.usecases.simulation import sandbox as sandbox_usecases
+from pixconnect.usecases.standard import charge as charge_usecases
+
+_CODE_LENGTH_MAX: Final = 1000
+_PHONE: Final = re.compile(r"55[0-9]{10,11}")
+
+
+class PixSimulado(Struct, frozen=True, kw_only=True, rename="camel"):
+    """O Pix que o ambiente de testes fez."""
+
+    end_to_end: str
+
+
+async def put_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Configura o webhook de uma chave."""
+    await webhook.set_up(services, _with_plus(request), face.profile)
+    return Reply(status=204)
+
+
+async def get_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta o webhook de uma chave."""
+    return await webhook.get_webhook(services, _with_plus(request))
+
+
+async def remove_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Remove o webhook de uma chave."""
+    return await webhook.delete_webhook(services, _with_plus(request))
+
+
+def _with_plus(request: Asked) -> Asked:
+    """A telephone stands in these paths without its plus, and so it can be neither a CPF nor a CNPJ."""
+    (key,) = request.parameter
+    return structs.replace(request, parameter=(f"+{key}",)) if _PHONE.fullmatch(key) else request
+
+
+async def pay_by_txid(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga uma cobrança, como alguém de fora."""
+    (txid,) = request.parameter
+    violations = Violations("pagamento")
+    amount_cents = Members(violations, request.body.require("pagamento"), "").reais("valor", is_required=True)
+    violations.raise_if_any()
+    if not TXID.fullmatch(txid):
+        raise errors.NotFound("txid: there is no such charge")
+    read = await charge_usecases.read_charge(services.context, request.caller, txid)
+    return await _pay(services, request, read.charge.br_code, amount_cents)
+
+
+async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga um código, como alguém de fora."""
+    violations = Violations("pagamento")
+    body = Members(violations, request.body.require("pagamento"), "")
+    code = body.text("qrCode", length_min=1, length_max=_CODE_LENGTH_MAX, is_required=True)
+    amount_cents = body.reais("valor", is_required=True)
+    violations.raise_if_any()
+    return await _pay(services, request, code or "", amount_cents)
+
+
+async def _pay(services: Services, request: Asked, code: str, amount_cents: int | None) -> Reply:
+    payer = OutsidePayer()
+    paid = await sandbox_usecases.pay_by_code(services.context, request.caller, code, amount_cents or 0, payer)
+    if paid.status == "ERROR":
+        raise NamedRefusal("NOT_PAID", f"valor: the payment was refused ({paid.code})")
+    return Reply(status=200, record=PixSimulado(end_to_end=paid.id))

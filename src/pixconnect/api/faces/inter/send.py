@@ -1,0 +1,287 @@
+"""Sending as Inter has it: under an idempotency key that may be left out, and asked for by a code of the institution's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import count
+from typing import Final
+from uuid import UUID, uuid5
+
+from msgspec import Struct, field
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.inter.local_days import local_date, parse_day
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.money.holder import AccountType, Party
+from pixconnect.domain.money.transfer import (
+    MESSAGE_LENGTH_MAX,
+    AccountTransferRequest,
+    KeyTransferRequest,
+    QrCodeTransferRequest,
+    SendingTerms,
+    Transfer,
+    TransferRequest,
+)
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.standard.sent import find_sent
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
+_BRANCH: Final = re.compile(r"[0-9]{1,4}")
+_ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
+_CODE_MAX: Final = 1000
+_KINDS: Final[dict[str, AccountType]] = {
+    "CONTA_CORRENTE": "CHECKING",
+    "CONTA_POUPANCA": "SAVINGS",
+    "CONTA_SALARIO": "SALARY",
+    "CONTA_PAGAMENTO": "TRANSACTIONAL",
+}
+# The code of a send is made of its key, so that a repeat is found by what it says, and nothing more is kept.
+_CODES: Final = UUID("6f0f2c52-6a0e-5d0c-9f43-00c1cf416968")
+_DAY: Final = timedelta(days=1)
+_ASKED_FOR: Final = timedelta(days=90)
+
+
+class PagamentoPix(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Um envio que foi aceito; o resultado vem depois."""
+
+    tipo_retorno: str
+    codigo_solicitacao: str
+    data_pagamento: str
+    data_operacao: str
+
+
+class Recebedor(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    nome: str
+    tax_id: str = field(name="cpfCnpj")
+    cod_ispb: str | None = None
+    cod_agencia: str | None = None
+    nro_conta: str | None = None
+    tipo_conta: str | None = None
+
+
+class ErroPagamento(Struct, frozen=True, kw_only=True, rename="camel"):
+    codigo_erro: str
+    descricao_erro: str
+
+
+class TransacaoPix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Um envio como está."""
+
+    conta_corrente: str
+    recebedor: Recebedor
+    erros: Sequence[ErroPagamento] = ()
+    end_to_end: str
+    valor: float
+    status: str
+    data_hora_movimento: str | None = None
+    data_hora_solicitacao: str
+    chave: str | None = None
+    codigo_solicitacao: str
+
+
+class EventoDoEnvio(Struct, frozen=True, kw_only=True, rename="camel"):
+    status: str
+    data_hora_evento: str
+
+
+class ConsultaPix(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Um envio e por onde passou."""
+
+    transacao_pix: TransacaoPix
+    historico: Sequence[EventoDoEnvio]
+
+
+async def take_payment(face: Face, services: Services, request: Asked) -> Reply:
+    """Envia um Pix."""
+    context, caller = services.context, request.caller
+    violations = Violations("pix")
+    key = _read_key(violations, request, is_required=face.choose(services, "idempotency_header") == "required")
+    body = Members(violations, request.body.require("pix"), "")
+    amount_cents = body.reais("valor", is_required=True)
+    if amount_cents == 0:
+        body.refuse("valor", "deve ser maior que zero")
+    sent_day = body.text("dataPagamento", length_max=10)
+    day, today = parse_day(sent_day), local_date(context.clock.now())
+    if sent_day is not None and (day is None or day < today):
+        body.refuse("dataPagamento", "deve ser um dia, AAAA-MM-DD, não anterior a hoje")
+    message = body.text("descricao", length_max=MESSAGE_LENGTH_MAX)
+    asked = _read_payee(body, amount_cents or 0)
+    violations.raise_if_any()
+    if asked is None:
+        raise errors.InvariantBroken("what is missing is a violation")
+    if day is not None and day > today:
+        raise NamedRefusal("SCHEDULED", "dataPagamento: nothing is scheduled here")
+    code = str(context.entropy.uuid4()) if key is None else await _find_code(face, services, caller, key)
+    transfer = await _start(face, services, caller, asked(external_id=code), SendingTerms(payer_message=message))
+    operated_on = local_date(transfer.created_at).isoformat()
+    record = PagamentoPix(
+        tipo_retorno="APROVACAO" if _needs_person(face, services) else "PROCESSADO",
+        codigo_solicitacao=code,
+        data_pagamento=operated_on,
+        data_operacao=operated_on,
+    )
+    return Reply(status=200, record=record)
+
+
+async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta um envio pelo código que a instituição lhe deu."""
+    (code,) = request.parameter
+    violations = Violations("pix")
+    if not _UUID.fullmatch(code):
+        violations.add("codigoSolicitacao", "deve ser um UUID", code)
+    violations.raise_if_any()
+    found = await find_sent(services.context, request.caller, id_envio=code)
+    if found is None or services.context.clock.now() - found.created_at > _ASKED_FOR:
+        raise errors.NotFound("codigoSolicitacao: there is no such sent Pix of the last 90 days")
+    account = await services.context.directory.read_account(request.caller.holder_id)
+    status = _say(face, found, is_waiting=_needs_person(face, services))
+    ended_at = _ended_at(found)
+    history = [("CRIADO", found.created_at), (status, ended_at or found.created_at)]
+    record = ConsultaPix(
+        transacao_pix=TransacaoPix(
+            conta_corrente=account.party.account_number,
+            recebedor=show_payee(found),
+            erros=show_errors(found),
+            end_to_end=found.shown_id,
+            valor=found.amount_cents / 100,
+            status=status,
+            data_hora_movimento=None if ended_at is None else write_local(ended_at),
+            data_hora_solicitacao=write_local(found.created_at),
+            chave=found.counterparty.key,
+            codigo_solicitacao=code,
+        ),
+        historico=[EventoDoEnvio(status=word, data_hora_evento=write_local(at)) for word, at in history],
+    )
+    return Reply(status=200, record=record)
+
+
+def show_payee(transfer: Transfer) -> Recebedor:
+    payee = transfer.counterparty
+    shown = tax_id.mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else payee.tax_id
+    if transfer.initiation_type != "MANUAL":
+        return Recebedor(nome=payee.name, tax_id=shown)
+    return Recebedor(
+        nome=payee.name,
+        tax_id=shown,
+        cod_ispb=payee.ispb,
+        cod_agencia=payee.branch,
+        nro_conta=payee.account_number,
+        tipo_conta=next(word for word, kind in _KINDS.items() if kind == payee.account_type),
+    )
+
+
+def show_errors(transfer: Transfer) -> Sequence[ErroPagamento]:
+    if transfer.status not in ("ERROR", "CANCELLED"):
+        return ()
+    return (ErroPagamento(codigo_erro=transfer.outcome_code or "", descricao_erro=transfer.outcome_reason or ""),)
+
+
+def write_local(instant: datetime) -> str:
+    """An instant as the institution writes it: the clock of Sao Paulo, without an offset."""
+    return instant.astimezone(SAO_PAULO).replace(tzinfo=None).isoformat(timespec="milliseconds")
+
+
+def is_code(text: str | None) -> bool:
+    return text is not None and _UUID.fullmatch(text) is not None
+
+
+def _read_key(violations: Violations, request: Asked, *, is_required: bool) -> str | None:
+    raw = request.headers.get(b"x-id-idempotente")
+    if raw is None:
+        if is_required:
+            violations.add("x-id-idempotente", "é obrigatório")
+        return None
+    key = raw.decode("latin-1")
+    if not _UUID.fullmatch(key):
+        violations.add("x-id-idempotente", "deve ser um UUID em letras minúsculas", key)
+    return key
+
+
+async def _find_code(face: Face, services: Services, caller: Caller, key: str) -> str:
+    """The code of what was sent under this key; a new one where it is not known any more."""
+    for number in count():
+        code = str(uuid5(_CODES, f"{key}/{number}"))
+        if face.choose(services, "key_memory") == "ever" or number == _CODE_MAX:
+            return code
+        found = await find_sent(services.context, caller, id_envio=code)
+        if found is None or services.context.clock.now() - found.created_at < _DAY:
+            return code
+    raise errors.InvariantBroken("numbers do not end")
+
+
+async def _start(
+    face: Face, services: Services, caller: Caller, asked: TransferRequest, terms: SendingTerms
+) -> Transfer:
+    try:
+        return (await transfer_usecases.start_transfer(services.context, caller, asked, terms)).transfer
+    except errors.ExternalIdConflict:
+        found = await find_sent(services.context, caller, id_envio=asked.external_id or "")
+        if found is None or face.choose(services, "same_key_other_contents") == "refused":
+            raise
+        return found
+    except errors.PixKeyNotFound as refusal:
+        if face.choose(services, "unknown_key") == "unprocessable":
+            raise NamedRefusal("UNPROCESSABLE_KEY", refusal.message) from None
+        raise
+
+
+def _read_payee(body: Members, amount_cents: int) -> Callable[..., TransferRequest] | None:
+    """Whom to pay: what makes the request, once its name is known."""
+    payee = body.object("destinatario", is_required=True)
+    kind = payee and payee.choice("tipo", ("CHAVE", "DADOS_BANCARIOS", "PIX_COPIA_E_COLA"), is_required=True)
+    if payee is None or kind is None:
+        return None
+    if kind == "DADOS_BANCARIOS":
+        account = _read_account(payee)
+        return account and partial(AccountTransferRequest, amount_cents=amount_cents, credit_party=account)
+    if kind == "PIX_COPIA_E_COLA":
+        code = payee.text("pixCopiaECola", length_min=1, length_max=1000, is_required=True)
+        return None if code is None else partial(QrCodeTransferRequest, amount_cents=amount_cents, br_code=code)
+    sent = payee.text("chave", length_max=pix_key.KEY_LENGTH_MAX, is_required=True)
+    try:
+        key = None if sent is None else pix_key.parse_pix_key(sent)
+    except errors.InvalidPixKey:
+        return payee.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
+    return key and partial(KeyTransferRequest, amount_cents=amount_cents, key=key.key, key_type=key.key_type)
+
+
+def _read_account(payee: Members) -> Party | None:
+    name = payee.text("nome", length_min=1, length_max=200, is_required=True)
+    owner = payee.text("cpfCnpj", length_max=14, is_required=True)
+    if owner is not None and not tax_id.is_cpf(owner) and not tax_id.is_cnpj(owner):
+        payee.refuse("cpfCnpj", "deve ser um CPF ou CNPJ sem máscara, com dígitos verificadores corretos")
+    branch = payee.text("agencia", length_max=4, pattern=_BRANCH, is_required=True)
+    number = payee.text("contaCorrente", length_max=20, pattern=_ACCOUNT, is_required=True)
+    kind = payee.choice("tipoConta", tuple(_KINDS), is_required=True)
+    institution = payee.object("instituicaoFinanceira", is_required=True)
+    ispb = None if institution is None else institution.text("ispb", length_max=8, pattern=_ISPB, is_required=True)
+    if name is None or owner is None or branch is None or number is None or kind is None or ispb is None:
+        return None
+    return Party(account_number=number, account_type=_KINDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner)
+
+
+def _needs_person(face: Face, services: Services) -> bool:
+    return face.choose(services, "approval") == "person"
+
+
+def _say(face: Face, transfer: Transfer, *, is_waiting: bool) -> str:
+    words = face.profile.sent
+    if transfer.status == "PROCESSING" and is_waiting:
+        return words.statuses["WAITING"]
+    return words.say(transfer.status, transfer.outcome_code)
+
+
+def _ended_at(transfer: Transfer) -> datetime | None:
+    return None if transfer.status == "PROCESSING" else transfer.settled_at or transfer.modified_at

@@ -26,7 +26,7 @@ _LINES_MAX: Final = 10_000
 _PAGE_SIZE: Final = 50
 
 
-class Saldo(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class SaldoDaConta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     disponivel: float
     bloqueado_cheque: float | None = None
     bloqueado_judicialmente: float | None = None
@@ -43,15 +43,15 @@ class DetalhePix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     payer_tax_id: str | None = field(default=None, name="cpfCnpjPagador")
     payee_name: str | None = field(default=None, name="nomeRecebedor")
     payee_tax_id: str | None = field(default=None, name="cpfCnpjRecebedor")
-    tipo_detalhe: str = field(default="COMPLETE")
+    tipo_detalhe: str
 
 
 class Transacao(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Uma linha do extrato completo."""
 
     id_transacao: str
-    data_inclusao: str
-    data_transacao: str
+    entered_on: str = field(name="dataInclusao")
+    made_on: str = field(name="dataTransacao")
     tipo_transacao: str
     tipo_operacao: str
     valor: str
@@ -73,7 +73,7 @@ class ExtratoCompleto(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TransacaoSimples(Struct, frozen=True, kw_only=True, rename="camel"):
-    data_entrada: str
+    entered_on: str = field(name="dataEntrada")
     tipo_transacao: str
     tipo_operacao: str
     valor: str
@@ -96,14 +96,14 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     if day is not None and day < today:
         statement = await statement_usecases.open_statement(context, caller, *instants_of(day, day))
-        return Reply(status=200, record=Saldo(disponivel=statement.extent.closing_cents / 100))
+        return Reply(status=200, record=SaldoDaConta(disponivel=statement.extent.closing_cents / 100))
     balance = await ledger_usecases.read_balance(context, caller)
-    record = Saldo(disponivel=balance.available_cents / 100)
+    record = SaldoDaConta(disponivel=balance.available_cents / 100)
     if day is None:
         nothing = dict.fromkeys(
             ("bloqueado_cheque", "bloqueado_judicialmente", "bloqueado_administrativo", "limite"), 0.0
         )
-        record = Saldo(disponivel=balance.available_cents / 100, **nothing)
+        record = SaldoDaConta(disponivel=balance.available_cents / 100, **nothing)
     return Reply(status=200, record=record)
 
 
@@ -117,7 +117,7 @@ async def list_simple(face: Face, services: Services, request: Asked) -> Reply:
     record = ExtratoSimples(
         transacoes=[
             TransacaoSimples(
-                data_entrada=line.data_transacao,
+                entered_on=line.made_on,
                 tipo_transacao=line.tipo_transacao,
                 tipo_operacao=line.tipo_operacao,
                 valor=line.valor,
@@ -182,8 +182,8 @@ def _show(line: StatementLine, own: Party, returned: str) -> Transacao:
     day = local_date(line.created_at).isoformat()
     return Transacao(
         id_transacao=str(line.id),
-        data_inclusao=day,
-        data_transacao=day,
+        entered_on=day,
+        made_on=day,
         tipo_transacao=kind,
         tipo_operacao="C" if line.direction == "IN" else "D",
         valor=format_reais(line.amount_cents),

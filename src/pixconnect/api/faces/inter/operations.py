@@ -16,7 +16,7 @@ _OWN: Final = (
         "webhooks' do."),
     Row("webhook.consultar", "GET", "/pix/v2/webhook/{chave}", "webhook.read", "webhook", receive.get_webhook, "read"),
     Row("webhook.remover", "DELETE", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", receive.remove_webhook, "read"),
-    Row("pix.enviar", "POST", "/banking/v2/pix", "transfer.write", "banking", send.take_payment, "read",
+    Row("pix.enviar", "POST", "/banking/v2/pix", "transfer.write", "banking", send.send_from_account, "read",
         "A later dataPagamento is refused: nothing is scheduled. Too little money is refused at once, and what waits for a "
         "person is reserved meanwhile: no source says what happens. x-conta-corrente is ignored."),
     Row("pix.enviado", "GET", "/banking/v2/pix/{codigoSolicitacao}", "transfer.read", "banking", send.get_sent, "read",

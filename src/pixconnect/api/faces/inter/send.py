@@ -58,8 +58,8 @@ class PagamentoPix(Struct, frozen=True, kw_only=True, rename="camel"):
 
     tipo_retorno: str
     codigo_solicitacao: str
-    data_pagamento: str
-    data_operacao: str
+    paid_on: str = field(name="dataPagamento")
+    operated_on: str = field(name="dataOperacao")
 
 
 class Recebedor(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -85,15 +85,15 @@ class TransacaoPix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     end_to_end: str
     valor: float
     status: str
-    data_hora_movimento: str | None = None
-    data_hora_solicitacao: str
+    moved_at: str | None = field(default=None, name="dataHoraMovimento")
+    asked_at: str = field(name="dataHoraSolicitacao")
     chave: str | None = None
     codigo_solicitacao: str
 
 
 class EventoDoEnvio(Struct, frozen=True, kw_only=True, rename="camel"):
     status: str
-    data_hora_evento: str
+    happened_at: str = field(name="dataHoraEvento")
 
 
 class ConsultaPix(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -103,7 +103,7 @@ class ConsultaPix(Struct, frozen=True, kw_only=True, rename="camel"):
     historico: Sequence[EventoDoEnvio]
 
 
-async def take_payment(face: Face, services: Services, request: Asked) -> Reply:
+async def send_from_account(face: Face, services: Services, request: Asked) -> Reply:
     """Envia um Pix."""
     context, caller = services.context, request.caller
     violations = Violations("pix")
@@ -129,8 +129,8 @@ async def take_payment(face: Face, services: Services, request: Asked) -> Reply:
     record = PagamentoPix(
         tipo_retorno="APROVACAO" if _needs_person(face, services) else "PROCESSADO",
         codigo_solicitacao=code,
-        data_pagamento=operated_on,
-        data_operacao=operated_on,
+        paid_on=operated_on,
+        operated_on=operated_on,
     )
     return Reply(status=200, record=record)
 
@@ -157,12 +157,12 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
             end_to_end=found.shown_id,
             valor=found.amount_cents / 100,
             status=status,
-            data_hora_movimento=None if ended_at is None else write_local(ended_at),
-            data_hora_solicitacao=write_local(found.created_at),
+            moved_at=None if ended_at is None else write_local(ended_at),
+            asked_at=write_local(found.created_at),
             chave=found.counterparty.key,
             codigo_solicitacao=code,
         ),
-        historico=[EventoDoEnvio(status=word, data_hora_evento=write_local(at)) for word, at in history],
+        historico=[EventoDoEnvio(status=word, happened_at=write_local(at)) for word, at in history],
     )
     return Reply(status=200, record=record)
 

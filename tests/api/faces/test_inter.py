@@ -23,6 +23,7 @@ from pixconnect.usecases.money.settlement import end_orders
 from support.api import Answer, Api
 from support.faces import KEY, PAYEE, Bank
 from support.service import read_funds
+from support.webhooks import running_worker
 
 COB: dict[str, Any] = {"valor": {"original": "10.00"}, "chave": KEY}
 SEND: dict[str, Any] = {"valor": 12.34, "descricao": "nota 7", "destinatario": {"tipo": "CHAVE", "chave": PAYEE}}
@@ -234,6 +235,28 @@ async def test_the_statement_has_both_directions_with_their_names(bank: Bank) ->
     assert (await inter.call("GET", f"/banking/v2/saldo?dataSaldo={today}")).body == {"disponivel": 10_033.66}
     before = today - timedelta(days=1)
     assert (await inter.call("GET", f"/banking/v2/saldo?dataSaldo={before}")).body == {"disponivel": 0.0}
+
+
+async def test_the_account_is_told_how_its_sends_ended(bank: Bank) -> None:
+    inter = await open_inter(bank)
+    path = "/banking/v2/webhooks/pix-pagamento"
+    assert title(await inter.call("GET", path)) == (404, "Não encontrado")
+    assert (await inter.call("PUT", path, {"webhookUrl": "http://127.0.0.1:9/before"})).status == 204
+    assert (await inter.call("PUT", path, {"webhookUrl": bank.receiver.url})).status == 204
+    assert (await inter.call("GET", path)).body["webhookUrl"] == bank.receiver.url
+    paid, failed = [(await inter.send(number)).body["codigoSolicitacao"] for number in (1, 2)]
+    async with running_worker(bank.service):
+        await inter.end(paid, inter.settled())
+        await inter.end(failed, Rejected(code="AC03", reason="no such account"))
+        await bank.receiver.wait_for(2)
+    assert {request.path.rpartition("/")[2] for request in bank.receiver.received} == {"pix-pagamento"}
+    bodies = [json.loads(request.body) for request in bank.receiver.received]
+    told = {each["codigoSolicitacao"]: each for (each,) in bodies}
+    assert (told[paid]["status"], told[paid]["valor"], told[paid]["chave"]) == ("EFETIVADO", "12.34", PAYEE)
+    assert (told[failed]["status"], told[failed]["erros"][0]["codigoErro"]) == ("ERRO", "AC03")
+    assert (await inter.call("DELETE", path)).status == 204
+    assert title(await inter.call("PUT", "/banking/v2/webhooks/boleto-pagamento", {})) == (404, "Não encontrado")
+    assert title(await inter.call("PUT", path, {"webhookUrl": "not a url"})) == (400, "Requisição inválida")
 
 
 REFUSED: list[tuple[str, str, Any, tuple[int, str]]] = [

@@ -95,6 +95,8 @@ class WebhookTraits(_Part, frozen=True, kw_only=True):
     event_types: Sequence[str]
     only_with_txid: bool
     omits: Sequence[str] = ()
+    sent_path: str = ""
+    """What is joined to the URL that is told of the account's sends; empty where keys' webhooks are told of them, or none."""
 
 
 class Choice(_Part, frozen=True, kw_only=True):

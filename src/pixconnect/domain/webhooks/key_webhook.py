@@ -71,13 +71,14 @@ def is_told_of(happened: Transfer | Refund) -> bool:
     return happened.flow == "OUT" and happened.status != "PROCESSING"
 
 
-def callback_url(url: str, *, is_appended: bool = False) -> str:
+def callback_url(url: str, *, is_appended: bool = False, name: str = "pix") -> str:
     """Where notices are posted: ``/pix`` joined to the path of the URL that was set, before its query.
 
     Behind a query that ends in ``=`` it is appended as it stands: receivers use that to be called at a path of their own.
 
     Args:
         is_appended: Always append it so.
+        name: Instead of ``pix``.
     """
     path, mark, query = url.partition("?")
-    return f"{url}/pix" if is_appended or query.endswith("=") else f"{path.rstrip('/')}/pix{mark}{query}"
+    return f"{url}/{name}" if is_appended or query.endswith("=") else f"{path.rstrip('/')}/{name}{mark}{query}"

@@ -75,6 +75,17 @@ async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
     return ENDPOINT.read_found(row)
 
 
+_FIND_OF_ACCOUNT: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint where holder_id = $1 and profile = $2 and pix_key is null
+    order by id limit 1
+"""
+
+
+async def find_of_account(pool: Pool, holder_id: int, profile: str) -> Endpoint | None:
+    """The endpoint that is told of the holder's sends as this institution tells of them."""
+    return ENDPOINT.read_found(await pool.fetchrow(_FIND_OF_ACCOUNT, holder_id, profile))
+
+
 _FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
 
 

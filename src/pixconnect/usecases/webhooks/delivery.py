@@ -23,6 +23,7 @@ from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks import signature as webhook_signature
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint
+from pixconnect.domain.webhooks.key_webhook import callback_url
 from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.pool import Connection
@@ -41,6 +42,7 @@ from pixconnect.usecases.frame.context import (
     HasWrites,
 )
 from pixconnect.usecases.frame.fault import draw_fault
+from pixconnect.usecases.webhooks import account_webhook
 from pixconnect.usecases.webhooks.key_webhook import find_callback_url
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -52,7 +54,7 @@ _OUR_DEFECT = "the service could not make or record this attempt, by a defect of
 _log = structlog.get_logger(__name__)
 
 
-class AttemptContext(HasClock, HasEntropy, HasReceivers, HasSandboxControl, HasSecretBox, Protocol):
+class AttemptContext(HasPool, HasClock, HasEntropy, HasReceivers, HasSandboxControl, HasSecretBox, Protocol):
     """What an attempt needs."""
 
 
@@ -87,12 +89,16 @@ class Signatures(Protocol):
 class Recipient:
     """An endpoint as attempts that begin together find it: its secrets are opened once for all of them."""
 
-    __slots__ = ("_secrets", "endpoint", "url")
+    __slots__ = ("_secrets", "endpoint", "sent_profile", "url")
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         profile = None if endpoint.profile is None else read_profile(endpoint.profile)
+        self.sent_profile = profile if endpoint.pix_key is None else None
+        """The institution as which the account's sends are told."""
         self.url = endpoint.url if endpoint.pix_key is None else find_callback_url(endpoint.url, profile)
+        if self.sent_profile is not None:
+            self.url = callback_url(endpoint.url, name=self.sent_profile.webhook.sent_path)
         self._secrets: list[str] | None = None
 
     def open_secrets(self, context: AttemptContext) -> list[str]:
@@ -131,6 +137,8 @@ async def _post(
         secrets = recipient.open_secrets(context)
     except SealBroken:
         return _failed("the endpoint's secret cannot be read here any more: set it again")
+    if recipient.sent_profile is not None:
+        delivery = await account_webhook.tell_as(context, recipient.sent_profile, delivery)
     body, real_now = delivery.body.encode(), context.clock.real_now()
     headers = webhook_signature.request_headers(
         secrets,

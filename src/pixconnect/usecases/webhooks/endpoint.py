@@ -51,7 +51,11 @@ class EndpointContext(ResumingContext, HasPolicy, HasReceivers, HasSecretBox, Pr
 
 
 async def create_endpoint(
-    context: EndpointContext, caller: Caller, request: EndpointRequest, act: Act | None = None
+    context: EndpointContext,
+    caller: Caller,
+    request: EndpointRequest,
+    act: Act | None = None,
+    profile: str | None = None,
 ) -> Endpoint:
     """Register a webhook endpoint of a holder; ``act``, here and below, goes into the audit with the change.
 
@@ -73,6 +77,7 @@ async def create_endpoint(
         _check_count(await endpoint_store.count(connection, caller.holder_id))
         now = await service_now_to_write(context.clock, connection)
         endpoint = endpoint_rules.open_endpoint(endpoint_id, caller.holder_id, request.url, event_types, sealed, now)
+        endpoint = structs.replace(endpoint, profile=profile)
         await endpoint_store.insert(connection, endpoint)
         await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
         await audit.record_act(connection, act and act.of(f"endpoint {endpoint_id}"))

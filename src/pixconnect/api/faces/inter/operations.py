@@ -22,6 +22,14 @@ _OWN: Final = (
     Row("pix.enviado", "GET", "/banking/v2/pix/{codigoSolicitacao}", "transfer.read", "banking", send.get_sent, "read",
         "What is under way is ENVIADO, or AGUARDANDO_APROVACAO: the states between are not told apart. That instants have no "
         "offset is inferred."),
+    Row("envios.webhook.configurar", "PUT", "/banking/v2/webhooks/{tipoWebhook}", "webhook.write", "banking",
+        receive.put_send_webhook, "read",
+        "Only pix-pagamento, and one body for each send. The API document hints that it goes to the URL with /pix-pagamento at "
+        "the end. Retries come as our own webhooks' do, among which it is listed."),
+    Row("envios.webhook.consultar", "GET", "/banking/v2/webhooks/{tipoWebhook}", "webhook.read", "banking",
+        receive.get_send_webhook, "read"),
+    Row("envios.webhook.remover", "DELETE", "/banking/v2/webhooks/{tipoWebhook}", "webhook.write", "banking",
+        receive.remove_send_webhook, "read"),
     Row("saldo", "GET", "/banking/v2/saldo", "ledger.read", "banking", account.read_balance, "read",
         "Nothing is ever blocked. The balance of a past day has in it what was reserved then."),
     Row("extrato", "GET", "/banking/v2/extrato", "ledger.read", "banking", account.list_simple, "read",

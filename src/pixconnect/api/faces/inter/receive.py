@@ -15,9 +15,12 @@ from pixconnect.api.standard import webhook
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Members, Violations
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.simulation.sandbox_control import OutsidePayer
+from pixconnect.domain.webhooks.key_webhook import URL_LENGTH_MAX
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 from pixconnect.usecases.standard import charge as charge_usecases
+from pixconnect.usecases.webhooks import account_webhook
 
 _CODE_LENGTH_MAX: Final = 1000
 _PHONE: Final = re.compile(r"55[0-9]{10,11}")
@@ -27,6 +30,11 @@ class PixSimulado(Struct, frozen=True, kw_only=True, rename="camel"):
     """O Pix que o ambiente de testes fez."""
 
     end_to_end: str
+
+
+class WebhookDosEnvios(Struct, frozen=True, kw_only=True, rename="camel"):
+    webhook_url: str
+    criacao: str
 
 
 async def put_webhook(face: Face, services: Services, request: Asked) -> Reply:
@@ -43,6 +51,37 @@ async def get_webhook(face: Face, services: Services, request: Asked) -> Reply:
 async def remove_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Remove o webhook de uma chave."""
     return await webhook.delete_webhook(services, _with_plus(request))
+
+
+async def put_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Configura o webhook dos envios da conta."""
+    _check_kind(request)
+    violations = Violations("webhook")
+    body = Members(violations, request.body.require("webhook"), "")
+    url = body.text("webhookUrl", length_min=1, length_max=URL_LENGTH_MAX, is_required=True)
+    violations.raise_if_any()
+    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
+    return Reply(status=204)
+
+
+async def get_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta o webhook dos envios da conta."""
+    _check_kind(request)
+    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
+    created_at = format_milliseconds(found.created_at)
+    return Reply(status=200, record=WebhookDosEnvios(webhook_url=found.url, criacao=created_at))
+
+
+async def remove_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Remove o webhook dos envios da conta."""
+    _check_kind(request)
+    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
+    return Reply(status=204)
+
+
+def _check_kind(request: Asked) -> None:
+    if request.parameter != ("pix-pagamento",):
+        raise errors.NotFound("tipoWebhook: there are only webhooks of pix-pagamento")
 
 
 def _with_plus(request: Asked) -> Asked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from itertools import count
 from typing import Final
@@ -20,10 +20,9 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import pix_key, tax_id
-from pixconnect.domain.money.holder import AccountType, Party
+from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.transfer import (
     MESSAGE_LENGTH_MAX,
     AccountTransferRequest,
@@ -34,6 +33,15 @@ from pixconnect.domain.money.transfer import (
     TransferRequest,
 )
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.standard.send_record import (
+    ACCOUNT_KINDS,
+    ErroPagamento,
+    Recebedor,
+    ended_at,
+    show_errors,
+    show_payee,
+    write_local,
+)
 from pixconnect.usecases.standard.sent import find_sent
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -41,12 +49,6 @@ _ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 _BRANCH: Final = re.compile(r"[0-9]{1,4}")
 _ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
 _CODE_MAX: Final = 1000
-_KINDS: Final[dict[str, AccountType]] = {
-    "CONTA_CORRENTE": "CHECKING",
-    "CONTA_POUPANCA": "SAVINGS",
-    "CONTA_SALARIO": "SALARY",
-    "CONTA_PAGAMENTO": "TRANSACTIONAL",
-}
 # The code of a send is made of its key, so that a repeat is found by what it says, and nothing more is kept.
 _CODES: Final = UUID("6f0f2c52-6a0e-5d0c-9f43-00c1cf416968")
 _DAY: Final = timedelta(days=1)
@@ -60,20 +62,6 @@ class PagamentoPix(Struct, frozen=True, kw_only=True, rename="camel"):
     codigo_solicitacao: str
     paid_on: str = field(name="dataPagamento")
     operated_on: str = field(name="dataOperacao")
-
-
-class Recebedor(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    nome: str
-    tax_id: str = field(name="cpfCnpj")
-    cod_ispb: str | None = None
-    cod_agencia: str | None = None
-    nro_conta: str | None = None
-    tipo_conta: str | None = None
-
-
-class ErroPagamento(Struct, frozen=True, kw_only=True, rename="camel"):
-    codigo_erro: str
-    descricao_erro: str
 
 
 class TransacaoPix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -147,8 +135,8 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
         raise errors.NotFound("codigoSolicitacao: there is no such sent Pix of the last 90 days")
     account = await services.context.directory.read_account(request.caller.holder_id)
     status = _say(face, found, is_waiting=_needs_person(face, services))
-    ended_at = _ended_at(found)
-    history = [("CRIADO", found.created_at), (status, ended_at or found.created_at)]
+    finished_at = ended_at(found)
+    history = [("CRIADO", found.created_at), (status, finished_at or found.created_at)]
     record = ConsultaPix(
         transacao_pix=TransacaoPix(
             conta_corrente=account.party.account_number,
@@ -157,7 +145,7 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
             end_to_end=found.shown_id,
             valor=found.amount_cents / 100,
             status=status,
-            moved_at=None if ended_at is None else write_local(ended_at),
+            moved_at=None if finished_at is None else write_local(finished_at),
             asked_at=write_local(found.created_at),
             chave=found.counterparty.key,
             codigo_solicitacao=code,
@@ -165,32 +153,6 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
         historico=[EventoDoEnvio(status=word, happened_at=write_local(at)) for word, at in history],
     )
     return Reply(status=200, record=record)
-
-
-def show_payee(transfer: Transfer) -> Recebedor:
-    payee = transfer.counterparty
-    shown = tax_id.mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else payee.tax_id
-    if transfer.initiation_type != "MANUAL":
-        return Recebedor(nome=payee.name, tax_id=shown)
-    return Recebedor(
-        nome=payee.name,
-        tax_id=shown,
-        cod_ispb=payee.ispb,
-        cod_agencia=payee.branch,
-        nro_conta=payee.account_number,
-        tipo_conta=next(word for word, kind in _KINDS.items() if kind == payee.account_type),
-    )
-
-
-def show_errors(transfer: Transfer) -> Sequence[ErroPagamento]:
-    if transfer.status not in ("ERROR", "CANCELLED"):
-        return ()
-    return (ErroPagamento(codigo_erro=transfer.outcome_code or "", descricao_erro=transfer.outcome_reason or ""),)
-
-
-def write_local(instant: datetime) -> str:
-    """An instant as the institution writes it: the clock of Sao Paulo, without an offset."""
-    return instant.astimezone(SAO_PAULO).replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
 def is_code(text: str | None) -> bool:
@@ -264,12 +226,14 @@ def _read_account(payee: Members) -> Party | None:
         payee.refuse("cpfCnpj", "deve ser um CPF ou CNPJ sem máscara, com dígitos verificadores corretos")
     branch = payee.text("agencia", length_max=4, pattern=_BRANCH, is_required=True)
     number = payee.text("contaCorrente", length_max=20, pattern=_ACCOUNT, is_required=True)
-    kind = payee.choice("tipoConta", tuple(_KINDS), is_required=True)
+    kind = payee.choice("tipoConta", tuple(ACCOUNT_KINDS), is_required=True)
     institution = payee.object("instituicaoFinanceira", is_required=True)
     ispb = None if institution is None else institution.text("ispb", length_max=8, pattern=_ISPB, is_required=True)
     if name is None or owner is None or branch is None or number is None or kind is None or ispb is None:
         return None
-    return Party(account_number=number, account_type=_KINDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner)
+    return Party(
+        account_number=number, account_type=ACCOUNT_KINDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner
+    )
 
 
 def _needs_person(face: Face, services: Services) -> bool:
@@ -281,7 +245,3 @@ def _say(face: Face, transfer: Transfer, *, is_waiting: bool) -> str:
     if transfer.status == "PROCESSING" and is_waiting:
         return words.statuses["WAITING"]
     return words.say(transfer.status, transfer.outcome_code)
-
-
-def _ended_at(transfer: Transfer) -> datetime | None:
-    return None if transfer.status == "PROCESSING" else transfer.settled_at or transfer.modified_at

@@ -62,7 +62,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     pix_key: str | None = None
     """The key of a key webhook (``domain/webhooks/key_webhook.py``), which lists of endpoints leave out."""
     profile: str | None = None
-    """The institution as which a key webhook is told; ``None`` is as the central bank's API has it."""
+    """The institution as which a key, or an account of its sends, is told; ``None`` is as the central bank's API or we do."""
     only_with_txid: bool = False
     """A key webhook that is not told of a Pix without a txid."""
 

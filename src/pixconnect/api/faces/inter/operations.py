@@ -40,7 +40,7 @@ _OWN: Final = (
 _OF_TESTS: Final = (
     Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", receive.pay_by_txid, "read",
         "Only below `/faces/inter+homologation`. What it answers is inferred."),
-    Row("sandbox.pagar_codigo", "POST", "/pix/v2/sandbox/cob/pagamento", "pix.write", "cob", receive.pay_code, "read",
+    Row("sandbox.pagar_codigo", "POST", "/pix/v2/sandbox/cob/pagamento", "pix.write", "cob", receive.pay_br_code, "read",
         "Only below `/faces/inter+homologation`."),
 )
 # fmt: on

@@ -102,7 +102,7 @@ async def pay_by_txid(face: Face, services: Services, request: Asked) -> Reply:
     return await _pay(services, request, read.charge.br_code, amount_cents)
 
 
-async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
+async def pay_br_code(face: Face, services: Services, request: Asked) -> Reply:
     """Paga um código, como alguém de fora."""
     violations = Violations("pagamento")
     body = Members(violations, request.body.require("pagamento"), "")

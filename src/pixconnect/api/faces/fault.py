@@ -15,6 +15,7 @@ from pixconnect.api.frame.operation import Document, Later, Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.refund import DevolucaoSolicitada
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
@@ -107,7 +108,7 @@ def _read_body(members: Mapping[str, object]) -> tuple[str | None, int | None]:
     valor, payee = members.get("valor"), members.get("favorecido")
     amount = cast("Mapping[str, object]", valor).get("original") if isinstance(valor, dict) else valor
     key = cast("Mapping[str, object]", payee).get("chave") if isinstance(payee, dict) else members.get("chave")
-    amount_cents = Members(Violations(""), {"valor": amount}, "").amount("valor")
+    amount_cents = Members(Violations(""), DevolucaoSolicitada, {"valor": amount}, "").amount("valor")
     return key if isinstance(key, str) else None, amount_cents
 
 

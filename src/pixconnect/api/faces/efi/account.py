@@ -6,9 +6,9 @@ import base64
 import re
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.frame.operation import Document, Reply
@@ -51,6 +51,15 @@ class KeyBucket(Struct, frozen=True, kw_only=True, rename="camel"):
     periodo_reposicao_em_segundos: int = 60
 
 
+class TiposDeRegistro(Struct, frozen=True):
+    """Quais registros; aqui vêm todos."""
+
+
+class RelatorioSolicitado(Struct, frozen=True, kw_only=True, rename="camel"):
+    movement_day: Annotated[str, Meta(max_length=10)] = field(name="dataMovimento")
+    tipo_registros: TiposDeRegistro
+
+
 class RelatorioPedido(Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     asked_at: str = field(name="dataSolicitacao")
@@ -84,13 +93,13 @@ async def read_buckets(face: Face, services: Services, request: Asked) -> Reply:
 async def request_report(face: Face, services: Services, request: Asked) -> Reply:
     """Pede o arquivo dos movimentos de um dia que terminou."""
     violations = Violations("relatorio")
-    body = Members(violations, request.body.require("relatorio"), "")
-    sent = body.text("dataMovimento", length_max=10, pattern=_DAY, is_required=True)
+    body = Members(violations, RelatorioSolicitado, request.body.require("relatorio"), "")
+    sent = body.text("dataMovimento", pattern=_DAY)
     now = services.context.clock.now()
     day = _read_day(sent)
     if sent is not None and (day is None or day >= now.astimezone(SAO_PAULO).date()):
         body.refuse("dataMovimento", "deve ser um dia anterior a hoje, AAAA-MM-DD")
-    body.object("tipoRegistros", is_required=True)
+    body.object("tipoRegistros")
     violations.raise_if_any()
     # The id says all that was asked for, so nothing is kept.
     name = f"{sent or ''}".replace("-", "") + f"{int((now - _EPOCH) / timedelta(milliseconds=1)):013d}"

@@ -9,22 +9,22 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from pixconnect.api.faces.efi.homologation import give_back_later
+from pixconnect.api.faces.efi.send_body import ACCOUNT_TYPES, Payee, Payer, read_code, read_order
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import Members, Parameters, Violations
+from pixconnect.api.standard.violations import Parameters, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import pix_key, tax_id
-from pixconnect.domain.money.holder import AccountType, Party
+from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.domain.money.transfer import (
-    MESSAGE_LENGTH_MAX,
     AccountTransferRequest,
     KeyTransferRequest,
     QrCodeTransferRequest,
@@ -41,10 +41,6 @@ from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
-_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
-_BRANCH: Final = re.compile(r"[0-9]{1,4}")
-_ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
-_KINDS: Final[dict[str, AccountType]] = {"cacc": "CHECKING", "svgs": "SAVINGS"}
 # The documentation has one word for what is done, and the library another.
 _SEARCHED: Final[dict[str, TransferStatus]] = {
     "EM_PROCESSAMENTO": "PROCESSING",
@@ -106,28 +102,18 @@ class PixEnviados(Struct, frozen=True, kw_only=True):
     pix: Sequence[PixEnviado]
 
 
-class _Payee(Struct, frozen=True):
-    key: PixKey | None
-    tax_id: str | None
-    account: Party | None
-
-
-class _Payer(Struct, frozen=True):
-    id_envio: str
-    key: str
-    message: str | None
-
-
 async def send_pix(face: Face, services: Services, request: Asked) -> Reply:
     """Envia um Pix sob o nome que o caminho lhe dá."""
-    payer, amount_cents, payee = await _read_order(face, services, request)
+    read, amount_cents, payee = read_order(request)
+    payer = await _check_payer(face, services, request.caller, read)
     asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
     return await _send(face, services, request.caller, payer, asked, payee.tax_id)
 
 
 async def send_to_own_account(face: Face, services: Services, request: Asked) -> Reply:
     """Envia um Pix a uma conta do mesmo titular."""
-    payer, amount_cents, payee = await _read_order(face, services, request)
+    read, amount_cents, payee = read_order(request)
+    payer = await _check_payer(face, services, request.caller, read)
     asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
     own = (await services.context.directory.read_account(request.caller.holder_id)).party.tax_id
     if payee.tax_id not in (None, own):
@@ -139,42 +125,15 @@ async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
     """Paga um código no valor que ele pede."""
     if face.is_homologation:
         raise NamedRefusal("SWITCHED_OFF", "this is switched off there")
-    violations = Violations("pix")
-    body = Members(violations, request.body.require("pix"), "")
-    payer = _read_payer(violations, body, request)
-    code = body.text("pixCopiaECola", length_min=1, length_max=512, is_required=True)
-    violations.raise_if_any()
+    payer, code = read_code(request)
     checked = await _check_payer(face, services, request.caller, payer)
-    amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code or "")
-    asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code or "", external_id=checked.id_envio)
+    amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code)
+    asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code, external_id=checked.id_envio)
     return await _send(face, services, request.caller, checked, asked, None)
 
 
-async def _read_order(face: Face, services: Services, request: Asked) -> tuple[_Payer, int, _Payee]:
-    violations = Violations("pix")
-    body = Members(violations, request.body.require("pix"), "")
-    amount_cents = body.amount("valor", is_required=True)
-    if amount_cents == 0:
-        body.refuse("valor", "deve ser maior que zero")
-    payer, payee = _read_payer(violations, body, request), _read_payee(body)
-    violations.raise_if_any()
-    if amount_cents is None or payee is None:
-        raise errors.InvariantBroken("what is missing is a violation")
-    return await _check_payer(face, services, request.caller, payer), amount_cents, payee
-
-
-def _read_payer(violations: Violations, body: Members, request: Asked) -> _Payer:
-    (id_envio,) = request.parameter
-    if not _ID.fullmatch(id_envio):
-        violations.add("idEnvio", "deve ter de 1 a 35 letras e dígitos", id_envio)
-    payer = body.object("pagador", is_required=True)
-    key = None if payer is None else payer.text("chave", length_max=77, is_required=True)
-    message = None if payer is None else payer.text("infoPagador", length_max=MESSAGE_LENGTH_MAX)
-    return _Payer(id_envio, key or "", message)
-
-
 async def _send(
-    face: Face, services: Services, caller: Caller, payer: _Payer, asked: TransferRequest, payee_tax_id: str | None
+    face: Face, services: Services, caller: Caller, payer: Payer, asked: TransferRequest, payee_tax_id: str | None
 ) -> Reply:
     terms = SendingTerms(payer_key=payer.key, payer_message=payer.message, payee_tax_id=payee_tax_id, is_new=True)
     try:
@@ -198,38 +157,7 @@ async def _send(
     return Reply(status=201, record=record)
 
 
-def _read_payee(body: Members) -> _Payee | None:
-    payee = body.object("favorecido", is_required=True)
-    if payee is None:
-        return None
-    account = payee.object("contaBanco")
-    owner = payee.tax_id("cpf") or payee.tax_id("cnpj")
-    if account is not None:
-        return _Payee(None, None, _read_account(account))
-    sent = payee.text("chave", length_max=77, is_required=True)
-    try:
-        return None if sent is None else _Payee(pix_key.parse_pix_key(sent), owner, None)
-    except errors.InvalidPixKey:
-        payee.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
-        return None
-
-
-def _read_account(account: Members) -> Party | None:
-    name = account.text("nome", length_min=1, length_max=200, is_required=True)
-    cpf, cnpj = account.tax_id("cpf"), account.tax_id("cnpj")
-    if not account.has("cpf") and not account.has("cnpj"):
-        account.refuse("cpf", "ou cnpj é obrigatório")
-    ispb = account.text("codigoBanco", length_max=8, pattern=_ISPB, is_required=True)
-    branch = account.text("agencia", length_max=4, pattern=_BRANCH, is_required=True)
-    number = account.text("conta", length_max=20, pattern=_ACCOUNT, is_required=True)
-    kind = account.choice("tipoConta", tuple(_KINDS), is_required=True)
-    owner = cpf or cnpj
-    if name is None or owner is None or ispb is None or branch is None or number is None or kind is None:
-        return None
-    return Party(account_number=number, account_type=_KINDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner)
-
-
-async def _check_payer(face: Face, services: Services, caller: Caller, payer: _Payer) -> _Payer:
+async def _check_payer(face: Face, services: Services, caller: Caller, payer: Payer) -> Payer:
     """The payer with the caller's key, which must have a webhook: the outcome is told there."""
     # Otherwise a name that was used is refused only after all that may be wrong with the request.
     is_first = face.choose(services, "repeat_checked") == "first"
@@ -243,7 +171,7 @@ async def _check_payer(face: Face, services: Services, caller: Caller, payer: _P
     return structs.replace(payer, key=key)
 
 
-def _make_request(face: Face, services: Services, id_envio: str, amount_cents: int, payee: _Payee) -> TransferRequest:
+def _make_request(face: Face, services: Services, id_envio: str, amount_cents: int, payee: Payee) -> TransferRequest:
     if payee.account is not None:
         return AccountTransferRequest(amount_cents=amount_cents, credit_party=payee.account, external_id=id_envio)
     key = payee.key
@@ -335,7 +263,7 @@ def _show_payee(face: Face, payee: Party) -> Favorecido:
         return Favorecido(chave=rules.test_key)
     if payee.key is not None:
         return Favorecido(chave=payee.key)
-    kind = next((shown for shown, ours in _KINDS.items() if ours == payee.account_type), "cacc")
+    kind = next((shown for shown, ours in ACCOUNT_TYPES.items() if ours == payee.account_type), "cacc")
     return Favorecido(
         conta_banco=ContaBanco(
             nome=payee.name,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.refusals import NamedRefusal
@@ -16,14 +16,21 @@ from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.simulation.sandbox_control import OutsidePayer
-from pixconnect.domain.webhooks.key_webhook import URL_LENGTH_MAX
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.webhooks import account_webhook
 
-_CODE_LENGTH_MAX: Final = 1000
 _PHONE: Final = re.compile(r"55[0-9]{10,11}")
+
+
+class PagamentoSimulado(Struct, frozen=True, kw_only=True):
+    valor: float
+
+
+class PagamentoDeCodigo(PagamentoSimulado, frozen=True, kw_only=True, rename="camel"):
+    qr_code: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)]
 
 
 class PixSimulado(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -57,8 +64,8 @@ async def put_send_webhook(face: Face, services: Services, request: Asked) -> Re
     """Configura o webhook dos envios da conta."""
     _check_kind(request)
     violations = Violations("webhook")
-    body = Members(violations, request.body.require("webhook"), "")
-    url = body.text("webhookUrl", length_min=1, length_max=URL_LENGTH_MAX, is_required=True)
+    body = Members(violations, webhook.WebhookSolicitado, request.body.require("webhook"), "")
+    url = body.text("webhookUrl")
     violations.raise_if_any()
     await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
     return Reply(status=204)
@@ -94,7 +101,7 @@ async def pay_by_txid(face: Face, services: Services, request: Asked) -> Reply:
     """Paga uma cobrança, como alguém de fora."""
     (txid,) = request.parameter
     violations = Violations("pagamento")
-    amount_cents = Members(violations, request.body.require("pagamento"), "").reais("valor", is_required=True)
+    amount_cents = Members(violations, PagamentoSimulado, request.body.require("pagamento"), "").reais("valor")
     violations.raise_if_any()
     if not TXID.fullmatch(txid):
         raise errors.NotFound("txid: there is no such charge")
@@ -105,9 +112,9 @@ async def pay_by_txid(face: Face, services: Services, request: Asked) -> Reply:
 async def pay_br_code(face: Face, services: Services, request: Asked) -> Reply:
     """Paga um código, como alguém de fora."""
     violations = Violations("pagamento")
-    body = Members(violations, request.body.require("pagamento"), "")
-    code = body.text("qrCode", length_min=1, length_max=_CODE_LENGTH_MAX, is_required=True)
-    amount_cents = body.reais("valor", is_required=True)
+    body = Members(violations, PagamentoDeCodigo, request.body.require("pagamento"), "")
+    code = body.text("qrCode")
+    amount_cents = body.reais("valor")
     violations.raise_if_any()
     return await _pay(services, request, code or "", amount_cents)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from itertools import count
 from typing import Final
 from uuid import UUID, uuid5
@@ -14,6 +13,7 @@ from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.inter.local_days import local_date, parse_day
+from pixconnect.api.faces.inter.send_body import EnvioPedido, read_payee
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
@@ -21,20 +21,13 @@ from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import pix_key, tax_id
-from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.transfer import (
-    MESSAGE_LENGTH_MAX,
-    AccountTransferRequest,
-    KeyTransferRequest,
-    QrCodeTransferRequest,
     SendingTerms,
     Transfer,
     TransferRequest,
 )
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.send_record import (
-    ACCOUNT_KINDS,
     ErroPagamento,
     Recebedor,
     ended_at,
@@ -45,9 +38,6 @@ from pixconnect.usecases.standard.send_record import (
 from pixconnect.usecases.standard.sent import find_sent
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
-_BRANCH: Final = re.compile(r"[0-9]{1,4}")
-_ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
 _CODE_MAX: Final = 1000
 # The code of a send is made of its key, so that a repeat is found by what it says, and nothing more is kept.
 _CODES: Final = UUID("6f0f2c52-6a0e-5d0c-9f43-00c1cf416968")
@@ -96,16 +86,16 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
     context, caller = services.context, request.caller
     violations = Violations("pix")
     key = _read_key(violations, request, is_required=face.choose(services, "idempotency_header") == "required")
-    body = Members(violations, request.body.require("pix"), "")
-    amount_cents = body.reais("valor", is_required=True)
+    body = Members(violations, EnvioPedido, request.body.require("pix"), "")
+    amount_cents = body.reais("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
-    sent_day = body.text("dataPagamento", length_max=10)
+    sent_day = body.text("dataPagamento")
     day, today = parse_day(sent_day), local_date(context.clock.now())
     if sent_day is not None and (day is None or day < today):
         body.refuse("dataPagamento", "deve ser um dia, AAAA-MM-DD, não anterior a hoje")
-    message = body.text("descricao", length_max=MESSAGE_LENGTH_MAX)
-    asked = _read_payee(body, amount_cents or 0)
+    message = body.text("descricao")
+    asked = read_payee(body, amount_cents or 0)
     violations.raise_if_any()
     if asked is None:
         raise errors.InvariantBroken("what is missing is a violation")
@@ -197,43 +187,6 @@ async def _start(
         if face.choose(services, "unknown_key") == "unprocessable":
             raise NamedRefusal("UNPROCESSABLE_KEY", refusal.message) from None
         raise
-
-
-def _read_payee(body: Members, amount_cents: int) -> Callable[..., TransferRequest] | None:
-    """Whom to pay: what makes the request, once its name is known."""
-    payee = body.object("destinatario", is_required=True)
-    kind = payee and payee.choice("tipo", ("CHAVE", "DADOS_BANCARIOS", "PIX_COPIA_E_COLA"), is_required=True)
-    if payee is None or kind is None:
-        return None
-    if kind == "DADOS_BANCARIOS":
-        account = _read_account(payee)
-        return account and partial(AccountTransferRequest, amount_cents=amount_cents, credit_party=account)
-    if kind == "PIX_COPIA_E_COLA":
-        code = payee.text("pixCopiaECola", length_min=1, length_max=1000, is_required=True)
-        return None if code is None else partial(QrCodeTransferRequest, amount_cents=amount_cents, br_code=code)
-    sent = payee.text("chave", length_max=pix_key.KEY_LENGTH_MAX, is_required=True)
-    try:
-        key = None if sent is None else pix_key.parse_pix_key(sent)
-    except errors.InvalidPixKey:
-        return payee.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
-    return key and partial(KeyTransferRequest, amount_cents=amount_cents, key=key.key, key_type=key.key_type)
-
-
-def _read_account(payee: Members) -> Party | None:
-    name = payee.text("nome", length_min=1, length_max=200, is_required=True)
-    owner = payee.text("cpfCnpj", length_max=14, is_required=True)
-    if owner is not None and not tax_id.is_cpf(owner) and not tax_id.is_cnpj(owner):
-        payee.refuse("cpfCnpj", "deve ser um CPF ou CNPJ sem máscara, com dígitos verificadores corretos")
-    branch = payee.text("agencia", length_max=4, pattern=_BRANCH, is_required=True)
-    number = payee.text("contaCorrente", length_max=20, pattern=_ACCOUNT, is_required=True)
-    kind = payee.choice("tipoConta", tuple(ACCOUNT_KINDS), is_required=True)
-    institution = payee.object("instituicaoFinanceira", is_required=True)
-    ispb = None if institution is None else institution.text("ispb", length_max=8, pattern=_ISPB, is_required=True)
-    if name is None or owner is None or branch is None or number is None or kind is None or ispb is None:
-        return None
-    return Party(
-        account_number=number, account_type=ACCOUNT_KINDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner
-    )
 
 
 def _needs_person(face: Face, services: Services) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from pixconnect.api.faces.efi.homologation import give_back_later
-from pixconnect.api.faces.efi.send_body import ACCOUNT_TYPES, Payee, Payer, read_code, read_order
+from pixconnect.api.faces.efi.send_body import ACCOUNT_TYPES, OrderPayee, OrderPayer, read_code, read_order
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
@@ -133,7 +133,7 @@ async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
 
 
 async def _send(
-    face: Face, services: Services, caller: Caller, payer: Payer, asked: TransferRequest, payee_tax_id: str | None
+    face: Face, services: Services, caller: Caller, payer: OrderPayer, asked: TransferRequest, payee_tax_id: str | None
 ) -> Reply:
     terms = SendingTerms(payer_key=payer.key, payer_message=payer.message, payee_tax_id=payee_tax_id, is_new=True)
     try:
@@ -157,7 +157,7 @@ async def _send(
     return Reply(status=201, record=record)
 
 
-async def _check_payer(face: Face, services: Services, caller: Caller, payer: Payer) -> Payer:
+async def _check_payer(face: Face, services: Services, caller: Caller, payer: OrderPayer) -> OrderPayer:
     """The payer with the caller's key, which must have a webhook: the outcome is told there."""
     # Otherwise a name that was used is refused only after all that may be wrong with the request.
     is_first = face.choose(services, "repeat_checked") == "first"
@@ -171,7 +171,9 @@ async def _check_payer(face: Face, services: Services, caller: Caller, payer: Pa
     return structs.replace(payer, key=key)
 
 
-def _make_request(face: Face, services: Services, id_envio: str, amount_cents: int, payee: Payee) -> TransferRequest:
+def _make_request(
+    face: Face, services: Services, id_envio: str, amount_cents: int, payee: OrderPayee
+) -> TransferRequest:
     if payee.account is not None:
         return AccountTransferRequest(amount_cents=amount_cents, credit_party=payee.account, external_id=id_envio)
     key = payee.key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from pixconnect.api.standard.charge_records import Cnpj, Cpf, Reais
 from pixconnect.api.standard.frame import Asked
@@ -27,7 +27,7 @@ _Chave = Annotated[str, Meta(max_length=KEY_LENGTH_MAX)]
 
 class Pagador(Struct, frozen=True, kw_only=True, rename="camel"):
     chave: _Chave
-    info_pagador: Annotated[str, Meta(max_length=MESSAGE_LENGTH_MAX)] | None = None
+    payer_message: Annotated[str, Meta(max_length=MESSAGE_LENGTH_MAX)] | None = field(default=None, name="infoPagador")
 
 
 class ContaDoFavorecido(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -48,33 +48,33 @@ class FavorecidoDoPedido(Struct, frozen=True, kw_only=True, rename="camel"):
     conta_banco: ContaDoFavorecido | None = None
 
 
-class EnvioPedido(Struct, frozen=True, kw_only=True):
+class EnvioSolicitado(Struct, frozen=True, kw_only=True):
     valor: Reais
     pagador: Pagador
     favorecido: FavorecidoDoPedido
 
 
-class PagamentoDeCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
+class EnvioDeCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
     pagador: Pagador
     pix_copia_e_cola: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)]
 
 
-class Payee(Struct, frozen=True):
+class OrderPayee(Struct, frozen=True):
     key: PixKey | None
     tax_id: str | None
     account: Party | None
 
 
-class Payer(Struct, frozen=True):
+class OrderPayer(Struct, frozen=True):
     id_envio: str
     key: str
     message: str | None
 
 
-def read_order(request: Asked) -> tuple[Payer, int, Payee]:
+def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
     """Who pays, how many cents, and whom."""
     violations = Violations("pix")
-    body = Members(violations, EnvioPedido, request.body.require("pix"), "")
+    body = Members(violations, EnvioSolicitado, request.body.require("pix"), "")
     amount_cents = body.amount("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
@@ -85,37 +85,37 @@ def read_order(request: Asked) -> tuple[Payer, int, Payee]:
     return payer, amount_cents, payee
 
 
-def read_code(request: Asked) -> tuple[Payer, str]:
+def read_code(request: Asked) -> tuple[OrderPayer, str]:
     """Who pays, and which code."""
     violations = Violations("pix")
-    body = Members(violations, PagamentoDeCodigo, request.body.require("pix"), "")
+    body = Members(violations, EnvioDeCodigo, request.body.require("pix"), "")
     payer = _read_payer(violations, body, request)
     code = body.text("pixCopiaECola")
     violations.raise_if_any()
     return payer, code or ""
 
 
-def _read_payer(violations: Violations, body: Members, request: Asked) -> Payer:
+def _read_payer(violations: Violations, body: Members, request: Asked) -> OrderPayer:
     (id_envio,) = request.parameter
     if not _ID.fullmatch(id_envio):
         violations.add("idEnvio", "deve ter de 1 a 35 letras e dígitos", id_envio)
     payer = body.object("pagador")
     key = None if payer is None else payer.text("chave")
     message = None if payer is None else payer.text("infoPagador")
-    return Payer(id_envio, key or "", message)
+    return OrderPayer(id_envio, key or "", message)
 
 
-def _read_payee(body: Members) -> Payee | None:
+def _read_payee(body: Members) -> OrderPayee | None:
     payee = body.object("favorecido")
     if payee is None:
         return None
     account = payee.object("contaBanco")
     owner = payee.tax_id("cpf") or payee.tax_id("cnpj")
     if account is not None:
-        return Payee(None, None, _read_account(account))
+        return OrderPayee(None, None, _read_account(account))
     sent = payee.text("chave")
     try:
-        return None if sent is None else Payee(pix_key.parse_pix_key(sent), owner, None)
+        return None if sent is None else OrderPayee(pix_key.parse_pix_key(sent), owner, None)
     except errors.InvalidPixKey:
         payee.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
         return None

@@ -29,7 +29,7 @@ class PagamentoSimulado(Struct, frozen=True, kw_only=True):
     valor: float
 
 
-class PagamentoDeCodigo(PagamentoSimulado, frozen=True, kw_only=True, rename="camel"):
+class CodigoSimulado(PagamentoSimulado, frozen=True, kw_only=True, rename="camel"):
     qr_code: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)]
 
 
@@ -112,7 +112,7 @@ async def pay_by_txid(face: Face, services: Services, request: Asked) -> Reply:
 async def pay_br_code(face: Face, services: Services, request: Asked) -> Reply:
     """Paga um código, como alguém de fora."""
     violations = Violations("pagamento")
-    body = Members(violations, PagamentoDeCodigo, request.body.require("pagamento"), "")
+    body = Members(violations, CodigoSimulado, request.body.require("pagamento"), "")
     code = body.text("qrCode")
     amount_cents = body.reais("valor")
     violations.raise_if_any()

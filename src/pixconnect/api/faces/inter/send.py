@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.inter.local_days import local_date, parse_day
-from pixconnect.api.faces.inter.send_body import EnvioPedido, read_payee
+from pixconnect.api.faces.inter.send_body import PixSolicitado, read_payee
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
@@ -86,7 +86,7 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
     context, caller = services.context, request.caller
     violations = Violations("pix")
     key = _read_key(violations, request, is_required=face.choose(services, "idempotency_header") == "required")
-    body = Members(violations, EnvioPedido, request.body.require("pix"), "")
+    body = Members(violations, PixSolicitado, request.body.require("pix"), "")
     amount_cents = body.reais("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")

@@ -47,9 +47,9 @@ class DestinatarioDoPedido(Struct, frozen=True, kw_only=True, rename="camel"):
     instituicao_financeira: InstituicaoFinanceira
 
 
-class EnvioPedido(Struct, frozen=True, kw_only=True):
+class PixSolicitado(Struct, frozen=True, kw_only=True):
     valor: float
-    payment_day: Annotated[str, Meta(max_length=10)] | None = field(default=None, name="dataPagamento")
+    paid_on: Annotated[str, Meta(max_length=10)] | None = field(default=None, name="dataPagamento")
     descricao: Annotated[str, Meta(max_length=MESSAGE_LENGTH_MAX)] | None = None
     destinatario: DestinatarioDoPedido
 

@@ -187,8 +187,8 @@ def leave_out(record: object, paths: Sequence[str]) -> object:
     """A record without these members; of a list, each item without them.
 
     Example:
-        >>> leave_out({"pix": [{"txid": "a", "chave": "b"}]}, ["pix.chave"])
-        {'pix': [{'txid': 'a'}]}
+        >>> leave_out({"pix": [{"txid": 1, "chave": 2}]}, ["pix.chave"])
+        {'pix': [{'txid': 1}]}
     """
     if not paths or record is None:
         return record

@@ -15,12 +15,9 @@ from pixconnect.domain.money.holder import AccountType
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.profiles.profile import SentTraits
 
-ACCOUNT_KINDS: Final[dict[str, AccountType]] = {
-    "CONTA_CORRENTE": "CHECKING",
-    "CONTA_POUPANCA": "SAVINGS",
-    "CONTA_SALARIO": "SALARY",
-    "CONTA_PAGAMENTO": "TRANSACTIONAL",
-}
+ACCOUNT_KINDS: Final = dict[str, AccountType](
+    CONTA_CORRENTE="CHECKING", CONTA_POUPANCA="SAVINGS", CONTA_SALARIO="SALARY", CONTA_PAGAMENTO="TRANSACTIONAL"
+)
 
 
 class Recebedor(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

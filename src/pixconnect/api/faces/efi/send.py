@@ -42,12 +42,9 @@ from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 # The documentation has one word for what is done, and the library another.
-_SEARCHED: Final[dict[str, TransferStatus]] = {
-    "EM_PROCESSAMENTO": "PROCESSING",
-    "CONCLUIDA": "CONFIRMED",
-    "REALIZADO": "CONFIRMED",
-    "NAO_REALIZADO": "ERROR",
-}
+_SEARCHED: Final = dict[str, TransferStatus](
+    EM_PROCESSAMENTO="PROCESSING", CONCLUIDA="CONFIRMED", REALIZADO="CONFIRMED", NAO_REALIZADO="ERROR"
+)
 
 
 class HorarioDoEnvio(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -141,7 +138,7 @@ async def _send(
     except transfer_usecases.PayeeIsAnother as refusal:
         raise NamedRefusal("PAYEE_IS_ANOTHER", refusal.message) from None
     except errors.InsufficientFunds as refusal:
-        kind = {"invalid": "FUNDS", "denied": "DENIED"}[face.choose(services, "insufficient_funds")]
+        kind = dict(invalid="FUNDS", denied="DENIED")[face.choose(services, "insufficient_funds")]
         raise NamedRefusal(kind, refusal.message) from None
     transfer = view.transfer
     give_back_later(face, services, caller, transfer)
@@ -190,7 +187,7 @@ def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: 
     if key.key != rules.test_key:
         raise errors.PixKeyNotFound("favorecido.chave: only the test key is known there")
     if amount_cents > rules.rejected_cents_max:
-        kind = {"denied": "DENIED", "invalid": "AMOUNT"}[face.choose(services, "above_limit")]
+        kind = dict(denied="DENIED", invalid="AMOUNT")[face.choose(services, "above_limit")]
         raise NamedRefusal(kind, "valor: above what the test environment sends")
     is_done = amount_cents <= rules.sent_cents_max
     return pix_key.parse_pix_key(rules.settled_key if is_done else rules.rejected_key)

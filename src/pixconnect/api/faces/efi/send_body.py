@@ -17,7 +17,7 @@ from pixconnect.domain.money.holder import AccountType, Party
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, PixKey
 from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX
 
-ACCOUNT_TYPES: Final[dict[str, AccountType]] = {"cacc": "CHECKING", "svgs": "SAVINGS"}
+ACCOUNT_TYPES: Final = dict[str, AccountType](cacc="CHECKING", svgs="SAVINGS")
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 _BRANCH: Final = re.compile(r"[0-9]{1,4}")

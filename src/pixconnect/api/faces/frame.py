@@ -35,10 +35,11 @@ from pixconnect.api.standard import charge, refund
 from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
 from pixconnect.api.standard.listing import read_interval
 from pixconnect.api.standard.operations import SPOKEN
-from pixconnect.api.standard.violations import Parameters, Violations
+from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.profiles.chosen import HOMOLOGATION
 from pixconnect.domain.profiles.profile import InstitutionProfile, Known, OperationTraits, leave_out, read_profile
+from pixconnect.usecases.standard.pix import Instante
 
 PREFIX: Final = "/faces/"
 
@@ -138,13 +139,18 @@ async def _respond(face: Face, row: FaceOperation, services: Services, request: 
     return await row.handler(face, services, request)
 
 
+class _AnyInterval(Struct):
+    inicio: Instante | None = None
+    fim: Instante | None = None
+
+
 def _check_interval(request: Asked, chosen: str) -> None:
     days, _, unit = chosen.partition("_")
     if unit != "days":
         return
     violations = Violations("consulta")
-    parameters = Parameters(violations, request.query.read(("inicio", "fim")))
-    interval = read_interval(parameters, is_required=False)
+    parameters = request.query.under(_AnyInterval, violations)
+    interval = read_interval(parameters)
     if interval.inicio and interval.fim and interval.fim - interval.inicio > timedelta(days=int(days)):
         parameters.refuse("fim", f"deve ser no máximo {days} dias depois de inicio")
     violations.raise_if_any()

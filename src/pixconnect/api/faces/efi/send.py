@@ -16,7 +16,7 @@ from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import Parameters, Violations
+from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
@@ -90,6 +90,12 @@ class PixEnviado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     horario: HorarioDoEnvio
     favorecido: Favorecido
     devolucoes: Sequence[DevolucaoRecebida] | None = None
+
+
+class SentQuery(listing.PeriodQuery, frozen=True, kw_only=True):
+    """Quais envios."""
+
+    status: str | None = None
 
 
 class PixEnviados(Struct, frozen=True, kw_only=True):
@@ -212,7 +218,7 @@ async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> R
 async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
     """Lista envios, do mais novo ao mais antigo, pelo instante em que foram pedidos."""
     violations = Violations("pix")
-    parameters = Parameters(violations, request.query.read((*listing.NAMES, "status")))
+    parameters = request.query.under(SentQuery, violations)
     interval = listing.read_interval(parameters)
     status = parameters.choice("status", tuple(_SEARCHED))
     page = listing.read_page(parameters)

@@ -1,6 +1,8 @@
 """Settings of faces, which ``config.py`` has among all others."""
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta
@@ -24,3 +26,19 @@ class FaceSettings:
 
     demonstration_client_secret: Annotated[str, Meta(extra={"is_secret": True})] = ""
     """Its secret, beside ``demonstration_client_id``."""
+
+    sandbox_clock_at: str = ""
+    """Where the sandbox's clock begins at the first start on an empty database, an RFC 3339 instant such as
+    ``2031-03-14T12:00:00Z``, for tests whose days are written down; empty is real time. It goes on from there. At most 30 days
+    before real time; certificates and tokens keep real time."""
+
+    @property
+    def clock_begins_at(self) -> datetime | None:
+        """``sandbox_clock_at``; raises ``ValueError``."""
+        if not self.sandbox_clock_at:
+            return None
+        with suppress(ValueError):
+            found = datetime.fromisoformat(self.sandbox_clock_at)
+            if found.tzinfo is not None:
+                return found
+        raise ValueError("must be an RFC 3339 instant with an offset, such as 2031-03-14T12:00:00Z")

@@ -5,6 +5,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,18 @@ from support.listener import open_hook
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 
+CLOCK_AT = "2031-03-14T12:00:00Z"
 CREDENTIALS = dict(DEMONSTRATION_CLIENT_ID="Client_Id_of_CI", DEMONSTRATION_CLIENT_SECRET="a secret of CI")
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with running(tmp_path_factory.mktemp("faces") / "home", FACES="efi:0,efi+homologation:0", **CREDENTIALS) as one:
+    with running(
+        tmp_path_factory.mktemp("faces") / "home",
+        FACES="efi:0,efi+homologation:0",
+        SANDBOX_CLOCK_AT=CLOCK_AT,
+        **CREDENTIALS,
+    ) as one:
         yield one
 
 
@@ -170,3 +177,35 @@ def test_fault_rules_break_the_face_and_its_callbacks(service: Installation, mon
         env=service.environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (refused.returncode != 0, "faces only" in refused.stderr) == (True, True), refused
+
+
+def test_twenty_tests_at_once_see_nothing_of_each_other_and_the_day_that_was_chosen(service: Installation) -> None:
+    face = f"{service.base_url}/faces/efi"
+    txid, txids, paid = "everybodytakesthesametxid0001", list[list[str]](), list[str]()
+
+    login = dict(grant_type="client_credentials", client_id=CREDENTIALS["DEMONSTRATION_CLIENT_ID"])
+    secret = dict(client_secret=CREDENTIALS["DEMONSTRATION_CLIENT_SECRET"])
+    issued = httpx2.post(f"{service.base_url}/v1/iam/users/login", data=login | secret).json()
+    as_demonstration = {"authorization": f"Bearer {issued['data']['access_token']}"}
+
+    def run_test(number: int) -> None:
+        with httpx2.Client(timeout=60) as client:
+            holder = client.post(f"{service.base_url}/sandbox/v1/holders", json={}, headers=as_demonstration).json()[
+                "data"
+            ]
+            own = (holder["client_id"], holder["client_secret"])
+            token = client.post(f"{face}/oauth/token", json={"grant_type": "client_credentials"}, auth=own)
+            client.headers["authorization"] = f"Bearer {token.json()['access_token']}"
+            cob = {"calendario": {"expiracao": 3600}, "valor": {"original": f"{number + 1}.00"}, "chave": holder["key"]}
+            made = client.put(f"{face}/v2/cob/{txid}", json=cob)
+            assert made.status_code == 201, made.text
+            assert made.json()["calendario"]["criacao"].startswith(CLOCK_AT[:10])
+            day = {"inicio": "2031-03-14T00:00:00Z", "fim": "2031-03-15T00:00:00Z"}
+            txids.append([cob["txid"] for cob in client.get(f"{face}/v2/cob", params=day).json()["cobs"]])
+            paid.append(client.get(f"{face}/v2/cob/{txid}").json()["valor"]["original"])
+
+    with ThreadPoolExecutor(20) as pool:
+        for done in [pool.submit(run_test, number) for number in range(20)]:
+            done.result()
+    assert txids == [[txid]] * 20
+    assert sorted(paid, key=float) == [f"{number}.00" for number in range(1, 21)]

@@ -84,4 +84,5 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> Dem
             known,
             client_id=settings.demonstration_client_id,
             client_secret=settings.demonstration_client_secret,
+            clock_at=settings.clock_begins_at,
         )

@@ -1,10 +1,14 @@
 """The demonstration is made once, whatever happens in between."""
 
+from datetime import timedelta
+
 import pytest
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import ledger
+from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.simulation.demonstration import DEPOSIT_CENTS, GENERATIONS, prepare_demonstration
 from support.operators import as_operator
 from support.service import Service
@@ -51,6 +55,24 @@ async def test_a_client_of_each_older_version_gets_the_scopes_of_today(service: 
     assert await prepare_demonstration(service.context, operator, made) == made
     (client,) = await access.list_clients(operator, int(made.holder_id))
     assert set(client.scopes) == set(SCOPES)
+
+
+async def test_the_clock_begins_where_it_is_told_to_and_only_once(service: Service) -> None:
+    operator, clock = as_operator(service.context), service.context.clock
+    clock_at = clock.real_now() + timedelta(days=1000)
+    made = await prepare_demonstration(service.context, operator, None, clock_at=clock_at)
+    begun_at = await service.context.pool.fetchval("select min(created_at) from ledger_entry")
+    assert clock_at <= begun_at < clock_at + timedelta(minutes=1)
+    await prepare_demonstration(service.context, operator, made, clock_at=clock_at + timedelta(days=1))
+    now = await clock_usecases.read_clock(service.context)
+    assert now < clock_at + timedelta(minutes=1)
+
+
+async def test_the_clock_begins_thirty_days_before_real_time_at_most(service: Service) -> None:
+    clock_at = service.context.clock.real_now() - timedelta(days=31)
+    with pytest.raises(errors.BadRequest, match="PIXCONNECT_SANDBOX_CLOCK_AT"):
+        await prepare_demonstration(service.context, as_operator(service.context), None, clock_at=clock_at)
+    assert await service.context.pool.fetchval("select count(*) from holder") <= 1
 
 
 def test_the_scopes_of_today_are_the_last_generation() -> None:

@@ -53,11 +53,15 @@ FACES = "PIXCONNECT_FACES"
 
 
 def read_listeners(settings: Settings) -> Sequence[FaceListener]:
-    """The faces that get a listener; raises ``SettingsError``, also for what else is said of faces."""
+    """The faces that get a listener; raises ``SettingsError``, also for all else that tests are given beforehand."""
     try:
         parse_answers(settings.face_answers)
     except ValueError as error:
         raise SettingsError(f"PIXCONNECT_FACE_ANSWERS: {error}") from None
+    try:
+        _ = settings.clock_begins_at
+    except ValueError as error:
+        raise SettingsError(f"PIXCONNECT_SANDBOX_CLOCK_AT: {error}") from None
     if settings.faces and settings.mode == "live":
         raise SettingsError(f"{FACES}: there are no faces in live mode")
     try:

@@ -6,6 +6,7 @@ Every step looks first at what is there, so that the whole may be interrupted an
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.money.holder import Holder, KeyType
+from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -20,6 +22,7 @@ from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import holder, ledger
 from pixconnect.usecases.money.holder import NewHolder
 from pixconnect.usecases.money.ledger import LedgerContext
+from pixconnect.usecases.simulation.clock import BEHIND_MAX
 
 DEPOSIT_CENTS: Final = 100_000_000
 """R$ 1 000 000.00."""
@@ -71,11 +74,15 @@ async def prepare_demonstration(
     *,
     client_id: str = "",
     client_secret: str = "",
+    clock_at: datetime | None = None,
 ) -> DemoCredentials:
     """Make what is missing of the demonstration; a client's secret is ``known`` by an earlier start alone: we keep its hash.
 
-    ``client_id`` and ``client_secret`` name the client; empty lets both be made.
+    ``client_id`` and ``client_secret`` name the client; empty lets both be made. ``clock_at`` is where the sandbox's clock
+    begins, which only the first of all starts heeds: there is nothing yet that falls due on the way.
     """
+    if clock_at is not None and await _find_holder(operator) is None:
+        await _begin_clock(operator, clock_at)
     owner = await _open_holder(operator)
     keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
     for key_type, text in _KEYS.items():
@@ -119,8 +126,23 @@ async def _open_holder(context: OperatorContext) -> Holder:
         return await holder.create_holder(context, _HOLDER)
     except errors.InvalidAccount:
         # An earlier start has made the account, unless it is invalid for another reason.
-        async with context.pool.acquire() as connection:
-            found = await holder_store.find_by_account(connection, _HOLDER.branch, _HOLDER.account_number)
+        found = await _find_holder(context)
         if found is None:
             raise
         return found
+
+
+async def _find_holder(context: OperatorContext) -> Holder | None:
+    async with context.pool.acquire() as connection:
+        return await holder_store.find_by_account(connection, _HOLDER.branch, _HOLDER.account_number)
+
+
+async def _begin_clock(context: OperatorContext, clock_at: datetime) -> None:
+    real_now = context.clock.real_now()
+    if clock_at < real_now - BEHIND_MAX:
+        raise errors.BadRequest(
+            f"PIXCONNECT_SANDBOX_CLOCK_AT: the clock begins {BEHIND_MAX.days} days before real time at most"
+        )
+    async with context.pool.acquire() as connection:
+        offset = clock_at - real_now
+        context.clock.set_offset(offset, await clock_store.move(connection, offset))

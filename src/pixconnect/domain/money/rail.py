@@ -67,7 +67,7 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     original_end_to_end_id: str
     amount_cents: int
     reason: str
-    """MD06, BE08, FR01 or SL02."""
+    """The scheme's code of a reason (``refund.py``)."""
     description: str | None
     """For the receiver, at most 140 characters."""
     ordered_at: datetime

@@ -1,4 +1,4 @@
-"""Signing keys and the authority that certifies them."""
+"""Signing keys, which an authority certifies (``certificate_authority.py``)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,6 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 
 _KEY_LOCK = 0x7078_6103
-
-
-class Authority(Struct, frozen=True, kw_only=True):
-    id: int | None = None
-    """Its number; ``None`` before it is stored."""
-    private_sealed: bytes
-    """PKCS #8, sealed about ``certificate_authority``."""
-    certificate: bytes
-    expires_at: datetime
-    created_at: datetime
 
 
 class Keys(Struct, frozen=True, kw_only=True):
@@ -42,15 +32,6 @@ SIGNING_KEY: Final = Table(
     key=("kid",),
     read={"certificates": (tuple, "certificates")},
 )
-_AUTHORITY: Final = Table(
-    "certificate_authority",
-    Authority,
-    """
-    id bigint, private_sealed bytea, certificate bytea, expires_at timestamptz, created_at timestamptz
-    """,
-    key=("id",),
-)
-
 _LOCK: LiteralString = "select pg_advisory_xact_lock($1, 0)"
 
 
@@ -132,31 +113,3 @@ _DELETE: LiteralString = "delete from signing_key where kid = any($1)"
 async def delete(connection: Connection, kids: Sequence[str]) -> None:
     """Forget keys that nothing is verified with any more."""
     await connection.execute(_DELETE, list(kids))
-
-
-_LIST_AUTHORITIES: LiteralString = f"""
-select {_AUTHORITY.select} from certificate_authority order by created_at desc, id desc
-"""
-
-
-async def list_authorities(connection: Connection) -> list[Authority]:
-    """All authorities, the one that signs certificates now first."""
-    return [_AUTHORITY.read(row) for row in await connection.fetch(_LIST_AUTHORITIES)]
-
-
-_RESEAL_AUTHORITY: LiteralString = "update certificate_authority set private_sealed = $2 where id = $1"
-
-
-async def reseal_authority(connection: Connection, authority: Authority, private_sealed: bytes) -> None:
-    """Keep the same private part, sealed with another secret key."""
-    await connection.execute(_RESEAL_AUTHORITY, authority.id, private_sealed)
-
-
-_NEW_AUTHORITY = _AUTHORITY.only("private_sealed", "certificate", "expires_at", "created_at")
-_INSERT_AUTHORITY: LiteralString = f"""
-insert into certificate_authority ({_NEW_AUTHORITY.names}) values ({_NEW_AUTHORITY.parameters})
-"""
-
-
-async def insert_authority(connection: Connection, authority: Authority) -> None:
-    await connection.execute(_INSERT_AUTHORITY, *_NEW_AUTHORITY.values(authority))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
@@ -46,8 +47,13 @@ class Bank(Struct, frozen=True, kw_only=True):
 
     def answering(self, **answers: str) -> Api:
         """The face, called in this process with the answers chosen."""
-        services = structs.replace(self.services, face_answers=answers)
+        context = _choose(self.services.context, answers)
+        services = structs.replace(self.services, context=context)
         return Api(make_application(services, AccessLog(self.service.context.clock, wanted="off")))
+
+    def choosing(self, **answers: str) -> WebhookService:
+        """What a worker runs on that knows the answers chosen."""
+        return structs.replace(self.service, context=_choose(self.service.context, answers))
 
     @property
     def hook(self) -> str:
@@ -65,6 +71,10 @@ class Bank(Struct, frozen=True, kw_only=True):
         )
         assert answer.status == 200, answer
         return answer.body
+
+
+def _choose(context: Context, answers: Mapping[str, str]) -> Context:
+    return structs.replace(context, policy=structs.replace(context.policy, face_answers=answers))
 
 
 @asynccontextmanager

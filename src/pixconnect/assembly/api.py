@@ -27,7 +27,6 @@ from pixconnect.assembly.base import (
 )
 from pixconnect.assembly.faces import note_exchanges, open_doors
 from pixconnect.config import Settings
-from pixconnect.domain.profiles.chosen import parse_answers
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation import pool
 from pixconnect.foundation.logging import set_up_logging
@@ -62,7 +61,6 @@ async def serve(
             read_readiness=watch_readiness(base.context, base.keyring, access_pool).read_health,
             shows_system=settings.shows_system,
             binds_tokens=bool(settings.tls_port or settings.faces),
-            face_answers=parse_answers(settings.face_answers),
             draw_qr_png=QrPictures(turns).draw,
             feed_waits=feed_waits,
             admission=base.context.writes.overload,

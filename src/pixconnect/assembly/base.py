@@ -18,6 +18,7 @@ from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.assembly.outside import has_rail, open_outgoing, open_rail
 from pixconnect.config import Settings
+from pixconnect.domain.profiles.chosen import parse_answers
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import SERVICE_ROLE
@@ -57,6 +58,7 @@ def make_policy(settings: Settings) -> Policy:
         webhook_pending_max=settings.webhook_pending_max,
         lookup_tokens_max=settings.lookup_tokens_max,
         lookup_refill_count=settings.lookup_refill_count,
+        face_answers=parse_answers(settings.face_answers),
     )
 
 

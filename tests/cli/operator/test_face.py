@@ -6,7 +6,7 @@ from support.command_line import CommandLine
 def test_a_face_says_where_it_is_and_how_libraries_are_told(pixconnect: CommandLine) -> None:
     holder_id = pixconnect.create_holder()
     faces = pixconnect.json("face", "list")["faces"]
-    assert [face["face"] for face in faces][:2] == ["efi", "efi+homologation"]
+    assert {"efi", "efi+homologation"} <= {face["face"] for face in faces}
     added = pixconnect.json("face", "add", "efi", "--holder-id", holder_id)
     assert added["url"].endswith("/faces/efi")
     assert added["client_secret"]

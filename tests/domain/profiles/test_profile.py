@@ -6,7 +6,7 @@ from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.profiles.chosen import FaceListener, parse_answers, parse_listeners
-from pixconnect.domain.profiles.profile import NAMES, leave_out, read_profile
+from pixconnect.domain.profiles.profile import NAMES, read_profile, reshape
 
 GENERAL = {
     "BAD_REQUEST",
@@ -75,10 +75,12 @@ def test_answers_are_of_a_choice_that_there_is() -> None:
 
 def test_members_are_left_out_of_each_item_and_the_rest_stays() -> None:
     record = {"pix": [{"txid": "a", "devolucoes": [{"id": "1", "natureza": "ORIGINAL"}]}, {"txid": "b"}]}
-    assert leave_out(record, ["pix.devolucoes.natureza", "pix.nothing", "absent.x"]) == {
+    assert reshape(record, ["pix.devolucoes.natureza", "pix.nothing", "absent.x"]) == {
         "pix": [{"txid": "a", "devolucoes": [{"id": "1"}]}, {"txid": "b"}]
     }
-    assert leave_out(None, ["a"]) is None
+    assert reshape(None, ["a"]) is None
+    renamed = reshape(record, [], {"pix.txid": "id", "pix.devolucoes.id": "rtrId"})
+    assert renamed == {"pix": [{"id": "a", "devolucoes": [{"rtrId": "1", "natureza": "ORIGINAL"}]}, {"id": "b"}]}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -31,14 +31,14 @@ from pixconnect.api.frame.operation import (
 )
 from pixconnect.api.frame.parameters import NONE
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import charge, refund
+from pixconnect.api.standard import charge, refund, webhook
 from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
 from pixconnect.api.standard.listing import read_interval
 from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.profiles.chosen import HOMOLOGATION
-from pixconnect.domain.profiles.profile import InstitutionProfile, Known, OperationTraits, leave_out, read_profile
+from pixconnect.domain.profiles.profile import InstitutionProfile, Known, OperationTraits, read_profile, reshape
 from pixconnect.usecases.standard.pix import Instante
 
 PREFIX: Final = "/faces/"
@@ -60,7 +60,7 @@ class Face(Struct, frozen=True, kw_only=True):
 
     def choose(self, services: Services, choice: str) -> str:
         """The answer that was chosen, or is taken otherwise, where no source says which."""
-        return services.face_answers.get(f"{self.profile.name}.{choice}") or self.profile.choices[choice].answers[0]
+        return self.profile.choose(services.context.policy.face_answers, choice)
 
 
 FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document]]
@@ -87,6 +87,10 @@ def list_standard_rows(profile: InstitutionProfile) -> tuple[FaceOperation, ...]
     """What the profile says that the institution speaks of the standard."""
     traits = profile.standard.operations
     return tuple(_adapt(profile, row, traits[row.id]) for row in SPOKEN if row.id in traits)
+
+
+def list_rows_of_profile(face: Face) -> tuple[FaceOperation, ...]:
+    return list_standard_rows(face.profile)
 
 
 def list_routes_of(face: Face, rows: Sequence[FaceOperation]) -> tuple[AnyOperation, ...]:
@@ -161,14 +165,16 @@ _REFUSING_REPEATS: Final = {"cob.criar_com_txid": charge.put_new_charge, "devolu
 
 def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: OperationTraits) -> FaceOperation:
     respond = _REFUSING_REPEATS[row.id] if traits.repeats == "refused" else row.handler
+    if row.handler is webhook.put_webhook:
+        respond = partial(webhook.put_webhook, profile=profile)
 
     async def answer(face: Face, services: Services, request: Asked) -> Reply:
         if traits.parameters:
             request = structs.replace(request, query=request.query.renaming(traits.parameters))
+        _check_required(request, traits.requires)
         reply = await respond(services, request)
-        return structs.replace(
-            reply, status=traits.status or reply.status, record=leave_out(reply.record, traits.omits)
-        )
+        record = reshape(reply.record, traits.omits, traits.renames)
+        return structs.replace(reply, status=traits.status or reply.status, record=record)
 
     members: Collection[str] | None = traits.members
     if members is None and profile.standard.unknown_members == "refused" and row.body is not Nothing:
@@ -176,7 +182,7 @@ def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: Operatio
     return FaceOperation(
         row.id,
         row.method,
-        profile.standard.prefix + row.path,
+        traits.path or profile.standard.prefix + row.path,
         row.scope,
         traits.errors,
         answer,
@@ -184,6 +190,12 @@ def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: Operatio
         traits.differs,
         members,
     )
+
+
+def _check_required(request: Asked, required: Sequence[str]) -> None:
+    for entity, _, name in (path.partition(".") for path in required):
+        if request.body.require(entity).get(name) is None:
+            raise Violated(entity, [Violation(property=f"{entity}.{name}", reason="é obrigatório")])
 
 
 async def _answer_token(

@@ -7,15 +7,25 @@ from functools import cache
 from typing import Final
 
 from pixconnect.api.faces.efi import operations as efi
-from pixconnect.api.faces.frame import PREFIX, Face, FaceOperation, list_routes_of, open_faces
+from pixconnect.api.faces.frame import (
+    PREFIX,
+    Face,
+    FaceOperation,
+    list_routes_of,
+    list_rows_of_profile,
+    open_faces,
+)
 from pixconnect.api.faces.inter import operations as inter
 from pixconnect.api.faces.refusals import make_face_form
 from pixconnect.api.frame.operation import AnyOperation, RefusalForm
+from pixconnect.domain.profiles.profile import NAMES
 
-TABLES: Final[Mapping[str, Callable[[Face], Sequence[FaceOperation]]]] = {
+_WITH_OWN: Final[Mapping[str, Callable[[Face], Sequence[FaceOperation]]]] = {
     "efi": efi.list_rows,
     "inter": inter.list_inter_rows,
 }
+TABLES: Final = {**_WITH_OWN, **{name: list_rows_of_profile for name in NAMES if name not in _WITH_OWN}}
+"""By name; an institution of which only the variant of the standard is known has its profile and no code."""
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -65,5 +65,3 @@ class Services(Struct, frozen=True, kw_only=True):
     """Whether the health check says what it runs on."""
     binds_tokens: bool = False
     """Whether there is a port where clients show certificates, to which their tokens are bound."""
-    face_answers: Mapping[str, str] = {}
-    """What was chosen where no source says what an institution answers, by the face's name and the choice's."""

@@ -66,13 +66,13 @@ class WebhooksConsultados(Struct, frozen=True, kw_only=True):
     """Os configurados por último primeiro."""
 
 
-async def put_webhook(services: Services, request: Asked) -> Reply:
+async def put_webhook(services: Services, request: Asked, profile: InstitutionProfile | None = None) -> Reply:
     """Configura o webhook de uma chave.
 
     Todo Pix liquidado a favor da chave é avisado, com ou sem txid, e toda devolução que termina. Configurar de novo troca a
     URL, também para o que ainda não foi entregue.
     """
-    await set_up(services, request)
+    await set_up(services, request, profile)
     return Reply(status=200)
 
 

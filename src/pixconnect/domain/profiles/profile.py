@@ -49,6 +49,12 @@ class OperationTraits(_Part, frozen=True, kw_only=True):
     """All that its body may have; ``None`` is what the standard's has."""
     omits: Sequence[str] = ()
     """Members of the answer that it does not have, as paths without the numbers of lists."""
+    renames: Mapping[str, str] = {}
+    """Its names of members of the answer, by such paths."""
+    requires: Sequence[str] = ()
+    """Members of the body that it needs and the standard does not, as `cob.calendario`."""
+    path: str = ""
+    """Where it is, if not below the prefix as the standard has it."""
     parameters: Mapping[str, str] = {}
     """Its names of parameters of the query, by the standard's."""
     differs: str = ""
@@ -161,10 +167,16 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     choices: Mapping[str, Choice] = {}
     homologation: HomologationTraits = HomologationTraits()
     sent: SentTraits = SentTraits()
+    checked_by: str = ""
+    """The library that shows in a test that the profile is right; empty has only been read."""
     libraries: Mapping[str, str] = {}
     """The lines that lead a library to its face, by the library's name; words in braces are filled in."""
     not_done: Mapping[str, str] = {}
     """Operations that it has and its face has not, and why."""
+
+    def choose(self, answers: Mapping[str, str], choice: str) -> str:
+        """The answer that was chosen, or is taken otherwise, where no source says which."""
+        return answers.get(f"{self.name}.{choice}") or self.choices[choice].answers[0]
 
     def find_refusal(self, group: str, code: str) -> RefusalTraits | None:
         for name in (group, "general"):
@@ -183,28 +195,32 @@ def read_profile(name: str) -> InstitutionProfile:
 NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
-def leave_out(record: object, paths: Sequence[str]) -> object:
-    """A record without these members; of a list, each item without them.
+def reshape(record: object, omits: Sequence[str], renames: Mapping[str, str] = {}) -> object:
+    """A record without some members, and with other names of some; in a list, so is each item.
 
     Example:
-        >>> leave_out({"pix": [{"txid": 1, "chave": 2}]}, ["pix.chave"])
-        {'pix': [{'txid': 1}]}
+        >>> reshape({"pix": [{"txid": 1, "chave": 2, "valor": 3}]}, ["pix.chave"], {"pix.valor": "amount"})
+        {'pix': [{'txid': 1, 'amount': 3}]}
     """
-    if not paths or record is None:
+    if record is None or not (omits or renames):
         return record
     plain: object = msgspec.to_builtins(record)
-    for path in paths:
-        _remove(plain, path.split("."))
+    for path in omits:
+        _change(plain, path.split("."), None)
+    for path, name in renames.items():
+        _change(plain, path.split("."), name)
     return plain
 
 
-def _remove(value: object, path: Sequence[str]) -> None:
+def _change(value: object, path: Sequence[str], name: str | None) -> None:
     if isinstance(value, list):
         for item in cast("list[object]", value):
-            _remove(item, path)
+            _change(item, path, name)
     elif isinstance(value, dict):
         members = cast("dict[str, object]", value)
-        if len(path) == 1:
-            members.pop(path[0], None)
-        else:
-            _remove(members.get(path[0]), path[1:])
+        if len(path) > 1:
+            _change(members.get(path[0]), path[1:], name)
+        elif path[0] in members:
+            moved = members.pop(path[0])
+            if name is not None:
+                members[name] = moved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from pixconnect.domain.money.rail import Abilities
@@ -30,3 +32,5 @@ class Policy(Struct, frozen=True, kw_only=True):
     webhook_pending_max: int = 100_000
     lookup_tokens_max: int = 1000
     lookup_refill_count: int = 20
+    face_answers: Mapping[str, str] = {}
+    """What was chosen where no source says what an institution answers, by the face's name and the choice's."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import structs
 
-from pixconnect.domain.profiles.profile import leave_out, read_profile
+from pixconnect.domain.profiles.profile import read_profile, reshape
 from pixconnect.domain.webhooks.delivery import DueDelivery
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import lease as lease_store
@@ -53,7 +53,7 @@ async def make_notice(
         record: object = {"pix": [shown[transfer_id] for transfer_id in told]}
         endpoint = (await endpoint_store.find_many(connection, [delivery.endpoint_id])).get(delivery.endpoint_id)
         if endpoint is not None and endpoint.profile is not None:
-            record = leave_out(record, read_profile(endpoint.profile).webhook.omits)
+            record = reshape(record, read_profile(endpoint.profile).webhook.omits)
         body = _encoder.encode(record).decode()
         covers = tuple(delivery_id for delivery_id in told.values() if delivery_id != delivery.id)
         await notice_store.keep(connection, delivery.holder_id, delivery.id, covers, body)

@@ -9,8 +9,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
-from pixconnect.api.faces.inter.local_days import DAYS, instants_of, local_date, parse_day, read_days
 from pixconnect.api.faces.inter.send import is_code
+from pixconnect.api.faces.local_days import DAYS, instants_of, local_date, parse_day, read_days
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked

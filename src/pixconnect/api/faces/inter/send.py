@@ -12,8 +12,8 @@ from uuid import UUID, uuid5
 from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
-from pixconnect.api.faces.inter.local_days import local_date, parse_day
 from pixconnect.api.faces.inter.send_body import PixSolicitado, read_payee
+from pixconnect.api.faces.local_days import local_date, parse_day
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services

@@ -1,4 +1,4 @@
-"""Days as Inter counts them: dates of Sao Paulo, in bodies and in queries."""
+"""Days as institutions count them: dates of Sao Paulo, in bodies and in queries."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ class Api:
         token: str | None = "good",  # noqa: S107  a stub's
         headers: Mapping[str, str] | list[tuple[str, str]] | None = None,
         content_type: str | None = "application/json",
+        certificate: tuple[str, str] | None = None,
     ) -> Answer:
+        """``certificate`` is whom the one names that the connection showed, and its thumbprint."""
         raw = target if isinstance(target, bytes) else target.encode("latin-1")
         path, _, query = raw.partition(b"?")
         chunks = body if isinstance(body, list) else [body]
@@ -87,6 +89,8 @@ class Api:
             "raw_path": path,
             "query_string": query,
             "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given],
+            "client_name": certificate and certificate[0],
+            "client_certificate": certificate and certificate[1],
             "client": ("127.0.0.1", 5),
         }
         waiting, sent = list(chunks), []

@@ -52,7 +52,8 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         message = await receive()
         body += message["body"]
         more = message["more_body"]
-    headers = [(b"content-length", b"%d" % len(body)), (b"seen", str(scope["client_certificate"]).encode())]
+    seen = f"{scope['client_certificate']} {scope['client_name']}"
+    headers = [(b"content-length", b"%d" % len(body)), (b"seen", seen.encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -101,7 +102,7 @@ async def test_a_client_is_known_by_the_certificate_that_it_shows_if_it_shows_on
             context.maximum_version = version
             async with connected(port, context) as streams:
                 for body in (b"", b"abc", bytes(LARGE), b"d"):
-                    assert await exchange(*streams, body) == (thumbprint or "None", body)
+                    assert await exchange(*streams, body) == (f"{thumbprint or None} {name}", body)
 
 
 async def test_requests_sent_ahead_are_answered_in_their_order(files: Files) -> None:
@@ -130,7 +131,7 @@ async def test_a_certificate_of_another_authority_is_refused_and_so_is_what_is_n
             assert b"HTTP" not in await asyncio.wait_for(reader.read(), 60)
         await until(lambda: not server.connections.all)
         async with connected(port, files.client()[0]) as streams:
-            assert await exchange(*streams, b"x") == ("None", b"x")
+            assert await exchange(*streams, b"x") == ("None None", b"x")
 
 
 async def test_who_shakes_no_hands_counts_and_is_hung_up_on(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +141,8 @@ async def test_who_shakes_no_hands_counts_and_is_hung_up_on(files: Files, monkey
         await until(lambda: len(server.connections.all) == 3)
         # A fourth makes room for itself: one of those that keep us waiting goes.
         async with connected(port, files.client()[0]) as streams:
-            assert await exchange(*streams, b"x") == ("None", b"x")
+            assert await exchange(*streams, b"x") == ("None None", b"x")
             assert len(server.connections.all) == 3
             monkeypatch.setattr(limits, "FIRST_OCTET_TIMEOUT_S", 0)
             await until(lambda: len(server.connections.all) == 1)
-            assert await exchange(*streams, b"y") == ("None", b"y")
+            assert await exchange(*streams, b"y") == ("None None", b"y")

@@ -208,6 +208,7 @@ class Application:
             address=progress.address,
             headers=headers,
             certificate=progress.scope.get("client_certificate"),
+            certified_name=progress.scope.get("client_name"),
         )
 
     async def _handle(self, prepared: PreparedOperation, request: Request[Any, Any, Any], party: Hashable) -> object:

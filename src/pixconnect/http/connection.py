@@ -55,6 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self.address = ""
         # The thumbprint of the certificate that the client showed, where it speaks TLS to us.
         self.client_certificate: str | None = None
+        self.client_name: str | None = None
         self.held_octets = 0
         self.waits_since_s = self.loop.time()
         self._app = app
@@ -164,6 +165,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._host = fields.get(b"host", _NO_HOST)
         scope = begun.make_scope(version, method, fields, self._client, self.client_certificate)
+        scope["client_name"] = self.client_name
         framing = begun.repeat_framing() if parser.should_upgrade() else b""
         self._body = MessageBody(int(fields.get(b"content-length", 0)), framing)
         self._tail = b""

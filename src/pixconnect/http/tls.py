@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -177,6 +177,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         certificate = self._tls.getpeercert(binary_form=True)
         if certificate is not None and self._connection is not None:
             self._connection.client_certificate = certificate_thumbprint(certificate)
+            self._connection.client_name = _read_name(self._tls.getpeercert())
         self._flush()
 
     def _pass_on(self) -> None:
@@ -202,3 +203,10 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
             self._flush()
+
+
+def _read_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """Whom a certificate names; ``None`` where that is not one."""
+    subject = (certificate or {}).get("subject", ())
+    names = [value for part in subject for kind, value in part if kind == "commonName"]
+    return names[0] if len(names) == 1 else None

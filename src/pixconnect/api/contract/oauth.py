@@ -117,9 +117,21 @@ async def give_token(
     request: Request[None, Anything, Grant],
     scopes: Sequence[str] | None,
     lifetime_s: int | None = None,
+    *,
+    by_certificate: bool = False,
 ) -> AccessToken:
-    """Log a client in that names itself as the standard has it."""
-    client_id, client_secret = _read_credentials(request.headers, request.body)
+    """Log a client in that names itself as the standard has it.
+
+    Args:
+        by_certificate: A certificate of ours that names the client is enough (RFC 8705, 2.1).
+    """
+    named = request.body.client_id if request.body.client_secret is None else None
+    is_certified = by_certificate and named is not None and named == request.certified_name
+    if is_certified and b"authorization" not in request.headers:
+        client_id, client_secret = named or "", ""
+    else:
+        is_certified = False
+        client_id, client_secret = _read_credentials(request.headers, request.body)
     if request.body.grant_type != "client_credentials":
         raise GrantNotSupported("grant_type: must be client_credentials")
     return await services.token_issuer.login(
@@ -131,6 +143,7 @@ async def give_token(
             certificate=request.certificate,
             scopes=scopes,
             lifetime_s=lifetime_s,
+            is_certified=is_certified,
         )
     )
 

@@ -212,7 +212,8 @@ async def _give_token(
     ours: Mapping[str, str] = face.profile.scopes
     asked = request.body.scope
     wanted = None if asked is None else [ours[word] for word in asked.split() if word in ours]
-    token = await oauth.give_token(services, request, wanted, face.profile.token.lifetime_s)
+    traits = face.profile.token
+    token = await oauth.give_token(services, request, wanted, traits.lifetime_s, by_certificate=traits.by_certificate)
     scope = " ".join(word for word, own in ours.items() if own in token.scopes and (not asked or word in asked.split()))
     return oauth.show_token(token, scope)
 

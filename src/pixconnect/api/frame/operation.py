@@ -108,6 +108,8 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
     """Lower-case names; of a header that came twice, the values joined with commas."""
     certificate: str | None = None
     """The thumbprint of the client certificate that the connection showed."""
+    certified_name: str | None = None
+    """Whom that certificate names, which our authority has signed."""
 
 
 class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):

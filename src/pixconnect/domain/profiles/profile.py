@@ -33,6 +33,8 @@ class Ports(_Part, frozen=True, kw_only=True):
 class TokenTraits(_Part, frozen=True, kw_only=True):
     path: str
     lifetime_s: int
+    by_certificate: bool = False
+    """A certificate that names the client is enough, without a secret; the token is bound to it."""
 
 
 class OperationTraits(_Part, frozen=True, kw_only=True):
@@ -103,6 +105,8 @@ class WebhookTraits(_Part, frozen=True, kw_only=True):
     omits: Sequence[str] = ()
     sent_path: str = ""
     """What is joined to the URL that is told of the account's sends; empty where keys' webhooks are told of them, or none."""
+    sent_body: Literal["request", "payment"] = "request"
+    """Whether that names a send by the code of its request, or by its end-to-end id."""
 
 
 class Choice(_Part, frozen=True, kw_only=True):

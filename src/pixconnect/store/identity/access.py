@@ -43,8 +43,9 @@ class ClientStates(Struct, frozen=True, kw_only=True):
         return (
             tokens_from_s is not None
             and issued_at_s >= tokens_from_s
-            # A token may have been signed while its client got a certificate.
-            and caller.certificate == self.certificates[caller.client_id]
+            # A token may have been signed while its client got a certificate. One that a certificate was enough for is bound
+            # to that, whether its client has one or not.
+            and self.certificates[caller.client_id] in (None, caller.certificate)
         )
 
 

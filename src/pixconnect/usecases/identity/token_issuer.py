@@ -65,6 +65,8 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     """Those that the token is to have, as far as the client has them; all of the client's if ``None``."""
     lifetime_s: int | None = None
     """``None`` is the setting."""
+    is_certified: bool = False
+    """The certificate names this client, and stands in for a secret that is left out: the token is bound to it."""
 
 
 class ScopeNotGranted(errors.BadRequest):
@@ -105,7 +107,8 @@ class TokenIssuer:
         """
         client_id, client_secret = check_shape(request)
         self._refuse_limited(request.address)
-        self._refuse_guess(request.address, client_id, client_secret)
+        if not request.is_certified:
+            self._refuse_guess(request.address, client_id, client_secret)
         await self._keyring.look_after_rest()
         # The token's date is from before we check its client: a later change of the client ends the token.
         asked_at = self._context.clock.real_now()
@@ -251,11 +254,11 @@ async def judge_alone(context: TokenContext, request: TokenRequest) -> Client:
 def check_shape(request: TokenRequest) -> tuple[str, str]:
     if not request.client_id:
         raise errors.BadRequest("client_id: missing")
-    if not request.client_secret:
+    if not request.client_secret and not request.is_certified:
         raise errors.BadRequest("client_secret: missing")
     if request.grant_type != "client_credentials":
         raise errors.BadRequest("grant_type: must be client_credentials")
-    return request.client_id, request.client_secret
+    return request.client_id, request.client_secret or ""
 
 
 async def judge(context: TokenContext, connection: Connection, request: TokenRequest) -> Client | errors.Refusal:
@@ -272,10 +275,10 @@ async def judge(context: TokenContext, connection: Connection, request: TokenReq
     # An unknown client costs as much time as a known one, and no secret has this hash.
     secret_hash = found.secret_hash if found else bytes(32)
     hashes = hash_secret(context.secret_box, client_id, client_secret)
-    is_right = _is_among(secret_hash, hashes)
+    is_right = request.is_certified or _is_among(secret_hash, hashes)
     if found and found.may_log_in and is_right:
         # Only here do we see the secret, so this is where its hash moves to a new secret key.
-        if found.secret_key_id != context.secret_box.key_id:
+        if found.secret_key_id != context.secret_box.key_id and not request.is_certified:
             await access_store.rehash(connection, found, hashes[0], context.secret_box.key_id)
         if found.client.certificate in (None, request.certificate):
             return found.client
@@ -300,7 +303,7 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
     # An unknown client costs as much time as a known one, here too.
     hashes = hash_secret(secret_box, client_id, client_secret)
     stored = found.get(client_id)
-    is_right = _is_among(stored.secret_hash if stored else bytes(32), hashes)
+    is_right = request.is_certified or _is_among(stored.secret_hash if stored else bytes(32), hashes)
     # The separate check writes a hash under an old key anew.
     if stored is None or not is_right or stored.secret_key_id != secret_box.key_id:
         return None
@@ -317,6 +320,7 @@ def _issue_token(
     if not scopes:
         raise ScopeNotGranted("scope: this client has none of those asked for")
     issued_at = int(access_rules.issue_at(asked_at, client.tokens_from).timestamp())
+    bound_to = request.certificate if request.is_certified else client.certificate
     lifetime_s = request.lifetime_s or context.policy.token_lifetime_s
     claims = jose.Claims(
         iss=context.policy.auth_url,
@@ -327,7 +331,7 @@ def _issue_token(
         iat=issued_at,
         exp=issued_at + lifetime_s,
         jti=str(context.entropy.uuid4()),
-        cnf=UNSET if client.certificate is None else jose.Confirmation(thumbprint=client.certificate),
+        cnf=UNSET if bound_to is None else jose.Confirmation(thumbprint=bound_to),
     )
     token = jose.sign_token(keyring.token_key(), claims)
     return AccessToken(access_token=token, expires_in_s=lifetime_s, scopes=scopes)

@@ -53,6 +53,12 @@ RULES: Final = {
         where (under_way.id, under_way.holder_id, under_way.slot)
             is distinct from (resource_id, open_order.holder_id, open_order.slot)
     """,
+    "what was confirmed is a transfer of who initiated it": """
+        select initiated_transfer.end_to_end_id from initiated_transfer
+        join transfer using (end_to_end_id)
+        where direction = 'OUT' and (transfer.holder_id, external_id, initiation_type)
+            is distinct from (initiated_transfer.holder_id, initiated_transfer.end_to_end_id, 'KEY')
+    """,
     "settlement is what went over the rail and by book": """
         select holder_id from balance where settlement_cents <> (
             select coalesce(sum(case direction when 'OUT' then amount_cents else -amount_cents end), 0) from transfer

@@ -15,6 +15,7 @@ from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.money.rail import DirectoryEntry
+from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
 from pixconnect.usecases.frame.context import Context
@@ -66,9 +67,8 @@ class Bank(Struct, frozen=True, kw_only=True):
 
     async def take_token(self, api: Api, face: str = "efi") -> dict[str, Any]:
         body = {"grant_type": "client_credentials", "client_id": self.issued.client.client_id}
-        answer = await api.post(
-            f"/faces/{face}/oauth/token", body | {"client_secret": self.issued.client_secret}, token=None
-        )
+        path = read_profile(face.partition("+")[0]).token.path
+        answer = await api.post(f"/faces/{face}{path}", body | {"client_secret": self.issued.client_secret}, token=None)
         assert answer.status == 200, answer
         return answer.body
 

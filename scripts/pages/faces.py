@@ -40,24 +40,22 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> s
         f"{profile.ports.homologation}, a client certificate is "
         + ("required" if profile.client_certificate == "required" else "not asked for")
         + ".",
+        f"Checked by {profile.checked_by}, unmodified."
+        if profile.checked_by
+        else "*Read, never run*: no library checks it.",
         "",
         "| Operation | Done | Known | Differs |",
         "|---|---|---|---|",
-        f"| `POST {profile.token.path}` | yes | read | |",
+        f"| `POST {profile.token.path}` | yes | {profile.token.known} | {profile.token.differs} |",
         *(f"| `{row.method} {row.path}` | yes | {row.known} | {row.differs} |" for row in rows),
         *(f"| `{path}` | no | | {reason} |" for path, reason in profile.not_done.items()),
         "",
-        "Where no source says what it answers, `PIXCONNECT_FACE_ANSWERS` chooses; the first is taken otherwise:",
-        "",
-        "| Choice | Answers | About |",
-        "|---|---|---|",
+        *(_write_choices(profile) if profile.choices else ()),
         *(
-            f"| `{profile.name}.{name}` | {', '.join(f'`{answer}`' for answer in choice.answers)} | {choice.about} |"
-            for name, choice in profile.choices.items()
+            (f"No source has these names of refusals: {', '.join(f'`{name}`' for name in profile.inferred)}.", "")
+            if profile.inferred
+            else ()
         ),
-        "",
-        f"No source has these names of refusals: {', '.join(f'`{name}`' for name in profile.inferred)}.",
-        "",
         *(_write_amounts(profile.homologation) if profile.homologation.test_key else ()),
         "Scopes, in its words and in ours:",
         "",
@@ -67,6 +65,20 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> s
         "",
     ]
     return "\n".join(lines)
+
+
+def _write_choices(profile: InstitutionProfile) -> Sequence[str]:
+    return (
+        "Where no source says what it answers, `PIXCONNECT_FACE_ANSWERS` chooses; the first is taken otherwise:",
+        "",
+        "| Choice | Answers | About |",
+        "|---|---|---|",
+        *(
+            f"| `{profile.name}.{name}` | {', '.join(f'`{answer}`' for answer in choice.answers)} | {choice.about} |"
+            for name, choice in profile.choices.items()
+        ),
+        "",
+    )
 
 
 def _write_amounts(rules: HomologationTraits) -> Sequence[str]:

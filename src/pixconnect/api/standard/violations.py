@@ -157,6 +157,10 @@ class Members:
             return self.refuse(name, f"deve ser um número inteiro de {least} a {most}")
         return value
 
+    def boolean(self, name: str) -> bool | None:
+        value, _ = self._take(name, inspect.BoolType)
+        return value if value is None or isinstance(value, bool) else self.refuse(name, "deve ser true ou false")
+
     def choice(self, name: str, *, also: Sequence[str] = ()) -> str | None:
         """One of some words; ``also`` are those that the handler has a reason of its own to refuse."""
         value, described = self._take(name, inspect.LiteralType)

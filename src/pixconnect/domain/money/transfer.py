@@ -99,6 +99,8 @@ class SendingTerms(Struct, frozen=True, kw_only=True):
     """It is refused unless the payee has this one."""
     is_new: bool = False
     """Whether a request that comes again is refused, and not answered as before."""
+    end_to_end_id: str | None = None
+    """Its name, where the caller was told it before; the caller's alone, and in one request's terms only."""
 
 
 NO_TERMS: Final = SendingTerms()

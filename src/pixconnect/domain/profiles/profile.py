@@ -35,6 +35,8 @@ class TokenTraits(_Part, frozen=True, kw_only=True):
     lifetime_s: int
     by_certificate: bool = False
     """A certificate that names the client is enough, without a secret; the token is bound to it."""
+    known: Known = "read"
+    differs: str = ""
 
 
 class OperationTraits(_Part, frozen=True, kw_only=True):
@@ -192,8 +194,28 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
 
 @cache
 def read_profile(name: str) -> InstitutionProfile:
-    text = (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), InstitutionProfile)
+    said = _read_file(f"{name}.toml")
+    like: object = said.pop("like", None)
+    common = {} if like is None else _read_file(f"common/{like}.toml")
+    return msgspec.convert(_lay_over(common, said), InstitutionProfile)
+
+
+def _read_file(name: str) -> dict[str, object]:
+    return tomllib.loads((_FOLDER / name).read_text(encoding="utf-8"))
+
+
+def _lay_over(common: Mapping[str, object], said: Mapping[str, object]) -> dict[str, object]:
+    """What is common but for what a file says otherwise; it leaves out what it calls ``false``."""
+    laid = dict(common)
+    for name, value in said.items():
+        below = common.get(name)
+        if isinstance(value, dict) and isinstance(below, dict):
+            laid[name] = _lay_over(cast("dict[str, object]", below), cast("dict[str, object]", value))
+        elif value is False and isinstance(below, dict):
+            del laid[name]
+        else:
+            laid[name] = value
+    return laid
 
 
 NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))

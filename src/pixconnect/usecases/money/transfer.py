@@ -83,7 +83,9 @@ async def start_transfer(
 async def _start_transfer(
     context: TransferContext, caller: Caller, request: TransferRequest, terms: SendingTerms, lookup: Lookup
 ) -> Transfer:
-    end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
+    end_to_end_id = terms.end_to_end_id or identifiers.make_end_to_end_id(
+        context.policy.ispb, context.clock.now(), context.entropy
+    )
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before we ask the network anything
         if replayed is not None:

@@ -69,6 +69,19 @@ def show_ended(transfer: Transfer, words: SentTraits) -> EnvioTerminado:
     )
 
 
+def show_payment(transfer: Transfer, words: SentTraits, form: str) -> object:
+    """The end of a payment as it is told in one of three forms: ``payload``, ``bare`` or ``status``."""
+    status = words.say(transfer.status, transfer.outcome_code)
+    is_failed = transfer.status in ("ERROR", "CANCELLED")
+    told = {
+        "id": transfer.shown_id,
+        "status" if form == "status" else "estado": words.told.get(status) or words.told["other"],
+        "valor": format_reais(transfer.amount_cents),
+        **({"detalheRejeicao": transfer.outcome_reason or transfer.outcome_code} if is_failed else {}),
+    }
+    return {"payload": told} if form == "payload" else told
+
+
 def show_payee(transfer: Transfer) -> Recebedor:
     payee = transfer.counterparty
     shown = tax_id.mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else payee.tax_id

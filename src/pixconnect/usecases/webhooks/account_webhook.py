@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import structs
@@ -17,11 +17,15 @@ from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, Endpoi
 from pixconnect.domain.webhooks.signature import SECRET_PREFIX
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.usecases.frame.context import HasPool
-from pixconnect.usecases.standard.send_record import show_ended
+from pixconnect.usecases.frame.context import HasPolicy, HasPool
+from pixconnect.usecases.standard.send_record import show_ended, show_payment
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks.host import HostIsAnothers
 from pixconnect.usecases.webhooks.key_webhook import KeyWebhookContext
+
+
+class TellingContext(HasPool, HasPolicy, Protocol): ...
+
 
 _EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
 _SECRET_LENGTH: Final = 32  # octets
@@ -58,7 +62,7 @@ async def delete_account_webhook(context: KeyWebhookContext, caller: Caller, pro
     await endpoint_usecases.delete_endpoint(context, caller, found.id)
 
 
-async def tell_as(context: HasPool, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+async def tell_as(context: TellingContext, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
     """The delivery with a body in the institution's words: the same each time, as the send has ended."""
     # Its owner may have asked at our own door for other events: those are told as there.
     if delivery.resource != "transfer":
@@ -66,5 +70,11 @@ async def tell_as(context: HasPool, profile: InstitutionProfile, delivery: DueDe
     async with context.pool.acquire() as connection:
         transfers = await transfer_store.find_by_ids(connection, delivery.holder_id, [delivery.resource_id])
     ended = [each for each in transfers.values() if each.direction == "OUT" and each.status != "PROCESSING"]
-    told = [show_ended(transfer, profile.sent) for transfer in ended]
-    return structs.replace(delivery, body=msgspec.json.encode(told).decode()) if told else delivery
+    if not ended:
+        return delivery
+    if profile.webhook.sent_body == "payment":
+        form = profile.choose(context.policy.face_answers, "notice")
+        body: object = show_payment(ended[0], profile.sent, form)
+    else:
+        body = [show_ended(transfer, profile.sent) for transfer in ended]
+    return structs.replace(delivery, body=msgspec.json.encode(body).decode())

@@ -54,7 +54,9 @@ _OUR_DEFECT = "the service could not make or record this attempt, by a defect of
 _log = structlog.get_logger(__name__)
 
 
-class AttemptContext(HasPool, HasClock, HasEntropy, HasReceivers, HasSandboxControl, HasSecretBox, Protocol):
+class AttemptContext(
+    account_webhook.TellingContext, HasClock, HasEntropy, HasReceivers, HasSandboxControl, HasSecretBox, Protocol
+):
     """What an attempt needs."""
 
 

@@ -1,0 +1,1 @@
+"""Sicoob's interface: what it has beyond the central bank's API."""

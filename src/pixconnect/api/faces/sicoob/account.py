@@ -1,0 +1,149 @@
+"""Balance and statement as Sicoob has them: a month at a time, by days of Sao Paulo."""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Sequence
+from datetime import date
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.local_days import instants_of, local_date
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Parameters, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.money.statement import StatementLine
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import statement as statement_usecases
+
+_LINES_MAX: Final = 10_000
+_ACCOUNT_MAX: Final = 10**18
+_NOTHING: Final = "0.00"
+
+
+class Saldo(Struct, frozen=True, kw_only=True, rename="camel"):
+    saldo: float
+    saldo_limite: float
+    saldo_bloqueado: float
+
+
+class Lancamento(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Uma linha do extrato."""
+
+    transaction_id: str
+    tipo: str
+    valor: str
+    data: str
+    data_lote: str
+    descricao: str
+    numero_documento: str
+    cpf_cnpj: str
+    desc_inf_complementar: str
+
+
+class Extrato(Struct, frozen=True, kw_only=True, rename="camel"):
+    """O extrato de um mês, ou de dias dele."""
+
+    saldo_atual: str
+    saldo_bloqueado: str
+    saldo_limite: str
+    saldo_anterior: str
+    saldo_bloqueio_judicial: str
+    saldo_bloqueio_judicial_anterior: str
+    transacoes: Sequence[Lancamento]
+
+
+async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
+    """O saldo de agora."""
+    violations = Violations("saldo")
+    parameters = Parameters(violations, request.query.read(("numeroContaCorrente",)))
+    await _check_account(services, request, parameters)
+    violations.raise_if_any()
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
+    return _answer(face, services, Saldo(saldo=balance.available_cents / 100, saldo_limite=0, saldo_bloqueado=0))
+
+
+async def list_month(face: Face, services: Services, request: Asked) -> Reply:
+    """O extrato de um mês."""
+    month, year = request.parameter
+    violations = Violations("extrato")
+    names = ("numeroContaCorrente", "diaInicial", "diaFinal", "agruparCNAB")
+    values = request.query.read(names)
+    days = _read_days(Parameters(violations, {"mes": month, "ano": year}), Parameters(violations, values))
+    parameters = Parameters(violations, values)
+    parameters.boolean("agruparCNAB")
+    if await _check_account(services, request, parameters) is None and "numeroContaCorrente" not in values:
+        parameters.refuse("numeroContaCorrente", "é obrigatório")
+    violations.raise_if_any()
+    if days is None:
+        raise errors.InvariantBroken("what is missing is a violation")
+    context = services.context
+    statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
+    if statement.extent.lines_count > _LINES_MAX:
+        raise errors.BadRequest(f"diaInicial, diaFinal: these days have more than {_LINES_MAX} transactions")
+    balance = await ledger_usecases.read_balance(context, request.caller)
+    is_end_to_end = face.choose(services, "transaction_id") == "end_to_end_id"
+    record = Extrato(
+        saldo_atual=format_reais(balance.available_cents),
+        saldo_bloqueado=_NOTHING,
+        saldo_limite=_NOTHING,
+        saldo_anterior=format_reais(statement.extent.opening_cents),
+        saldo_bloqueio_judicial=_NOTHING,
+        saldo_bloqueio_judicial_anterior=_NOTHING,
+        transacoes=[
+            _show(line, is_end_to_end=is_end_to_end)
+            async for part in statement_usecases.read_parts(context, statement)
+            for line in part
+        ],
+    )
+    return _answer(face, services, record)
+
+
+def _answer(face: Face, services: Services, record: Struct) -> Reply:
+    is_wrapped = face.choose(services, "account_answer") == "resultado"
+    return Reply(status=200, record={"resultado": record} if is_wrapped else record)
+
+
+async def _check_account(services: Services, request: Asked, parameters: Parameters) -> int | None:
+    number = parameters.integer("numeroContaCorrente", least=0, most=_ACCOUNT_MAX)
+    if number is not None:
+        own = (await services.context.directory.read_account(request.caller.holder_id)).party.account_number
+        if number != int(own):
+            parameters.refuse("numeroContaCorrente", "não é a conta deste cliente")
+    return number
+
+
+def _read_days(path: Parameters, query: Parameters) -> tuple[date, date] | None:
+    month = path.integer("mes", least=1, most=12)
+    year = path.integer("ano", least=1970, most=9998)
+    if month is None or year is None:
+        return None
+    last_day = calendar.monthrange(year, month)[1]
+    first = query.integer("diaInicial", least=1, most=last_day) or 1
+    last = query.integer("diaFinal", least=1, most=last_day) or last_day
+    if first > last:
+        return query.refuse("diaFinal", "não pode ser anterior a diaInicial")
+    return date(year, month, first), date(year, month, last)
+
+
+def _show(line: StatementLine, *, is_end_to_end: bool) -> Lancamento:
+    description = line.describe("pt")
+    made_at = line.created_at.astimezone(SAO_PAULO).replace(tzinfo=None)
+    name = (line.return_id or line.end_to_end_id) if is_end_to_end else None
+    return Lancamento(
+        transaction_id=name or str(line.id),
+        tipo="CREDITO" if line.direction == "IN" else "DEBITO",
+        valor=format_reais(line.amount_cents),
+        data=made_at.isoformat(timespec="seconds"),
+        data_lote=local_date(line.created_at).isoformat(),
+        descricao=description.partition(" de ")[0].partition(" para ")[0],
+        numero_documento="Pix" if line.end_to_end_id else "",
+        cpf_cnpj="" if line.counterparty is None else line.counterparty.tax_id,
+        desc_inf_complementar=description,
+    )

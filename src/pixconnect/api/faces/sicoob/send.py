@@ -1,0 +1,300 @@
+"""Sending as Sicoob has it, in two steps: the first tells the end-to-end id and moves nothing, the second pays.
+
+An account or a code is paid in one step, without an id beforehand: if the answer is lost, only the statement knows.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final, cast
+
+from msgspec import Struct, structs
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.local_days import local_date, parse_day
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.faces.sicoob.send_body import (
+    ACCOUNT_WORDS,
+    END_TO_END_ID,
+    PagamentoDeCodigo,
+    RequisicaoLancamentoEfetivacao,
+    RequisicaoLancamentoIniciacao,
+    check_given,
+    read_amount,
+    read_owner,
+    read_payee,
+    unreachable,
+)
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import br_code, pix_key, tax_id
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.initiated_transfer import InitiatedTransfer
+from pixconnect.domain.money.transfer import (
+    AccountTransferRequest,
+    QrCodeTransferRequest,
+    SendingTerms,
+    Transfer,
+)
+from pixconnect.domain.money.transfer_search import TransferSearch
+from pixconnect.usecases.money import initiated_transfer as initiated_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.standard.sent import find_sent
+
+_KEY_WORDS: Final = {"CPF": "CPF", "CNPJ": "CNPJ", "EMAIL": "EMAIL", "PHONE": "TELEFONE", "EVP": "EVP"}
+_NAME_MAX: Final = 120
+_COMPARED_MAX: Final = 100
+_COMPARED_FOR: Final = timedelta(days=1)
+
+
+class Proprietario(Struct, frozen=True, kw_only=True):
+    tipo: str
+    nome: str
+    identificador: str
+
+
+class PagamentoIniciado(Struct, frozen=True, kw_only=True, rename="camel"):
+    """De quem é a chave, e o nome que o pagamento terá."""
+
+    end_to_end_id: str
+    chave: str
+    tipo: str
+    proprietario: Proprietario
+
+
+class ContaDoPagamento(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    ispb: str
+    cpf_cnpj: str
+    nome: str
+    conta: str
+    agencia: str
+    tipo: str
+    chave_dict: str | None = None
+    bool_favorecido: bool | None = None
+
+
+class RetornoPagamento(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Um pagamento como está."""
+
+    end_to_end_id: str
+    estado: str
+    valor: float | str
+    detalhe_rejeicao: str | None = None
+    descricao: str | None = None
+    horario: str
+    origem: ContaDoPagamento
+    destino: ContaDoPagamento
+
+
+class RetornoDeCodigo(RetornoPagamento, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O mesmo, de um código."""
+
+    tx_id: str | None = None
+    valor_original: str
+    tipo_qrcode: str
+
+
+async def initiate(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta a chave e dá nome ao pagamento; nada é movido."""
+    violations = Violations("pagamento")
+    body = Members(violations, RequisicaoLancamentoIniciacao, request.body.require("pagamento"), "")
+    sent = body.text("chave")
+    _check_day(services, body)
+    try:
+        key = None if sent is None else pix_key.parse_pix_key(sent)
+    except errors.InvalidPixKey:
+        key = body.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
+    violations.raise_if_any()
+    if key is None:
+        raise unreachable()
+    initiated = await initiated_usecases.initiate_transfer(services.context, request.caller, key)
+    owner = initiated.counterparty
+    record = PagamentoIniciado(
+        end_to_end_id=initiated.end_to_end_id,
+        chave=key.key,
+        tipo=_KEY_WORDS[key.key_type],
+        proprietario=Proprietario(
+            tipo="FISICO" if tax_id.is_cpf(owner.tax_id) else "JURIDICO",
+            nome=owner.name[:_NAME_MAX],
+            identificador=owner.tax_id,
+        ),
+    )
+    return Reply(status=200, record=record)
+
+
+async def confirm(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga o que foi iniciado, ou uma conta."""
+    context, caller = services.context, request.caller
+    violations = Violations("pagamento")
+    body = Members(violations, RequisicaoLancamentoEfetivacao, request.body.require("pagamento"), "")
+    kind, amount_cents = body.choice("meioIniciacao"), read_amount(body, has_comma=True)
+    end_to_end_id = body.text("endToEndId", pattern=END_TO_END_ID)
+    if kind == "MANUAL" and end_to_end_id is not None:
+        body.refuse("endToEndId", "é de uma chave; o de uma conta nasce com o pagamento")
+    if kind in ("CHAVE", "QRCODE") and not body.has("endToEndId"):
+        body.refuse("endToEndId", "é obrigatório, como POST /pagamentos o respondeu")
+    message, may_be_equal = body.text("descricao"), body.boolean("repeticao") or False
+    _check_day(services, body)
+    check_given(body, "origem", await _read_own(services, caller))
+    account = read_payee(body) if kind == "MANUAL" else None
+    violations.raise_if_any()
+    if amount_cents is None:
+        raise unreachable()
+    if account is not None:
+        await _refuse_equal(face, services, caller, amount_cents, account, None, may_be_equal=may_be_equal)
+        asked = AccountTransferRequest(amount_cents=amount_cents, credit_party=account)
+        terms = SendingTerms(payer_message=message)
+        transfer = (await transfer_usecases.start_transfer(context, caller, asked, terms)).transfer
+        return Reply(status=200, record=await _show(face, services, caller, transfer))
+    initiated = await initiated_usecases.find_initiated(context, caller, end_to_end_id or "")
+    if initiated is None:
+        body.refuse("endToEndId", "não é de um pagamento iniciado por esta conta")
+        violations.raise_if_any()
+        raise unreachable()
+    check_given(body, "destino", initiated.counterparty)
+    violations.raise_if_any()
+    await _refuse_equal(
+        face, services, caller, amount_cents, initiated.counterparty, initiated, may_be_equal=may_be_equal
+    )
+    repeat = cast("initiated_usecases.Repeat", face.choose(services, "repeated_confirmation"))
+    transfer = await initiated_usecases.confirm_transfer(
+        context, caller, initiated, amount_cents, message, repeat=repeat
+    )
+    shown = await _show(face, services, caller, transfer)
+    return Reply(status=200, record=structs.replace(shown, end_to_end_id=initiated.end_to_end_id))
+
+
+async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga um código, em um passo."""
+    caller = request.caller
+    violations = Violations("pagamento")
+    body = Members(violations, PagamentoDeCodigo, request.body.require("pagamento"), "")
+    code, amount_cents = body.text("qrcode"), read_amount(body, has_comma=False)
+    may_be_equal = body.boolean("repeticao") or False
+    body.boolean("pagarComJurosMulta")
+    _check_day(services, body)
+    body.object("origem")
+    check_given(body, "origem", await _read_own(services, caller))
+    owner = read_owner(body)
+    violations.raise_if_any()
+    if code is None or amount_cents is None or owner is None:
+        raise unreachable()
+    has_location = br_code.parse_br_code(code).location is not None
+    asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code)
+    await _refuse_equal(face, services, caller, amount_cents, owner, None, may_be_equal=may_be_equal)
+    terms = SendingTerms(payee_tax_id=owner)
+    transfer = (await transfer_usecases.start_transfer(services.context, caller, asked, terms)).transfer
+    shown, valor = await _show(face, services, caller, transfer), format_reais(amount_cents)
+    record = RetornoDeCodigo(
+        end_to_end_id=shown.end_to_end_id,
+        estado=shown.estado,
+        valor=valor,
+        detalhe_rejeicao=shown.detalhe_rejeicao,
+        horario=shown.horario,
+        origem=shown.origem,
+        destino=shown.destino,
+        tx_id=transfer.txid,
+        valor_original=valor,
+        tipo_qrcode="DINAMICO" if has_location else "ESTATICO",
+    )
+    return Reply(status=200, record=record)
+
+
+async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta um pagamento pelo nome que o primeiro passo lhe deu, ou o pagamento de uma conta ou de um código."""
+    (end_to_end_id,) = request.parameter
+    if not END_TO_END_ID.fullmatch(end_to_end_id):
+        raise errors.NotFound("id: there is no such payment")
+    found = await find_sent(services.context, request.caller, end_to_end_id=end_to_end_id)
+    if found is not None:
+        return Reply(status=200, record=await _show(face, services, request.caller, found))
+    initiated = await initiated_usecases.find_initiated(services.context, request.caller, end_to_end_id)
+    if initiated is None or face.choose(services, "unconfirmed") == "not_found":
+        raise errors.NotFound("id: there is no such payment")
+    own = await _read_own(services, request.caller)
+    record = RetornoPagamento(
+        end_to_end_id=end_to_end_id,
+        estado=face.profile.sent.statuses["CANCELLED"],
+        valor=0,
+        horario=format_milliseconds(initiated.created_at),
+        origem=_show_account(own),
+        destino=_show_payee(initiated.counterparty),
+    )
+    return Reply(status=200, record=record)
+
+
+def _check_day(services: Services, body: Members) -> None:
+    sent = body.text("dataAgendamento")
+    day, today = parse_day(sent), local_date(services.context.clock.now())
+    if sent is not None and day is None:
+        body.refuse("dataAgendamento", "deve ser um dia, AAAA-MM-DD")
+    elif day is not None and day != today:
+        body.refuse("dataAgendamento", "aqui nada é agendado: só pode ser hoje")
+
+
+async def _refuse_equal(
+    face: Face,
+    services: Services,
+    caller: Caller,
+    amount_cents: int,
+    payee: Party | str,
+    initiated: InitiatedTransfer | None,
+    *,
+    may_be_equal: bool,
+) -> None:
+    """Refuse a payment that another of the last day is like, where that was chosen and ``repeticao`` does not allow it."""
+    if may_be_equal or face.choose(services, "equal_payment") == "taken":
+        return
+    owner = payee if isinstance(payee, str) else payee.tax_id
+    since = services.context.clock.now() - _COMPARED_FOR
+    page = await transfer_usecases.search_transfers(
+        services.context,
+        caller,
+        TransferSearch(direction="OUT"),
+        Span(initial_at=since, page=1, page_size=_COMPARED_MAX),
+    )
+    for sent in (view.transfer for view in page.items):
+        is_itself = initiated is not None and sent.end_to_end_id == initiated.end_to_end_id
+        is_equal = sent.amount_cents == amount_cents and sent.counterparty.tax_id == owner
+        if is_equal and not is_itself and sent.status not in ("ERROR", "CANCELLED"):
+            raise NamedRefusal("EQUAL_PAYMENT", "repeticao: there is an equal payment of the last day")
+
+
+async def _read_own(services: Services, caller: Caller) -> Party:
+    return (await services.context.directory.read_account(caller.holder_id)).party
+
+
+async def _show(face: Face, services: Services, caller: Caller, transfer: Transfer) -> RetornoPagamento:
+    is_failed = transfer.status in ("ERROR", "CANCELLED")
+    return RetornoPagamento(
+        end_to_end_id=transfer.shown_id,
+        estado=face.profile.sent.say(transfer.status, transfer.outcome_code),
+        valor=transfer.amount_cents / 100,
+        detalhe_rejeicao=(transfer.outcome_reason or transfer.outcome_code) if is_failed else None,
+        descricao=transfer.payer_message,
+        horario=format_milliseconds(transfer.settled_at or transfer.modified_at),
+        origem=_show_account(await _read_own(services, caller)),
+        destino=_show_payee(transfer.counterparty),
+    )
+
+
+def _show_payee(party: Party) -> ContaDoPagamento:
+    return structs.replace(_show_account(party), bool_favorecido=False)
+
+
+def _show_account(party: Party) -> ContaDoPagamento:
+    return ContaDoPagamento(
+        ispb=party.ispb,
+        cpf_cnpj=party.tax_id,
+        nome=party.name,
+        conta=party.account_number,
+        agencia=party.branch,
+        tipo=next(word for word, kind in ACCOUNT_WORDS.items() if kind == party.account_type),
+    )

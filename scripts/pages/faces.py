@@ -56,6 +56,16 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> s
             if profile.inferred
             else ()
         ),
+        *(
+            (
+                "Where its official document slips, and what is answered:",
+                "",
+                *(f"- {slip}" for slip in profile.slips),
+                "",
+            )
+            if profile.slips
+            else ()
+        ),
         *(_write_amounts(profile.homologation) if profile.homologation.test_key else ()),
         "Scopes, in its words and in ours:",
         "",

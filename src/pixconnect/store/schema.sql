@@ -1113,6 +1113,31 @@ comment on column transfer.namesake is
 comment on column transfer.acceptance_refused is
     'Whether we refused an incoming one before it settled: if it settles all the same, a person has to see it.';
 
+-- initiated_transfer: Names of transfers that holders were told at the faces of institutions that send in two steps; no money
+-- moves by it.
+create table initiated_transfer (
+    end_to_end_id text collate "C" not null,
+    holder_id bigint not null,
+    key text not null,
+    key_type text not null,
+    counterparty jsonb not null,
+    created_at timestamp with time zone not null,
+    constraint initiated_transfer_pkey primary key (end_to_end_id),
+    constraint initiated_transfer_created_at_check check (isfinite(created_at)),
+    constraint initiated_transfer_end_to_end_id_check check (length(end_to_end_id) = 32 and end_to_end_id ~~ 'E%'),
+    constraint initiated_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+grant insert, select on table initiated_transfer to pixconnect_service;
+comment on table initiated_transfer is
+    'Names of transfers that holders were told at the faces of institutions that send in two steps; no money moves by it.';
+comment on column initiated_transfer.end_to_end_id is 'The name, which the transfer has too once it is confirmed.';
+comment on column initiated_transfer.holder_id is 'Who was told it, and alone can confirm it.';
+comment on column initiated_transfer.key is 'The Pix key that is paid.';
+comment on column initiated_transfer.key_type is 'What kind of key that is.';
+comment on column initiated_transfer.counterparty is
+    'Whose the key was then: when another has it at the second step, nothing is sent.';
+comment on column initiated_transfer.created_at is 'When it was told, service time.';
+
 -- check_refunds: migrations 0010, 0018, 0050
 create function check_refunds() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$

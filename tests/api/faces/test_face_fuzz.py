@@ -67,7 +67,7 @@ def _make_value(chance: random.Random, depth: int = 0) -> Any:
     return {chance.choice(_MEMBERS): _make_value(chance, depth + 1) for _ in range(chance.randrange(1, 6))}
 
 
-def _make_body(chance: random.Random) -> Any:
+def make_body(chance: random.Random) -> Any:
     """Anything at all, or a good body of which one member is something else, or one more."""
     if chance.random() < 0.3:
         return _make_value(chance)
@@ -77,12 +77,20 @@ def _make_body(chance: random.Random) -> Any:
     return body
 
 
-async def _ask(name: str, face: Face, chance: random.Random, method: str, path: str) -> None:
+def fill_path(chance: random.Random, path: str) -> str:
     while "{" in path:
         before, _, rest = path.partition("{")
         path = before + chance.choice(_PIECES) + rest.partition("}")[2]
-    query = "&".join(chance.choices(_QUERY, k=chance.randrange(4)))
-    body = None if method in ("GET", "DELETE") else _make_body(chance)
+    return path
+
+
+def make_query(chance: random.Random) -> str:
+    return "&".join(chance.choices(_QUERY, k=chance.randrange(4)))
+
+
+async def _ask(name: str, face: Face, chance: random.Random, method: str, path: str) -> None:
+    path, query = fill_path(chance, path), make_query(chance)
+    body = None if method in ("GET", "DELETE") else make_body(chance)
     answer = await face.call(method, f"{path}?{query}", body)
     asked = (method, path, query, body, answer)
     if answer.status == 500 and name == "efi":

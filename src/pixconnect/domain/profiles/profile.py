@@ -175,6 +175,8 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     sent: SentTraits = SentTraits()
     checked_by: str = ""
     """The library that shows in a test that the profile is right; empty has only been read."""
+    slips: Sequence[str] = ()
+    """Where its official document is wrong, so that its face answers otherwise."""
     libraries: Mapping[str, str] = {}
     """The lines that lead a library to its face, by the library's name; words in braces are filled in."""
     not_done: Mapping[str, str] = {}

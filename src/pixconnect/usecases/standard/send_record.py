@@ -69,7 +69,7 @@ def show_ended(transfer: Transfer, words: SentTraits) -> EnvioTerminado:
     )
 
 
-def show_payment(transfer: Transfer, words: SentTraits, form: str) -> object:
+def show_outcome(transfer: Transfer, words: SentTraits, form: str) -> object:
     """The end of a payment as it is told in one of three forms: ``payload``, ``bare`` or ``status``."""
     status = words.say(transfer.status, transfer.outcome_code)
     is_failed = transfer.status in ("ERROR", "CANCELLED")

@@ -18,13 +18,13 @@ from pixconnect.domain.webhooks.signature import SECRET_PREFIX
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasPolicy, HasPool
-from pixconnect.usecases.standard.send_record import show_ended, show_payment
+from pixconnect.usecases.standard.send_record import show_ended, show_outcome
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks.host import HostIsAnothers
 from pixconnect.usecases.webhooks.key_webhook import KeyWebhookContext
 
 
-class TellingContext(HasPool, HasPolicy, Protocol): ...
+class AccountWebhookContext(HasPool, HasPolicy, Protocol): ...
 
 
 _EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
@@ -62,7 +62,7 @@ async def delete_account_webhook(context: KeyWebhookContext, caller: Caller, pro
     await endpoint_usecases.delete_endpoint(context, caller, found.id)
 
 
-async def tell_as(context: TellingContext, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+async def tell_as(context: AccountWebhookContext, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
     """The delivery with a body in the institution's words: the same each time, as the send has ended."""
     # Its owner may have asked at our own door for other events: those are told as there.
     if delivery.resource != "transfer":
@@ -74,7 +74,7 @@ async def tell_as(context: TellingContext, profile: InstitutionProfile, delivery
         return delivery
     if profile.webhook.sent_body == "payment":
         form = profile.choose(context.policy.face_answers, "notice")
-        body: object = show_payment(ended[0], profile.sent, form)
+        body: object = show_outcome(ended[0], profile.sent, form)
     else:
         body = [show_ended(transfer, profile.sent) for transfer in ended]
     return structs.replace(delivery, body=msgspec.json.encode(body).decode())

@@ -55,7 +55,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AttemptContext(
-    account_webhook.TellingContext, HasClock, HasEntropy, HasReceivers, HasSandboxControl, HasSecretBox, Protocol
+    account_webhook.AccountWebhookContext, HasClock, HasEntropy, HasReceivers, HasSandboxControl, HasSecretBox, Protocol
 ):
     """What an attempt needs."""
 

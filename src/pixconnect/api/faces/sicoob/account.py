@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.local_days import instants_of, local_date
@@ -27,20 +27,20 @@ _ACCOUNT_MAX: Final = 10**18
 _NOTHING: Final = "0.00"
 
 
-class Saldo(Struct, frozen=True, kw_only=True, rename="camel"):
+class ContaSaldo(Struct, frozen=True, kw_only=True, rename="camel"):
     saldo: float
     saldo_limite: float
     saldo_bloqueado: float
 
 
-class Lancamento(Struct, frozen=True, kw_only=True, rename="camel"):
+class LinhaDoExtrato(Struct, frozen=True, kw_only=True, rename="camel"):
     """Uma linha do extrato."""
 
-    transaction_id: str
+    line_id: str = field(name="transactionId")
     tipo: str
     valor: str
-    data: str
-    data_lote: str
+    made_at: str = field(name="data")
+    posted_on: str = field(name="dataLote")
     descricao: str
     numero_documento: str
     cpf_cnpj: str
@@ -56,7 +56,7 @@ class Extrato(Struct, frozen=True, kw_only=True, rename="camel"):
     saldo_anterior: str
     saldo_bloqueio_judicial: str
     saldo_bloqueio_judicial_anterior: str
-    transacoes: Sequence[Lancamento]
+    transacoes: Sequence[LinhaDoExtrato]
 
 
 async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
@@ -66,7 +66,7 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     await _check_account(services, request, parameters)
     violations.raise_if_any()
     balance = await ledger_usecases.read_balance(services.context, request.caller)
-    return _answer(face, services, Saldo(saldo=balance.available_cents / 100, saldo_limite=0, saldo_bloqueado=0))
+    return _answer(face, services, ContaSaldo(saldo=balance.available_cents / 100, saldo_limite=0, saldo_bloqueado=0))
 
 
 async def list_month(face: Face, services: Services, request: Asked) -> Reply:
@@ -132,16 +132,16 @@ def _read_days(path: Parameters, query: Parameters) -> tuple[date, date] | None:
     return date(year, month, first), date(year, month, last)
 
 
-def _show(line: StatementLine, *, is_end_to_end: bool) -> Lancamento:
+def _show(line: StatementLine, *, is_end_to_end: bool) -> LinhaDoExtrato:
     description = line.describe("pt")
     made_at = line.created_at.astimezone(SAO_PAULO).replace(tzinfo=None)
     name = (line.return_id or line.end_to_end_id) if is_end_to_end else None
-    return Lancamento(
-        transaction_id=name or str(line.id),
+    return LinhaDoExtrato(
+        line_id=name or str(line.id),
         tipo="CREDITO" if line.direction == "IN" else "DEBITO",
         valor=format_reais(line.amount_cents),
-        data=made_at.isoformat(timespec="seconds"),
-        data_lote=local_date(line.created_at).isoformat(),
+        made_at=made_at.isoformat(timespec="seconds"),
+        posted_on=local_date(line.created_at).isoformat(),
         descricao=description.partition(" de ")[0].partition(" para ")[0],
         numero_documento="Pix" if line.end_to_end_id else "",
         cpf_cnpj="" if line.counterparty is None else line.counterparty.tax_id,

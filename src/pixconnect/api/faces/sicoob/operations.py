@@ -9,7 +9,7 @@ from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.sicoob import account, receive, send
 
 _PIX: Final = "/pix/api/v2"
-_PAYMENTS: Final = "/pix-pagamentos/v2/pagamentos"
+_SENDING: Final = "/pix-pagamentos/v2/pagamentos"
 _ACCOUNT: Final = "/conta-corrente/v4"
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
@@ -17,24 +17,24 @@ _ACCOUNT: Final = "/conta-corrente/v4"
 _OWN: Final = (
     Row("cob.imagem", "GET", f"{_PIX}/cob/{{txid}}/imagem", "cob.read", "pix", receive.draw_charge, "read",
         "The picture has one width, whatever largura says."),
-    Row("loc.imagem", "GET", f"{_PIX}/loc/{{id}}/imagem", "payloadlocation.read", "pix", receive.draw_location, "read",
+    Row("loc.imagem", "GET", f"{_PIX}/loc/{{id}}/imagem", "payloadlocation.read", "pix", receive.draw_located_charge, "read",
         "As above."),
-    Row("pagamentos.webhook.configurar", "PUT", f"{_PAYMENTS}/webhook", "webhook.write", "payments",
-        receive.put_payment_webhook, "read",
+    Row("pagamentos.webhook.configurar", "PUT", f"{_SENDING}/webhook", "webhook.write", "payments",
+        receive.put_sent_webhook, "read",
         "Notices go to the URL with /lancamento at the end. Retries come as our own webhooks' do, among which it is listed."),
-    Row("pagamentos.webhook.consultar", "GET", f"{_PAYMENTS}/webhook", "webhook.read", "payments",
-        receive.get_payment_webhook, "read"),
-    Row("pagamentos.webhook.remover", "DELETE", f"{_PAYMENTS}/webhook", "webhook.write", "payments",
-        receive.remove_payment_webhook, "read"),
-    Row("pagamentos.iniciar", "POST", _PAYMENTS, "transfer.write", "payments", send.initiate, "read",
+    Row("pagamentos.webhook.consultar", "GET", f"{_SENDING}/webhook", "webhook.read", "payments",
+        receive.get_sent_webhook, "read"),
+    Row("pagamentos.webhook.remover", "DELETE", f"{_SENDING}/webhook", "webhook.write", "payments",
+        receive.drop_sent_webhook, "read"),
+    Row("pagamentos.iniciar", "POST", _SENDING, "transfer.write", "payments", send.initiate, "read",
         "That a key which nobody has is 400 is inferred. A dataAgendamento other than today is refused. The id names the "
         "sandbox's institution; the network refuses it after 12 hours."),
-    Row("pagamentos.confirmar", "POST", f"{_PAYMENTS}/confirmacao", "transfer.write", "payments", send.confirm, "read",
+    Row("pagamentos.confirmar", "POST", f"{_SENDING}/confirmacao", "transfer.write", "payments", send.confirm, "read",
         "Too little money is 400 at once, QRCODE is as CHAVE, and MANUAL takes no endToEndId: no source says what happens. "
         "Of origem and destino the owner, the branch and the account are compared. Nothing is scheduled."),
-    Row("pagamentos.pagar_qrcode", "POST", f"{_PAYMENTS}/qrcode", "transfer.write", "payments", send.pay_code, "read",
+    Row("pagamentos.pagar_qrcode", "POST", f"{_SENDING}/qrcode", "transfer.write", "payments", send.pay_qr_code, "read",
         "No code has fine or interest. Names of refusals are inferred."),
-    Row("pagamentos.consultar", "GET", f"{_PAYMENTS}/{{id}}", "transfer.read", "payments", send.get_sent, "read",
+    Row("pagamentos.consultar", "GET", f"{_SENDING}/{{id}}", "transfer.read", "payments", send.get_by_end_to_end_id, "read",
         "NÃO_REALIZADO is what provably never left, which is inferred."),
     Row("saldo", "GET", f"{_ACCOUNT}/saldo", "ledger.read", "account", account.read_balance, "read",
         "Nothing is ever blocked, and there is no limit. The header client_id is ignored."),
@@ -45,4 +45,4 @@ _OWN: Final = (
 
 
 def list_sicoob_rows(face: Face) -> list[FaceOperation]:
-    return [*list_standard_rows(face.profile), *_OWN]
+    return [*receive.with_codes(list_standard_rows(face.profile)), *_OWN]

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from pixconnect.api.faces.frame import Face
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
 from pixconnect.api.frame.operation import Document, Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import location, webhook
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import TXID, Members, Parameters, Violations
+from pixconnect.api.standard.violations import TXID, Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.money.br_code import format_dynamic_br_code
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.webhooks import account_webhook
+
+
+class ImagemDaLocation(Struct, frozen=True, kw_only=True):
+    largura: Annotated[int, Meta(ge=50, le=1500)] | None = None
+
+
+class ImagemDaCob(ImagemDaLocation, frozen=True, kw_only=True):
+    revisao: Annotated[int, Meta(ge=0)] | None = None
 
 
 class WebhookDosPagamentos(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -22,23 +35,51 @@ class WebhookDosPagamentos(Struct, frozen=True, kw_only=True, rename="camel"):
     criacao: str
 
 
+def with_codes(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
+    """Let each location that is answered say its code, whether it leads to a charge or not yet."""
+    located = ("cob.", "loc.")
+    return [structs.replace(row, handler=_saying_codes(row)) if row.id.startswith(located) else row for row in rows]
+
+
+def _saying_codes(row: FaceOperation) -> FaceResponder:
+    async def answer(face: Face, services: Services, request: Asked) -> Reply | Document:
+        reply = await row.handler(face, services, request)
+        if not isinstance(reply, Reply):
+            return reply
+        account = await services.context.directory.read_account(request.caller.holder_id)
+        record: Any = msgspec.to_builtins(reply.record)
+        for found in _find_locations(record):
+            found["brcode"] = format_dynamic_br_code(found["location"], account.party.name, account.city)
+        return structs.replace(reply, record=record)
+
+    return answer
+
+
+def _find_locations(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those in a charge, in a list of either, or the only one."""
+    if "tipoCob" in record:
+        return [record]
+    listed: Any = record.get("loc", [])
+    below = [found for charge in record.get("cobs", []) for found in _find_locations(charge)]
+    return [*(listed if isinstance(listed, list) else [listed]), *below]
+
+
 async def draw_charge(face: Face, services: Services, request: Asked) -> Document:
     """A imagem do código de uma cobrança."""
     (txid,) = request.parameter
     violations = Violations("cob")
-    parameters = Parameters(violations, request.query.read(("revisao", "largura")))
-    revision = parameters.integer("revisao", least=0)
-    _read_width(parameters)
+    parameters = request.query.under(ImagemDaCob, violations)
+    revision, _ = parameters.integer("revisao"), parameters.integer("largura")
     violations.raise_if_any()
     if not TXID.fullmatch(txid):
         raise errors.NotFound("txid: there is no such charge")
     return await _draw(services, request, txid, revision)
 
 
-async def draw_location(face: Face, services: Services, request: Asked) -> Document:
+async def draw_located_charge(face: Face, services: Services, request: Asked) -> Document:
     """A imagem do código da cobrança de uma location."""
     violations = Violations("loc")
-    _read_width(Parameters(violations, request.query.read(("largura",))))
+    request.query.under(ImagemDaLocation, violations).integer("largura")
     violations.raise_if_any()
     shown = await location_usecases.read_location(services.context, request.caller, location.read_id(request))
     if shown.txid is None:
@@ -46,16 +87,12 @@ async def draw_location(face: Face, services: Services, request: Asked) -> Docum
     return await _draw(services, request, shown.txid, None)
 
 
-def _read_width(parameters: Parameters) -> None:
-    parameters.integer("largura", least=50, most=1500)
-
-
 async def _draw(services: Services, request: Asked, txid: str, revision: int | None) -> Document:
     read = await charge_usecases.read_charge(services.context, request.caller, txid, revision)
     return Document(content=await services.draw_qr_png(read.charge.br_code), media_type="image/png")
 
 
-async def put_payment_webhook(face: Face, services: Services, request: Asked) -> Reply:
+async def put_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Configura o webhook dos pagamentos da conta."""
     violations = Violations("webhook")
     body = Members(violations, webhook.WebhookSolicitado, request.body.require("webhook"), "")
@@ -65,14 +102,14 @@ async def put_payment_webhook(face: Face, services: Services, request: Asked) ->
     return Reply(status=200)
 
 
-async def get_payment_webhook(face: Face, services: Services, request: Asked) -> Reply:
+async def get_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta o webhook dos pagamentos da conta."""
     found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
     record = WebhookDosPagamentos(webhook_url=found.url, criacao=format_milliseconds(found.created_at))
     return Reply(status=200, record=record)
 
 
-async def remove_payment_webhook(face: Face, services: Services, request: Asked) -> Reply:
+async def drop_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Remove o webhook dos pagamentos da conta."""
     await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
     return Reply(status=204)

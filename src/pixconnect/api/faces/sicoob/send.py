@@ -16,13 +16,13 @@ from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.sicoob.send_body import (
     ACCOUNT_WORDS,
     END_TO_END_ID,
+    ConfirmacaoSolicitada,
+    IniciacaoSolicitada,
     PagamentoDeCodigo,
-    RequisicaoLancamentoEfetivacao,
-    RequisicaoLancamentoIniciacao,
     check_given,
     read_amount,
     read_owner,
-    read_payee,
+    read_payee_account,
     unreachable,
 )
 from pixconnect.api.frame.operation import Reply
@@ -60,7 +60,7 @@ class Proprietario(Struct, frozen=True, kw_only=True):
     identificador: str
 
 
-class PagamentoIniciado(Struct, frozen=True, kw_only=True, rename="camel"):
+class Iniciacao(Struct, frozen=True, kw_only=True, rename="camel"):
     """De quem é a chave, e o nome que o pagamento terá."""
 
     end_to_end_id: str
@@ -104,7 +104,7 @@ class RetornoDeCodigo(RetornoPagamento, frozen=True, kw_only=True, omit_defaults
 async def initiate(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta a chave e dá nome ao pagamento; nada é movido."""
     violations = Violations("pagamento")
-    body = Members(violations, RequisicaoLancamentoIniciacao, request.body.require("pagamento"), "")
+    body = Members(violations, IniciacaoSolicitada, request.body.require("pagamento"), "")
     sent = body.text("chave")
     _check_day(services, body)
     try:
@@ -116,7 +116,7 @@ async def initiate(face: Face, services: Services, request: Asked) -> Reply:
         raise unreachable()
     initiated = await initiated_usecases.initiate_transfer(services.context, request.caller, key)
     owner = initiated.counterparty
-    record = PagamentoIniciado(
+    record = Iniciacao(
         end_to_end_id=initiated.end_to_end_id,
         chave=key.key,
         tipo=_KEY_WORDS[key.key_type],
@@ -133,7 +133,7 @@ async def confirm(face: Face, services: Services, request: Asked) -> Reply:
     """Paga o que foi iniciado, ou uma conta."""
     context, caller = services.context, request.caller
     violations = Violations("pagamento")
-    body = Members(violations, RequisicaoLancamentoEfetivacao, request.body.require("pagamento"), "")
+    body = Members(violations, ConfirmacaoSolicitada, request.body.require("pagamento"), "")
     kind, amount_cents = body.choice("meioIniciacao"), read_amount(body, has_comma=True)
     end_to_end_id = body.text("endToEndId", pattern=END_TO_END_ID)
     if kind == "MANUAL" and end_to_end_id is not None:
@@ -143,7 +143,7 @@ async def confirm(face: Face, services: Services, request: Asked) -> Reply:
     message, may_be_equal = body.text("descricao"), body.boolean("repeticao") or False
     _check_day(services, body)
     check_given(body, "origem", await _read_own(services, caller))
-    account = read_payee(body) if kind == "MANUAL" else None
+    account = read_payee_account(body) if kind == "MANUAL" else None
     violations.raise_if_any()
     if amount_cents is None:
         raise unreachable()
@@ -171,7 +171,7 @@ async def confirm(face: Face, services: Services, request: Asked) -> Reply:
     return Reply(status=200, record=structs.replace(shown, end_to_end_id=initiated.end_to_end_id))
 
 
-async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
+async def pay_qr_code(face: Face, services: Services, request: Asked) -> Reply:
     """Paga um código, em um passo."""
     caller = request.caller
     violations = Violations("pagamento")
@@ -207,7 +207,7 @@ async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
     return Reply(status=200, record=record)
 
 
-async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
+async def get_by_end_to_end_id(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta um pagamento pelo nome que o primeiro passo lhe deu, ou o pagamento de uma conta ou de um código."""
     (end_to_end_id,) = request.parameter
     if not END_TO_END_ID.fullmatch(end_to_end_id):

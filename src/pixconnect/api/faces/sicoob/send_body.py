@@ -44,14 +44,14 @@ class ContaDoPedido(Struct, frozen=True, kw_only=True, rename="camel"):
     tipo: Literal["CORRENTE", "POUPANCA", "SALARIO", "CONTAPAGAMENTO"]
 
 
-class RequisicaoLancamentoIniciacao(Struct, frozen=True, kw_only=True):
+class IniciacaoSolicitada(Struct, frozen=True, kw_only=True):
     """O primeiro passo."""
 
     chave: Annotated[str, Meta(max_length=SENT_LENGTH_MAX)]
     scheduled_day: Day | None = field(default=None, name="dataAgendamento")
 
 
-class RequisicaoLancamentoEfetivacao(Struct, frozen=True, kw_only=True, rename="camel"):
+class ConfirmacaoSolicitada(Struct, frozen=True, kw_only=True, rename="camel"):
     """O segundo passo."""
 
     meio_iniciacao: Literal["CHAVE", "MANUAL", "QRCODE"]
@@ -64,7 +64,7 @@ class RequisicaoLancamentoEfetivacao(Struct, frozen=True, kw_only=True, rename="
     destino: ContaDoPedido | None = None
 
 
-class DonoDoCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
+class FavorecidoDoCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
     cpf_cnpj: Annotated[str, Meta(max_length=14)]
 
 
@@ -77,7 +77,7 @@ class PagamentoDeCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
     pays_charges: bool = field(name="pagarComJurosMulta")
     scheduled_day: Day | None = field(default=None, name="dataAgendamento")
     origem: ContaDoPedido
-    destino: DonoDoCodigo
+    destino: FavorecidoDoCodigo
 
 
 def read_amount(body: Members, *, has_comma: bool) -> int | None:
@@ -95,7 +95,7 @@ def read_amount(body: Members, *, has_comma: bool) -> int | None:
     return int(digits)
 
 
-def read_payee(body: Members) -> Party | None:
+def read_payee_account(body: Members) -> Party | None:
     """The account in ``destino``, all of which must be there."""
     payee = body.object("destino")
     if payee is None:

@@ -19,7 +19,8 @@ class FaceSettings:
 
     face_answers: str = ""
     """Comma-separated choices where no source says what an institution answers, as ``NAME.CHOICE=ANSWER``, such as
-    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them."""
+    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them. ``drawn`` among them
+    draws all others by ``sandbox_seed``: a program that is right loses nothing under any seed."""
 
     demonstration_client_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{0,64}$")] = ""
     """The client_id of a sandbox's demonstration, for tests that must know it beforehand; empty lets one be made."""

@@ -58,7 +58,7 @@ def make_policy(settings: Settings) -> Policy:
         webhook_pending_max=settings.webhook_pending_max,
         lookup_tokens_max=settings.lookup_tokens_max,
         lookup_refill_count=settings.lookup_refill_count,
-        face_answers=parse_answers(settings.face_answers),
+        face_answers=parse_answers(settings.face_answers, settings.sandbox_seed),
     )
 
 

@@ -66,11 +66,25 @@ def test_a_listener_that_cannot_be_is_refused_in_words(text: str, says: str) -> 
 
 
 def test_answers_are_of_a_choice_that_there_is() -> None:
-    assert parse_answers("efi.above_limit=invalid") == {"efi.above_limit": "invalid"}
-    assert parse_answers("") == {}
+    assert parse_answers("efi.above_limit=invalid", 1) == {"efi.above_limit": "invalid"}
+    assert parse_answers("", 1) == {}
     for text in ("efi.above_limit", "efi.above_limit=perhaps", "efi.nothing=1", "nobank.above_limit=invalid", "efi"):
         with pytest.raises(ValueError, match=r"efi|nobank"):
-            parse_answers(text)
+            parse_answers(text, 1)
+
+
+def test_answers_are_drawn_by_the_seed_but_for_those_that_are_named() -> None:
+    choices = {
+        f"{name}.{choice}": found.answers for name in NAMES for choice, found in read_profile(name).choices.items()
+    }
+    drawn = [parse_answers("drawn, efi.above_limit=invalid", seed) for seed in range(40)]
+    assert drawn[7] == parse_answers("efi.above_limit=invalid,drawn", 7)
+    assert {each["efi.above_limit"] for each in drawn} == {"invalid"}
+    for name, answers in choices.items():
+        if name != "efi.above_limit":
+            assert {each[name] for each in drawn} == set(answers)
+    # Each of its own: not all of them turn together.
+    assert len({tuple(sorted(each.items())) for each in drawn}) > 20
 
 
 def test_members_are_left_out_of_each_item_and_the_rest_stays() -> None:

@@ -55,7 +55,7 @@ FACES = "PIXCONNECT_FACES"
 def read_listeners(settings: Settings) -> Sequence[FaceListener]:
     """The faces that get a listener; raises ``SettingsError``, also for all else that tests are given beforehand."""
     try:
-        parse_answers(settings.face_answers)
+        parse_answers(settings.face_answers, settings.sandbox_seed)
     except ValueError as error:
         raise SettingsError(f"PIXCONNECT_FACE_ANSWERS: {error}") from None
     try:

@@ -17,7 +17,7 @@ from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.settings import RUNNING_FILE, Running, read_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
-from pixconnect.domain.profiles.chosen import HOMOLOGATION, parse_listeners
+from pixconnect.domain.profiles.chosen import HOMOLOGATION, parse_answers, parse_listeners
 from pixconnect.domain.profiles.profile import NAMES, read_profile
 from pixconnect.local import sandbox_file, tls_files
 from pixconnect.usecases.identity import access as access_usecases
@@ -52,8 +52,10 @@ def show(name: FaceName, *, json: Json = False) -> None:
     )
     shown = _describe(settings, name, client_id, client_secret)
     shown["pix_keys"] = [] if known is None else known.pix_keys
+    chosen = parse_answers(settings.face_answers, settings.sandbox_seed)
     for choice, found in profile.choices.items():
-        shown[f"{profile.name}.{choice}"] = f"{found.about} PIXCONNECT_FACE_ANSWERS: {' or '.join(found.answers)}"
+        name, answers = f"{profile.name}.{choice}", " or ".join(found.answers)
+        shown[name] = f"{found.about} Now {chosen.get(name, found.answers[0])}; PIXCONNECT_FACE_ANSWERS: {answers}"
     output.show(shown, as_json=json)
     if not json:
         for library, lines in profile.libraries.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from pixconnect.domain.profiles.profile import NAMES, read_profile
 
 HOMOLOGATION: Final = "+homologation"
+DRAWN: Final = "drawn"
 _PORT_MAX: Final = 65535
 
 
@@ -48,10 +50,16 @@ def _parse_listener(text: str) -> FaceListener:
     return FaceListener(face=face, port=int(port) if colon else usual)
 
 
-def parse_answers(text: str) -> Mapping[str, str]:
-    """Read ``efi.above_limit=invalid``; raises ``ValueError``."""
-    answers: dict[str, str] = {}
-    for part in filter(None, map(str.strip, text.split(","))):
+def parse_answers(text: str, seed: int) -> Mapping[str, str]:
+    """Read ``efi.above_limit=invalid``; raises ``ValueError``.
+
+    ``drawn`` draws, by the seed, an answer for each choice that is not named.
+    """
+    parts = [part for part in map(str.strip, text.split(",")) if part]
+    answers = _draw_answers(seed) if DRAWN in parts else {}
+    for part in parts:
+        if part == DRAWN:
+            continue
         name, _, answer = part.partition("=")
         face, _, choice = name.partition(".")
         found = read_profile(face).choices.get(choice) if face in NAMES else None
@@ -61,3 +69,13 @@ def parse_answers(text: str) -> Mapping[str, str]:
             raise ValueError(f"{name} must be {' or '.join(found.answers)}")
         answers[name] = answer
     return answers
+
+
+def _draw_answers(seed: int) -> dict[str, str]:
+    drawn: dict[str, str] = {}
+    for face in NAMES:
+        for choice, found in read_profile(face).choices.items():
+            name = f"{face}.{choice}"
+            number = int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode()).digest())
+            drawn[name] = found.answers[number % len(found.answers)]
+    return drawn

@@ -41,11 +41,8 @@ async def test_two_processes_that_start_together_make_one_key(
     assert len(published_kids(keyrings[0])) == 1
 
 
-async def test_keys_are_read_again_in_time(
-    context: Context, keyring: Keyring, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keyring_usecases, "RELOAD_INTERVAL_S", 0.01)
-    keeping = asyncio.create_task(keyring.keep_fresh())
+async def test_keys_are_read_again_in_time(context: Context, keyring: Keyring, clock: FakeClock) -> None:
+    keeping = asyncio.create_task(keyring.keep_fresh(reload_every_s=0.01))
     new = (await signing_key.rotate(as_operator(context))).kid
     await until(lambda: new in published_kids(keyring))
     keeping.cancel()
@@ -53,12 +50,9 @@ async def test_keys_are_read_again_in_time(
     assert keyring.token_key().kid == new
 
 
-async def test_a_keyring_makes_the_next_key_when_it_is_time(
-    keyring: Keyring, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keyring_usecases, "RELOAD_INTERVAL_S", 0.01)
+async def test_a_keyring_makes_the_next_key_when_it_is_time(keyring: Keyring, clock: FakeClock) -> None:
     clock.advance(seconds=90 * DAY_S)
-    keeping = asyncio.create_task(keyring.keep_fresh())
+    keeping = asyncio.create_task(keyring.keep_fresh(reload_every_s=0.01))
     await until(lambda: len(published_kids(keyring)) > 1)
     await asyncio.sleep(0.1)  # for one too many
     keeping.cancel()
@@ -119,12 +113,9 @@ async def test_a_gone_database_leaves_the_keys_that_were_read(context: Context, 
     assert keyring.sign_jws(b"x")
 
 
-async def test_every_keyring_hears_of_a_revoked_key_by_itself(
-    context: Context, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keyring_usecases, "LOOK_INTERVAL_S", 0.01)
+async def test_every_keyring_hears_of_a_revoked_key_by_itself(context: Context, keyring: Keyring) -> None:
     revoked = keyring.token_key().kid
-    keeping = asyncio.create_task(keyring.keep_fresh())
+    keeping = asyncio.create_task(keyring.keep_fresh(look_every_s=0.01))
     new = await signing_key.revoke(as_operator(context), revoked)
     await until(lambda: published_kids(keyring) == [new.kid])
     keeping.cancel()

@@ -312,10 +312,9 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
 async def test_the_background_keeps_tokens_fresh_while_requests_come_in(
     process: Process, issued: IssuedClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token, "LOOK_INTERVAL_S", 0.01)
     header = await make_header(process, issued)
     await process.verifier.verify(header)
-    keeping = asyncio.create_task(process.verifier.keep_fresh())
+    keeping = asyncio.create_task(process.verifier.keep_fresh(look_every_s=0.01))
     for _ in range(5):
         fresh_until_s = process.verifier._fresh_until_s
         clock.advance(seconds=0.9)

@@ -279,10 +279,9 @@ async def test_a_limited_address_is_refused_without_asking_the_database_and_hear
 
 
 async def test_a_flood_of_token_requests_is_refused_and_leaves_connections_to_others(
-    context: Context, keyring: Keyring, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
+    context: Context, keyring: Keyring, issued: IssuedClient
 ) -> None:
-    monkeypatch.setattr(token_issuer, "WAITING_MAX", 20)
-    issuer = TokenIssuer(context, keyring)
+    issuer = TokenIssuer(context, keyring, waiting_max=20)
     right = token_request(issued.client.client_id, issued.client_secret)
     flood = asyncio.gather(*(issuer.login(right) for _ in range(50)), return_exceptions=True)
     await asyncio.sleep(0)
@@ -349,11 +348,8 @@ async def test_a_client_id_that_does_not_exist_is_limited_alike(context: Context
     assert {type(answer) for answer in answers} == {ClientLimited}
 
 
-async def test_addresses_are_served_in_turn(
-    context: Context, keyring: Keyring, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(token_issuer, "WAITING_MAX", 40)
-    issuer = TokenIssuer(context, keyring)
+async def test_addresses_are_served_in_turn(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
+    issuer = TokenIssuer(context, keyring, waiting_max=40)
     served: list[str] = []
 
     async def log_in(address: str) -> None:

@@ -240,10 +240,8 @@ async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_
     ("status", "wanted"), [("failed", [1, 2, 4]), ("pending", [3]), ("delivered", [5]), ("failed, later", [2, 4])]
 )
 async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_batch(
-    service: WebhookService, monkeypatch: pytest.MonkeyPatch, status: str, wanted: list[int]
+    service: WebhookService, status: str, wanted: list[int]
 ) -> None:
-    monkeypatch.setattr(redelivery, "BATCH_MAX", 1)
-    monkeypatch.setattr(redelivery, "_ENDPOINTS_MAX", 1)
     for url in (URL, URL + "/2"):
         await service.add_endpoint(url)
     for number in range(1, 6):
@@ -261,9 +259,8 @@ async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_ba
     kind: Any = status.partition(",")[0]
     asked = RedeliveryFilter(statuses=(kind,), initial_at=second if kind != status else first)
     operator = as_operator(service.context)
-    assert await redelivery.redeliver_matching(operator, asked) == redelivery.RedeliveredCounts(
-        deliveries_count=2 * len(wanted), endpoints_count=2
-    )
+    counts = await redelivery.redeliver_matching(operator, asked, batch_max=1, endpoints_max=1)
+    assert (counts.deliveries_count, counts.endpoints_count) == (2 * len(wanted), 2)
     now = await service_now(service.context.clock, pool)
     rows = await pool.fetch(
         "select resource_id from delivery where due_at <= $1 and failures_count = 0 order by id", now

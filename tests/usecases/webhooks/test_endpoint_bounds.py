@@ -34,10 +34,12 @@ async def paused_endpoint(service: WebhookService) -> int:
     return endpoint.id
 
 
-async def replay(service: WebhookService, endpoint_id: int, context: Context | None = None) -> int:
+async def replay(service: WebhookService, endpoint_id: int, context: Context | None = None, **bounds: int) -> int:
     (row,) = await service.fetch("select min(created_at) as first from event")
     now = service.context.clock.now()
-    return await redelivery.redeliver_events(context or service.context, service.caller, endpoint_id, row["first"], now)
+    return await redelivery.redeliver_events(
+        context or service.context, service.caller, endpoint_id, row["first"], now, **bounds
+    )
 
 
 def with_pending_max(service: WebhookService, pending_max: int) -> Context:
@@ -46,13 +48,10 @@ def with_pending_max(service: WebhookService, pending_max: int) -> Context:
     )
 
 
-async def test_what_waits_for_an_endpoint_already_is_not_made_to_wait_twice(
-    service: WebhookService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(redelivery, "BATCH_MAX", 3)
+async def test_what_waits_for_an_endpoint_already_is_not_made_to_wait_twice(service: WebhookService) -> None:
     await service.announce(list(range(1, 11)))
     endpoint_id = await paused_endpoint(service)
-    assert [await replay(service, endpoint_id) for _ in range(20)] == [10] + [0] * 19
+    assert [await replay(service, endpoint_id, batch_max=3) for _ in range(20)] == [10] + [0] * 19
     assert await service.statuses() == {"pending": 10}
     await service.announce([11])
     await service.context.pool.execute("update delivery set status = 'delivered', due_at = null where resource_id < 4")
@@ -84,12 +83,12 @@ async def test_a_replay_that_would_leave_too_much_waiting_is_refused_and_nothing
     assert await replay(service, endpoint_id, with_pending_max(service, 11)) == 1
 
 
-async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redelivery, "BATCH_MAX", 1)
+async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService) -> None:
     await service.announce(list(range(1, 31)))
     first, second = await paused_endpoint(service), await paused_endpoint(service)
     outcomes = await asyncio.gather(
-        *(replay(service, endpoint_id) for endpoint_id in (first, first, first, second)), return_exceptions=True
+        *(replay(service, endpoint_id, batch_max=1) for endpoint_id in (first, first, first, second)),
+        return_exceptions=True,
     )
     assert [outcome for outcome in outcomes if isinstance(outcome, int)].count(30) == 2
     assert await service.statuses() == {"pending": 60}

@@ -17,7 +17,8 @@ from pixconnect.foundation import migrations
 from pixconnect.store.webhooks import redelivery_job as redelivery_job_store
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import key_webhook, redelivery, redelivery_job
+from pixconnect.usecases.webhooks import key_webhook, redelivery_job
+from pixconnect.usecases.webhooks.redelivery import BATCH_MAX
 from support.records import own_key
 from support.service import Service, credit_report, make_charge, open_holder
 
@@ -59,27 +60,26 @@ async def _failed(service: Service) -> dict[int, int]:
     return {row["endpoint_id"]: row["count"] for row in rows}
 
 
-async def _start(service: Service, caller: Caller, **wanted: Any) -> RedeliveryJob:
+async def _start(service: Service, caller: Caller, batch_max: int = BATCH_MAX, **wanted: Any) -> RedeliveryJob:
     asked = RedeliveryFilter(holder_id=caller.holder_id, **wanted)
-    counted = await redelivery_job.count_matching(service.context, _viewer(caller), asked)
+    counted = await redelivery_job.count_matching(service.context, _viewer(caller), asked, batch_max)
     return await redelivery_job.start_redelivery(
         service.context, _viewer(caller), asked, asked_by="tests", expected_count=counted.count
     )
 
 
-async def _finish(service: Service, caller: Caller, job: RedeliveryJob) -> RedeliveryJob:
+async def _finish(service: Service, caller: Caller, job: RedeliveryJob, **bounds: int) -> RedeliveryJob:
     while (job := await redelivery_job.read_redelivery(service.context, _viewer(caller), job.id)).status == "running":
-        assert await redelivery_job.work_redeliveries(service.context)
+        assert await redelivery_job.work_redeliveries(service.context, **bounds)
     return job
 
 
 async def test_everything_that_the_filter_matches_goes_again_and_nothing_of_another_holder(
-    service: Service, caller: Caller, endpoints: list[int], monkeypatch: pytest.MonkeyPatch
+    service: Service, caller: Caller, endpoints: list[int]
 ) -> None:
-    monkeypatch.setattr(redelivery, "BATCH_MAX", 3)
     first, second, others = endpoints
     assert await _failed(service) == {first: 7, second: 7, others: 7}
-    job = await _finish(service, caller, await _start(service, caller))
+    job = await _finish(service, caller, await _start(service, caller, batch_max=3), batch_max=3)
     assert (job.status, job.expected_count, job.redelivered_count) == ("done", 14, 14)
     assert await _failed(service) == {first: 0, second: 0, others: 7}
     rows = await service.fetch(
@@ -112,10 +112,8 @@ async def test_a_filter_narrows_it(service: Service, caller: Caller, endpoints: 
 async def test_a_worker_that_is_killed_in_a_batch_repeats_nothing_and_leaves_nothing_out(
     service: Service, caller: Caller, endpoints: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redelivery, "BATCH_MAX", 2)
-    monkeypatch.setattr(redelivery_job, "BATCHES_MAX", 2)
     job = await _start(service, caller)
-    await redelivery_job.work_redeliveries(service.context)
+    await redelivery_job.work_redeliveries(service.context, batch_max=2, batches_max=2)
     assert (await redelivery_job.read_redelivery(service.context, _viewer(caller), job.id)).redelivered_count == 4
     update, killed = redelivery_job_store.update, False
 
@@ -128,19 +126,19 @@ async def test_a_worker_that_is_killed_in_a_batch_repeats_nothing_and_leaves_not
 
     monkeypatch.setattr(redelivery_job_store, "update", dies)
     with pytest.raises(KeyboardInterrupt):
-        await redelivery_job.work_redeliveries(service.context)
+        await redelivery_job.work_redeliveries(service.context, batch_max=2, batches_max=2)
     assert (await redelivery_job.read_redelivery(service.context, _viewer(caller), job.id)).redelivered_count == 4
-    assert (await _finish(service, caller, job)).redelivered_count == 14
+    job = await _finish(service, caller, job, batch_max=2, batches_max=2)
+    assert job.redelivered_count == 14
     assert sum((await _failed(service)).values()) == 7
 
 
 async def test_a_job_waits_while_as_many_wait_for_an_endpoint_as_may(
-    service: Service, caller: Caller, endpoints: list[int], monkeypatch: pytest.MonkeyPatch
+    service: Service, caller: Caller, endpoints: list[int]
 ) -> None:
-    monkeypatch.setattr(redelivery, "BATCH_MAX", service.context.policy.webhook_pending_max)
     job = await _start(service, caller)
-    assert await redelivery_job.work_redeliveries(service.context) == 0
-    monkeypatch.setattr(redelivery, "BATCH_MAX", 2_000)
+    pending_max = service.context.policy.webhook_pending_max
+    assert await redelivery_job.work_redeliveries(service.context, batch_max=pending_max) == 0
     assert (await _finish(service, caller, job)).redelivered_count == 14
 
 
@@ -227,17 +225,15 @@ async def test_what_one_body_tells_goes_again_together_however_a_filter_parts_it
     service: Service,
     caller: Caller,
     notices: dict[int, list[int]],
-    monkeypatch: pytest.MonkeyPatch,
     batch_max: int,
     span: tuple[int, int],
     redelivered: set[int],
 ) -> None:
-    monkeypatch.setattr(redelivery, "BATCH_MAX", batch_max)
     at = [row["created_at"] for row in await service.fetch("select created_at from delivery order by created_at, id")]
     since, until = span
-    job = await _start(service, caller, initial_at=at[since], final_at=at[until])
+    job = await _start(service, caller, batch_max, initial_at=at[since], final_at=at[until])
     service.clock.advance(hours=1)
-    job = await _finish(service, caller, job)
+    job = await _finish(service, caller, job, batch_max=batch_max)
     assert (job.expected_count, job.redelivered_count) == (until - since + 1,) * 2
     pending = {row["id"] for row in await service.fetch("select id from delivery where status = 'pending'")}
     assert pending == {each for place in redelivered for each in list(notices.values())[place]}
@@ -249,14 +245,12 @@ async def test_what_one_body_tells_goes_again_together_however_a_filter_parts_it
 
 
 async def test_a_body_that_was_told_between_two_batches_is_not_sent_once_more(
-    service: Service, caller: Caller, notices: dict[int, list[int]], monkeypatch: pytest.MonkeyPatch
+    service: Service, caller: Caller, notices: dict[int, list[int]]
 ) -> None:
-    monkeypatch.setattr(redelivery, "BATCH_MAX", 2)
-    monkeypatch.setattr(redelivery_job, "BATCHES_MAX", 1)
     job = await _start(service, caller, statuses=("failed", "delivered"))
     sent = 0
     while (await redelivery_job.read_redelivery(service.context, _viewer(caller), job.id)).status == "running":
-        await redelivery_job.work_redeliveries(service.context)
+        await redelivery_job.work_redeliveries(service.context, batch_max=2, batches_max=1)
         (row,) = await service.fetch("select count(*) from delivery where status = 'pending' and covered_by is null")
         sent += row["count"]
         await service.execute_as_owner(

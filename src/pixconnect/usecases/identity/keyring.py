@@ -76,14 +76,16 @@ class Keyring:
         await signing_key.rotate_if_due(self)
         await self.reload()
 
-    async def keep_fresh(self) -> None:
+    async def keep_fresh(
+        self, look_every_s: float = LOOK_INTERVAL_S, reload_every_s: float = RELOAD_INTERVAL_S
+    ) -> None:
         """Follow changes of the keys, and make the next key when it is due; run this as a task and cancel it at the end."""
         try:
             while True:
-                await asyncio.sleep(min(LOOK_INTERVAL_S, RELOAD_INTERVAL_S))
+                await asyncio.sleep(min(look_every_s, reload_every_s))
                 # Nobody has used the keys since the last look: the next use ends the wait.
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, RELOAD_INTERVAL_S - LOOK_INTERVAL_S)):
+                    async with asyncio.timeout(max(0.0, reload_every_s - look_every_s)):
                         await self._is_used.wait()
                 self._is_used.clear()
                 await self._shared_look.look()

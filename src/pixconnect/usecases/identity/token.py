@@ -131,10 +131,10 @@ class TokenVerifier:
         self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
         self._revision, self._fresh_until_s = None, float("-inf")
 
-    async def keep_fresh(self) -> None:
+    async def keep_fresh(self, look_every_s: float = LOOK_INTERVAL_S) -> None:
         """Look again and again while requests come in; run this as a task and cancel it at the end."""
         while True:
-            await asyncio.sleep(LOOK_INTERVAL_S)
+            await asyncio.sleep(look_every_s)
             if self._was_asked:
                 self._was_asked = False
                 await self._shared_look.look()

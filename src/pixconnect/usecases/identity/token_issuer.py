@@ -80,11 +80,11 @@ class TokenIssuer:
     at once, let few wait, and refuse known offenders without the database.
     """
 
-    def __init__(self, context: TokenContext, keyring: Keyring) -> None:
+    def __init__(self, context: TokenContext, keyring: Keyring, waiting_max: int = WAITING_MAX) -> None:
         self._context = context
         self._keyring = keyring
-        waiting_max = max(1, WAITING_MAX - JUDGED_TOGETHER_MAX)
-        self._semaphore = FairSemaphore(JUDGED_TOGETHER_MAX, waiting_max=waiting_max, what="token requests")
+        queued_max = max(1, waiting_max - JUDGED_TOGETHER_MAX)
+        self._semaphore = FairSemaphore(JUDGED_TOGETHER_MAX, waiting_max=queued_max, what="token requests")
         # All that are under way may wait for it, of one address too.
         self._alone = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=2 * JUDGED_TOGETHER_MAX, what="token requests")
         self._batches = Batches(self._look, JUDGED_TOGETHER_MAX)

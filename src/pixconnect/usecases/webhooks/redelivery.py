@@ -98,7 +98,9 @@ async def redeliver_unacknowledged(context: EndpointContext, caller: Caller, end
     return count
 
 
-async def redeliver_matching(context: OperatorContext, wanted: RedeliveryFilter) -> RedeliveredCounts:
+async def redeliver_matching(
+    context: OperatorContext, wanted: RedeliveryFilter, batch_max: int = BATCH_MAX, endpoints_max: int = _ENDPOINTS_MAX
+) -> RedeliveredCounts:
     """Send again what a filter matches, of one holder or of all, as operators do after an outage.
 
     To an endpoint that is not active it waits. Workers see it when they look next.
@@ -112,7 +114,7 @@ async def redeliver_matching(context: OperatorContext, wanted: RedeliveryFilter)
             oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at or now)
             if oldest > newest:
                 raise errors.BadRequest("since: must not be after the end")
-            endpoints = await _find_some(connection, wanted, 0)
+            endpoints = await _find_some(connection, wanted, 0, endpoints_max)
             if not endpoints and (wanted.holder_id, wanted.endpoint_id) != (None, None):
                 raise errors.NotFound("there is no such webhook endpoint")
             # Kept before the first batch: a process may die between its many transactions.
@@ -124,28 +126,34 @@ async def redeliver_matching(context: OperatorContext, wanted: RedeliveryFilter)
             for endpoint in endpoints:
                 of_one = structs.replace(wanted, endpoint_id=endpoint.id, initial_at=oldest, final_at=newest)
                 job = make_job(endpoint.holder_id, of_one, now)
-                counts.append(await _work_off(context, write.transaction, job))
+                counts.append(await _work_off(context, write.transaction, job, batch_max=batch_max))
             async with context.pool.acquire() as connection:
-                endpoints = await _find_some(connection, wanted, endpoints[-1].id)
+                endpoints = await _find_some(connection, wanted, endpoints[-1].id, endpoints_max)
     return RedeliveredCounts(deliveries_count=sum(counts), endpoints_count=sum(count > 0 for count in counts))
 
 
-async def _find_some(connection: Connection, wanted: RedeliveryFilter, after_id: int) -> list[Endpoint]:
-    return await endpoint_store.find_some(connection, wanted.holder_id, wanted.endpoint_id, after_id, _ENDPOINTS_MAX)
+async def _find_some(connection: Connection, wanted: RedeliveryFilter, after_id: int, limit: int) -> list[Endpoint]:
+    return await endpoint_store.find_some(connection, wanted.holder_id, wanted.endpoint_id, after_id, limit)
 
 
 async def redeliver_events(
-    context: EndpointContext, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
+    context: EndpointContext,
+    caller: Caller,
+    endpoint_id: int,
+    initial_at: datetime,
+    final_at: datetime,
+    batch_max: int = BATCH_MAX,
 ) -> int:
     """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
 
     An event that waits for the endpoint already is neither sent twice nor counted.
     """
-    return await redeliver_events_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
+    endpoint = await read_endpoint(context, caller, endpoint_id)
+    return await redeliver_events_to(context, endpoint, initial_at, final_at, batch_max)
 
 
 async def redeliver_events_to(
-    context: RedeliveryContext, endpoint: Endpoint, initial_at: datetime, final_at: datetime
+    context: RedeliveryContext, endpoint: Endpoint, initial_at: datetime, final_at: datetime, batch_max: int = BATCH_MAX
 ) -> int:
     """The same, to an endpoint of either kind."""
     if endpoint.status == "active":
@@ -166,6 +174,7 @@ async def redeliver_events_to(
             lambda: write.begin_on(connection),
             job,
             take=redelivery_store.redeliver_events,
+            batch_max=batch_max,
             on_batch=context.wake_workers,
         )
 
@@ -226,13 +235,14 @@ async def _work_off(
     job: RedeliveryJob,
     *,
     take: Redeliver = redelivery_store.redeliver_some,
+    batch_max: int = BATCH_MAX,
     on_batch: Callable[[], None] | None = None,
 ) -> int:
     """Do a job to its end, and count what was sent again; after each batch, which is committed by then, call ``on_batch``."""
     while job.status == "running":
         async with begin() as connection:
             now = await service_now_to_write(context.clock, connection)
-            job = await advance(connection, job, await find_next(connection, job), now, take)
+            job = await advance(connection, job, await find_next(connection, job), now, take, batch_max)
         if on_batch is not None:
             on_batch()
     return job.redelivered_count
@@ -250,13 +260,14 @@ async def advance(
     endpoint: Endpoint | None,
     now: datetime,
     take: Redeliver = redelivery_store.redeliver_some,
+    batch_max: int = BATCH_MAX,
 ) -> RedeliveryJob:
     """Do one batch of a job, for the endpoint that ``find_next`` has found."""
     if endpoint is None:
         return structs.replace(job, status="done", ended_at=now)
     is_same = endpoint.id == job.at_endpoint_id and job.at_instant is not None
     after: tuple[datetime, int] = (job.at_instant or job.initial_at, job.at_id) if is_same else (job.initial_at, 0)
-    batch = await take(connection, endpoint, job, after, now, BATCH_MAX)
+    batch = await take(connection, endpoint, job, after, now, batch_max)
     if batch is not None:
         job = structs.replace(
             job,
@@ -266,7 +277,7 @@ async def advance(
             looked_at_count=job.looked_at_count + batch.looked_at_count,
             redelivered_count=job.redelivered_count + batch.count,
         )
-    if batch is None or batch.looked_at_count < BATCH_MAX:
+    if batch is None or batch.looked_at_count < batch_max:
         # The next endpoint begins at its oldest.
         job = structs.replace(job, at_endpoint_id=endpoint.id + 1, at_instant=None, at_id=0)
     return job

@@ -27,8 +27,7 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
 from pixconnect.usecases.frame.context import HasClock, HasPool
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.webhooks import redelivery
-from pixconnect.usecases.webhooks.redelivery import RedeliveryContext, advance, find_next, make_job
+from pixconnect.usecases.webhooks.redelivery import BATCH_MAX, RedeliveryContext, advance, find_next, make_job
 from pixconnect.writing.service_time import service_now_to_write
 
 COUNTING_S: Final = 0.5
@@ -48,14 +47,15 @@ class MatchCount(Struct, frozen=True, kw_only=True):
     """There are at least so many: to count them all takes too long."""
 
 
-async def count_matching(context: CountingContext, viewer: Viewer, wanted: RedeliveryFilter) -> MatchCount:
+async def count_matching(
+    context: CountingContext, viewer: Viewer, wanted: RedeliveryFilter, batch_max: int = BATCH_MAX
+) -> MatchCount:
     """How many deliveries a job would send again; refuses what ``start_redelivery`` refuses."""
     _check(viewer, wanted)
     began_s, count = context.clock.monotonic_s(), 0
     for endpoint in await _find_endpoints(context, wanted):
         after = (listing_store.bounds_of(wanted.initial_at, None)[0], 0)
-        count_max = redelivery.BATCH_MAX
-        while batch := await redelivery_store.count_some(context.pool, endpoint, wanted, after, count_max):
+        while batch := await redelivery_store.count_some(context.pool, endpoint, wanted, after, batch_max):
             count, after = count + batch.count, batch.end
             if context.clock.monotonic_s() - began_s > COUNTING_S:
                 return MatchCount(count=count, is_more=True)
@@ -145,13 +145,15 @@ async def _find_endpoints(context: CountingContext, wanted: RedeliveryFilter) ->
     return found
 
 
-async def work_redeliveries(context: RedeliveryContext) -> int:
+async def work_redeliveries(
+    context: RedeliveryContext, *, batch_max: int = BATCH_MAX, batches_max: int = BATCHES_MAX
+) -> int:
     """Do some batches of each job that runs, and count them; several workers may do so at once."""
     batches_count = 0
     for job_id in await redelivery_job_store.list_running(context.pool, RUNNING_MAX):
-        for _ in range(BATCHES_MAX):
+        for _ in range(batches_max):
             async with context.pool.acquire() as connection, connection.transaction():
-                is_done = await _work_once(context, connection, job_id)
+                is_done = await _work_once(context, connection, job_id, batch_max)
             if not is_done:
                 break
             batches_count += 1
@@ -159,24 +161,24 @@ async def work_redeliveries(context: RedeliveryContext) -> int:
     return batches_count
 
 
-async def _work_once(context: RedeliveryContext, connection: Connection, job_id: int) -> bool:
+async def _work_once(context: RedeliveryContext, connection: Connection, job_id: int, batch_max: int) -> bool:
     """Do one batch of a job; false if there is nothing to do now."""
     job = await redelivery_job_store.lock_running(connection, job_id)
     if job is None:
         return False
     endpoint = await find_next(connection, job)
-    if endpoint is not None and await _is_full(context, connection, endpoint):
+    if endpoint is not None and await _is_full(context, connection, endpoint, batch_max):
         return False
     now = await service_now_to_write(context.clock, connection)
-    await redelivery_job_store.update(connection, await advance(connection, job, endpoint, now))
+    await redelivery_job_store.update(connection, await advance(connection, job, endpoint, now, batch_max=batch_max))
     return True
 
 
-async def _is_full(context: RedeliveryContext, connection: Connection, endpoint: Endpoint) -> bool:
+async def _is_full(context: RedeliveryContext, connection: Connection, endpoint: Endpoint, batch_max: int) -> bool:
     """Whether one more batch could make more deliveries wait for an endpoint than may."""
     pending_max = context.policy.webhook_pending_max
     waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max)
-    return waiting_count > max(0, pending_max - redelivery.BATCH_MAX)
+    return waiting_count > max(0, pending_max - batch_max)
 
 
 def _found(job: RedeliveryJob | None) -> RedeliveryJob:

@@ -9,6 +9,8 @@ import pytest
 from msgspec import structs
 
 from api.faces.test_efi import COB, SEND, TXID, Face, nome, open_face
+from api.faces.test_inter import open_inter
+from api.faces.test_sicoob import open_sicoob
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
 from pixconnect.sandbox.chance import Chance
@@ -158,3 +160,13 @@ async def test_callbacks_come_twice_or_never(face: Face, broken: Bank, control: 
         await receiver.wait_for(probes_count + 3)
     assert b"iefief" in receiver.received[-1].body
     assert b"fiefie" not in receiver.received[-1].body.replace(b"ief" * 10, b"")
+
+
+async def test_rules_by_amount_know_how_each_institution_writes_it(broken: Bank, control: Control) -> None:
+    sicoob, inter = await open_sicoob(broken), await open_inter(broken)
+    name = await sicoob.initiate()
+    control.set(("face_write", "unavailable"), amount_cents=1230)
+    assert (await sicoob.confirm(name, valor="12,31")).status == 200
+    assert (await sicoob.confirm(name, valor="12,3")).status == 503
+    control.set(("face_write", "unavailable"), amount_cents=1230)
+    assert (await inter.send(valor=12.3)).status == 503

@@ -9,13 +9,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.api.frame.operation import Document, Later, Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.refund import DevolucaoSolicitada
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
@@ -36,6 +35,10 @@ _PAGE_OF_A_PROXY: Final = Document(
     content=b"<!DOCTYPE html><html><head><title>Aguarde</title></head><body><h1>Aguarde</h1></body></html>",
     media_type="text/html; charset=utf-8",
 )
+
+
+class _WithAmount(Struct):
+    valor: float
 
 
 async def answer_token(services: Services, path: str, respond: Respond[AnswerT]) -> AnswerT | Document | Later:
@@ -108,7 +111,9 @@ def _read_body(members: Mapping[str, object]) -> tuple[str | None, int | None]:
     valor, payee = members.get("valor"), members.get("favorecido")
     amount = cast("Mapping[str, object]", valor).get("original") if isinstance(valor, dict) else valor
     key = cast("Mapping[str, object]", payee).get("chave") if isinstance(payee, dict) else members.get("chave")
-    amount_cents = Members(Violations(""), DevolucaoSolicitada, {"valor": amount}, "").amount("valor")
+    # Some write reais with a comma, some as a number.
+    reais = amount.replace(",", ".") if isinstance(amount, str) else amount
+    amount_cents = Members(Violations(""), _WithAmount, {"valor": reais}, "").reais("valor")
     return key if isinstance(key, str) else None, amount_cents
 
 

@@ -14,17 +14,18 @@ import httpx2
 import pytest
 
 from support.installation import PIXCONNECT, Installation, running
+from support.listener import open_hook
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 PAYMENTS = "/pix-pagamentos/v2/pagamentos"
 TOKEN = "/auth/realms/cooperado/protocol/openid-connect/token"
-SCOPE = "pixpagamentos_escrita pixpagamentos_consulta cco_consulta"
+SCOPE = "pixpagamentos_escrita pixpagamentos_consulta pixpagamentos_webhook cco_consulta"
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with running(tmp_path_factory.mktemp("faces") / "home", FACES="sicoob:0") as one:
+    with running(tmp_path_factory.mktemp("faces") / "home", FACES="sicoob:0", FACE_ANSWERS="sicoob.notice=bare") as one:
         yield one
 
 
@@ -118,3 +119,21 @@ def test_a_lost_answer_and_a_failing_network_are_rules(
     else:
         assert until_ended(sicoob, order["endToEndId"]) == ("FINALIZADO" if is_paid else "REJEITADO")
     assert round(before - balance(sicoob), 2) == (12.34 if is_paid else 0)
+
+
+def test_the_worker_tells_in_the_form_that_was_chosen(sicoob: httpx2.Client) -> None:
+    told = list[bytes]()
+
+    def listen(body: bytes) -> tuple[int, bytes]:
+        told.append(body)
+        return 200, b""
+
+    with open_hook(listen) as url:
+        assert sicoob.put(f"{PAYMENTS}/webhook", json={"webhookUrl": url}).status_code == 200
+        order = initiate(sicoob)
+        sicoob.post(f"{PAYMENTS}/confirmacao", json=order)
+        deadline_s = time.monotonic() + 60
+        while not told:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+    assert json.loads(told[0]) == {"id": order["endToEndId"], "estado": "FINALIZADO_SUCESSO", "valor": "12.34"}

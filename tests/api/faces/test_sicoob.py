@@ -359,6 +359,27 @@ async def test_refusals_have_their_forms_by_path(bank: Bank) -> None:
     assert problem(await stranger.call("GET", "/conta-corrente/v4/saldo")) == (403, "403")
 
 
+@pytest.mark.parametrize(
+    ("scope", "done"),
+    [("pixpagamentos_webhook", [200, 403, 403]), ("pixpagamentos_escrita", [403, 200, 403]),
+     ("cco_consulta", [403, 403, 200])],
+)  # fmt: skip
+async def test_each_scope_allows_what_it_is_called_for(bank: Bank, scope: str, done: list[int]) -> None:
+    api, client_id = bank.answering(), bank.issued.client.client_id
+    login = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": bank.issued.client_secret}
+    token = await api.post(f"/faces/sicoob{TOKEN}", login | {"scope": scope}, token=None)
+    assert token.body["scope"] == scope
+    sicoob = Sicoob(bank, api, token.body["access_token"], "sicoob")
+    webhook = {"webhookUrl": bank.receiver.url}
+    calls: tuple[tuple[Any, ...], ...] = (
+        ("PUT", f"{PAYMENTS}/webhook", webhook),
+        ("POST", PAYMENTS, {"chave": PAYEE}),
+        ("GET", "/conta-corrente/v4/saldo"),
+    )
+    assert [(await sicoob.call(*call)).status for call in calls] == done
+    assert (await sicoob.call("GET", f"{PAYMENTS}/webhook")).status == done[0]
+
+
 async def test_a_certificate_that_names_the_client_stands_in_for_the_secret_and_binds_the_token(bank: Bank) -> None:
     api, client_id = bank.answering(), bank.issued.client.client_id
     form = f"grant_type=client_credentials&client_id={client_id}&scope=cco_consulta%20openid".encode()

@@ -34,6 +34,7 @@ def test_what_a_profile_names_is_there(name: str) -> None:
     for group in profile.errors.values():
         assert {group.form, *(traits.form or group.form for traits in group.codes.values())} <= set(profile.forms)
         assert all(profile.find_refusal("general", code) or code in group.codes for code in group.properties.values())
+    assert profile.webhook.sent_body == "request" or "notice" in profile.choices
     for choice in profile.choices.values():
         assert choice.about.endswith(".")
         assert len(choice.answers) > 1

@@ -22,7 +22,8 @@ _OWN: Final = (
     Row("pagamentos.webhook.configurar", "PUT", f"{_SENDING}/webhook", "webhook.write", "payments",
         receive.put_sent_webhook, "read",
         "Notices go to the URL with /lancamento at the end. Retries come as our own webhooks' do, among which it is listed."),
-    Row("pagamentos.webhook.consultar", "GET", f"{_SENDING}/webhook", "webhook.read", "payments",
+    # Its scope is one for reading and writing.
+    Row("pagamentos.webhook.consultar", "GET", f"{_SENDING}/webhook", "webhook.write", "payments",
         receive.get_sent_webhook, "read"),
     Row("pagamentos.webhook.remover", "DELETE", f"{_SENDING}/webhook", "webhook.write", "payments",
         receive.drop_sent_webhook, "read"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pixconnect.api.faces.frame import Face, FaceOperation
+from pixconnect.api.faces.frame import Face, FaceOperation, list_rows_of_profile
 from pixconnect.api.faces.operations import TABLES
 from pixconnect.domain.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
 
@@ -26,16 +26,22 @@ def write_page() -> str:
         rows = list_rows(Face(profile=profile))
         known = {row.id for row in rows}
         own = list_rows(Face(profile=profile, is_homologation=True))
-        parts.append(_write_face(profile, [*rows, *(row for row in own if row.id not in known)]))
+        # An institution that is a profile alone has no rules of its own there.
+        has_rules = list_rows is not list_rows_of_profile
+        parts.append(_write_face(profile, [*rows, *(row for row in own if row.id not in known)], has_rules=has_rules))
     return "\n".join(parts)
 
 
-def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation]) -> str:
+def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation], *, has_rules: bool) -> str:
+    rules = (
+        "with the rules of its own test environment"
+        if has_rules
+        else "the same, since no rules of its test environment are here,"
+    )
     lines = [
         f"## {profile.title}",
         "",
-        f"Below `/faces/{profile.name}`; with the rules of its own test environment below "
-        f"`/faces/{profile.name}+homologation`. On a",
+        f"Below `/faces/{profile.name}`; {rules} below `/faces/{profile.name}+homologation`. On a",
         f"listener of its own (`PIXCONNECT_FACES`), usually on the ports {profile.ports.production} and "
         f"{profile.ports.homologation}, a client certificate is "
         + ("required" if profile.client_certificate == "required" else "not asked for")

@@ -359,6 +359,12 @@ async def test_refusals_have_their_forms_by_path(bank: Bank) -> None:
     assert problem(await stranger.call("GET", "/conta-corrente/v4/saldo")) == (403, "403")
 
 
+async def test_its_own_test_environment_sends_nothing(bank: Bank) -> None:
+    sicoob = await open_sicoob(bank, "sicoob+homologation")
+    assert {await sicoob.initiate(key) for key in (PAYEE, KEY)} == {"stringstringstringstringstringst"}
+    assert refused(await sicoob.confirm("stringstringstringstringstringst")) == ["origem"]
+
+
 @pytest.mark.parametrize(
     ("scope", "done"),
     [("pixpagamentos_webhook", [200, 403, 403]), ("pixpagamentos_escrita", [403, 200, 403]),
@@ -371,12 +377,12 @@ async def test_each_scope_allows_what_it_is_called_for(bank: Bank, scope: str, d
     assert token.body["scope"] == scope
     sicoob = Sicoob(bank, api, token.body["access_token"], "sicoob")
     webhook = {"webhookUrl": bank.receiver.url}
-    calls: tuple[tuple[Any, ...], ...] = (
-        ("PUT", f"{PAYMENTS}/webhook", webhook),
-        ("POST", PAYMENTS, {"chave": PAYEE}),
-        ("GET", "/conta-corrente/v4/saldo"),
+    answers = (
+        await sicoob.call("PUT", f"{PAYMENTS}/webhook", webhook),
+        await sicoob.call("POST", PAYMENTS, {"chave": PAYEE}),
+        await sicoob.call("GET", "/conta-corrente/v4/saldo"),
     )
-    assert [(await sicoob.call(*call)).status for call in calls] == done
+    assert [answer.status for answer in answers] == done
     assert (await sicoob.call("GET", f"{PAYMENTS}/webhook")).status == done[0]
 
 

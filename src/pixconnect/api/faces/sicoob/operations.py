@@ -6,7 +6,7 @@ from typing import Final
 
 from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
-from pixconnect.api.faces.sicoob import account, receive, send
+from pixconnect.api.faces.sicoob import account, homologation, receive, send
 
 _PIX: Final = "/pix/api/v2"
 _SENDING: Final = "/pix-pagamentos/v2/pagamentos"
@@ -29,10 +29,13 @@ _OWN: Final = (
         receive.drop_sent_webhook, "read"),
     Row("pagamentos.iniciar", "POST", _SENDING, "transfer.write", "payments", send.initiate, "read",
         "That a key which nobody has is 400 is inferred. A dataAgendamento other than today is refused. The id names the "
-        "sandbox's institution; the network refuses it after 12 hours."),
+        "sandbox's institution; the network refuses it after 12 hours. Below `/faces/sicoob+homologation` the answer is always "
+        "one, as one source saw."),
     Row("pagamentos.confirmar", "POST", f"{_SENDING}/confirmacao", "transfer.write", "payments", send.confirm, "read",
         "Too little money is 400 at once, QRCODE is as CHAVE, and MANUAL takes no endToEndId: no source says what happens. "
-        "Of origem and destino the owner, the branch and the account are compared. Nothing is scheduled."),
+        "Of origem and destino the owner, the branch and the account are compared. Nothing is scheduled. Below "
+        "`/faces/sicoob+homologation` it is always refused, as two sources saw; a token and a certificate are asked for there "
+        "all the same."),
     Row("pagamentos.pagar_qrcode", "POST", f"{_SENDING}/qrcode", "transfer.write", "payments", send.pay_qr_code, "read",
         "No code has fine or interest. Names of refusals are inferred."),
     Row("pagamentos.consultar", "GET", f"{_SENDING}/{{id}}", "transfer.read", "payments", send.get_by_end_to_end_id, "read",
@@ -46,4 +49,5 @@ _OWN: Final = (
 
 
 def list_sicoob_rows(face: Face) -> list[FaceOperation]:
-    return [*receive.with_codes(list_standard_rows(face.profile)), *_OWN]
+    rows = [*receive.with_codes(list_standard_rows(face.profile)), *_OWN]
+    return homologation.send_nothing(rows) if face.is_homologation else rows

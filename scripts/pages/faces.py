@@ -52,7 +52,11 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation], *, h
         "",
         "| Operation | Done | Known | Differs |",
         "|---|---|---|---|",
-        f"| `POST {profile.token.path}` | yes | {profile.token.known} | {profile.token.differs} |",
+        *(
+            [f"| `POST {profile.token.path}` | yes | {profile.token.known} | {profile.token.differs} |"]
+            if profile.token.path
+            else []
+        ),
         *(f"| `{row.method} {row.path}` | yes | {row.known} | {row.differs} |" for row in rows),
         *(f"| `{path}` | no | | {reason} |" for path, reason in profile.not_done.items()),
         "",
@@ -73,14 +77,36 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation], *, h
             else ()
         ),
         *(_write_amounts(profile.homologation) if profile.homologation.test_key else ()),
+        *(_write_accounts(profile.homologation) if profile.homologation.rejected_accounts else ()),
+        *(_write_scopes(profile) if profile.scopes else ()),
+    ]
+    return "\n".join(lines)
+
+
+def _write_scopes(profile: InstitutionProfile) -> Sequence[str]:
+    return (
         "Scopes, in its words and in ours:",
         "",
         "| There | Here |",
         "|---|---|",
         *(f"| `{theirs}` | `{ours}` |" for theirs, ours in profile.scopes.items()),
         "",
-    ]
-    return "\n".join(lines)
+    )
+
+
+def _write_accounts(rules: HomologationTraits) -> Sequence[str]:
+    return (
+        "Its own test environment goes by the number of the account that is paid: with these the send is taken, and rejected",
+        "later. In brackets is the network's code, which for accounts with a name of their own is inferred.",
+        "",
+        "| Account | Told as |",
+        "|---|---|",
+        *(
+            f"| {number} | {f'`{names[0]}` (`{code}`)' if names else f'`{code}`'} |"
+            for number, (code, *names) in rules.rejected_accounts.items()
+        ),
+        "",
+    )
 
 
 def _write_choices(profile: InstitutionProfile) -> Sequence[str]:

@@ -153,8 +153,11 @@ class Application:
         prepared, raw_parameters = self._router.find(scope["method"], scope["raw_path"])
         progress.operation = prepared.operation
         if not prepared.is_public:
-            certificate = scope.get("client_certificate")
-            progress.caller = await authenticate(self._services.verifier, headers, certificate)
+            certificate, login = scope.get("client_certificate"), prepared.operation.login
+            if login is None:
+                progress.caller = await authenticate(self._services.verifier, headers, certificate)
+            else:
+                progress.caller = await login.authenticate(self._services, headers, progress.address, certificate)
             self._authorize(progress, prepared.scope)
             # A token without the scope is refused first and costs nothing of the holder's rate.
             if self._rates is not None:

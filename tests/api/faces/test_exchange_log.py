@@ -28,7 +28,7 @@ async def test_exchanges_at_faces_are_noted_without_secrets() -> None:
     log = FaceLog(Echo(), FakeClock(), lambda face, line: noted.append((face, json.loads(line))))
     await Api(log).call("POST", "/v2/cob", b"x")
     assert noted == []
-    asked = b'grant_type=a&client_secret=s3cret&x=1 {"client_secret": "s3cret"}'
+    asked = b'grant_type=a&client_secret=s3cret&x=1 {"client_secret": "s3cret", "authorization": "s3cret"}'
     answer = await Api(FaceDoor(log, "/faces/efi")).call("POST", "/oauth/token?a=b", asked)
     assert b"t0k3n" in answer.content
     ((face, exchange),) = noted

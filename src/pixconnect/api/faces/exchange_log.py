@@ -17,7 +17,9 @@ from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send, 
 KEPT_MAX: Final = 4096
 """Octets of each body."""
 _PREFIX: Final = PREFIX.encode()
-_SECRETS: Final = re.compile(rb'("(?:client_secret|access_token)"\s*:\s*")[^"]*|(client_secret=)[^&]*')
+_SECRETS: Final = re.compile(
+    rb'("(?:client_secret|access_token|authorization|hmacSecret)"\s*:\s*")[^"]*|(client_secret=)[^&]*'
+)
 
 
 class FaceExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from pixconnect.api.contract import oauth
 from pixconnect.api.faces import fault
+from pixconnect.api.faces.app_id import AppIdLogin
 from pixconnect.api.faces.refusals import make_face_form
 from pixconnect.api.frame.decoding import FORM_MAX
 from pixconnect.api.frame.operation import (
@@ -72,7 +73,8 @@ class FaceOperation(Struct, frozen=True):
     id: str
     method: Method
     path: str
-    scope: NeededScope
+    scope: NeededScope | None
+    """``None`` is public."""
     errors: str
     """The profile's group of refusals."""
     handler: FaceResponder
@@ -109,10 +111,12 @@ def list_routes_of(face: Face, rows: Sequence[FaceOperation]) -> tuple[AnyOperat
         refusals=oauth.REFUSALS,
     )
     # As at the standard's door, one slash at the end is forgiven.
-    return (token, *(_route(face, row, end) for row in rows for end in ("", "/")))
+    login = None if face.profile.token.path else AppIdLogin(face.profile.token.lifetime_s)
+    routes = [_route(face, row, end, login) for row in rows for end in ("", "/")]
+    return tuple(routes) if login else (token, *routes)
 
 
-def _route(face: Face, row: FaceOperation, end: str) -> AnyOperation:
+def _route(face: Face, row: FaceOperation, end: str, login: AppIdLogin | None) -> AnyOperation:
     return Operation(
         f"{face.name}.{row.id}",
         row.method,
@@ -125,6 +129,7 @@ def _route(face: Face, row: FaceOperation, end: str) -> AnyOperation:
         partial(_answer, face, row),
         refusals=make_face_form(face.profile, row.errors),
         reader=READER,
+        login=login,
     )
 
 

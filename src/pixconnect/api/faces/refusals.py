@@ -92,7 +92,12 @@ def _fill(
     words = {"name": traits.name, "text": text, "title": traits.text or traits.name}
     words["timestamp"] = now.astimezone(SAO_PAULO).isoformat(timespec="milliseconds")
     violations = [_fill_violation(form, row) for row in rows]
-    values: dict[str, object] = {"{status}": traits.status, "{violations}": violations or None}
+    values: dict[str, object] = {
+        "{status}": traits.status,
+        "{violations}": violations or None,
+        "{messages}": [{"message": text}],
+        "{null}": msgspec.Raw(b"null"),
+    }
     filled = {
         member: values[template] if template in values else template.format_map(words)
         for member, template in form.body.items()

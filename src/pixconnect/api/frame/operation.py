@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin
 
 from msgspec import Struct
 
@@ -123,6 +123,14 @@ class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
     description: str
 
 
+class Login(Protocol):
+    """Gets the token of a caller who sends credentials instead of one, with each request."""
+
+    async def authenticate(
+        self, services: Services, headers: Mapping[bytes, bytes], address: str, certificate: str | None
+    ) -> Caller: ...
+
+
 # Quoted: an alias is evaluated when the module is imported.
 Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[AnswerT | Later]]
 
@@ -157,6 +165,8 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     """``None`` reads by the parameter's, the query's and the body's types."""
     pace_s: float = 0.0
     """Between two answers of a flood, where it is one address that asks for all of them."""
+    login: Login | None = None
+    """``None`` takes the token that the caller has asked for."""
 
     @property
     def item(self) -> type | None:

@@ -17,6 +17,7 @@ from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.settings import RUNNING_FILE, Running, read_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
+from pixconnect.domain.identity.access import make_app_id
 from pixconnect.domain.profiles.chosen import HOMOLOGATION, parse_answers, parse_listeners
 from pixconnect.domain.profiles.profile import NAMES, read_profile
 from pixconnect.local import sandbox_file, tls_files
@@ -117,13 +118,14 @@ def _addresses(settings: Settings, face: str) -> Shown:
 def _describe(settings: Settings, face: str, client_id: str, client_secret: str) -> Shown:
     home = settings.home_path
     files = tls_files.write_client(home, home / "tls" / "clients", client_id, SystemClock().real_now())
-    addresses = _addresses(settings, face)
+    addresses, profile = _addresses(settings, face), read_profile(_check_name(face))
     return {
         "face": face,
         **addresses,
         "url": addresses["listener"] or addresses["base_url"],
         "client_id": client_id,
         "client_secret": client_secret,
+        **({} if profile.token.path else {"app_id": make_app_id(client_id, client_secret)}),
         "certificate_file": str(files.certificate_file),
         "key_file": str(files.key_file),
         "both_file": str(files.both_file),

@@ -6,6 +6,7 @@ lifetimes and the limits on failed token requests follow real time, whatever the
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -144,6 +145,11 @@ class AccessToken(Struct, frozen=True, kw_only=True):
 
 def is_client_id(text: str) -> bool:
     return _CLIENT_ID.fullmatch(text) is not None
+
+
+def make_app_id(client_id: str, client_secret: str) -> str:
+    """Both as one text, as institutions want them that give no tokens."""
+    return base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
 
 
 def end_tokens_at(now: datetime) -> datetime:

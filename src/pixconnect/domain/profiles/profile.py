@@ -14,6 +14,8 @@ from typing import Final, Literal, cast
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain.frame.event import EventName
+
 Known = Literal["seen", "read", "one source", "inferred"]
 """How we know of something: a recording, an official source, one other source, or our own conclusion."""
 
@@ -31,7 +33,8 @@ class Ports(_Part, frozen=True, kw_only=True):
 
 
 class TokenTraits(_Part, frozen=True, kw_only=True):
-    path: str
+    path: str = ""
+    """Empty where nobody asks for a token: each request carries the base64 of ``client_id:client_secret``."""
     lifetime_s: int
     by_certificate: bool = False
     """A certificate that names the client is enough, without a secret; the token is bound to it."""
@@ -73,7 +76,7 @@ class StandardTraits(_Part, frozen=True, kw_only=True):
 
 
 class RefusalTemplate(_Part, frozen=True, kw_only=True):
-    """A body of refusals; texts in braces are filled in, and a member whose text becomes empty is left out."""
+    """A body of refusals; texts in braces are filled in, and ``{violations}`` is left out where there are none."""
 
     body: Mapping[str, str]
     violation: Mapping[str, str] = {}
@@ -109,6 +112,12 @@ class WebhookTraits(_Part, frozen=True, kw_only=True):
     """What is joined to the URL that is told of the account's sends; empty where keys' webhooks are told of them, or none."""
     sent_body: Literal["request", "payment"] = "request"
     """Whether that names a send by the code of its request, or by its end-to-end id."""
+    events: Mapping[str, EventName] = {}
+    """Ours by its names, where each webhook of an account is told of one event."""
+    signatures: Mapping[Literal["hmac_sha1", "rsa_sha256"], str] = {}
+    """The headers of its signatures over the body; without any, ours are sent."""
+    retry_waits_s: Sequence[int] = ()
+    """After each failed attempt; without any, ours."""
 
 
 class Choice(_Part, frozen=True, kw_only=True):
@@ -135,6 +144,8 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     settled_key: str = ""
     """The sandbox's key that it leads to where a send is done."""
     rejected_key: str = ""
+    rejected_accounts: Mapping[str, Sequence[str]] = {}
+    """The network's code with which a send to an account of this number is rejected, and what it is told as, if otherwise."""
     rejected_description: str = ""
     """What the sandbox rejects a refund by."""
 
@@ -148,6 +159,8 @@ class SentTraits(_Part, frozen=True, kw_only=True):
     """By the network's code; what is missing has the word of ``ERROR``."""
     told: Mapping[str, str] = {}
     """What callbacks say instead, by the word; ``other`` is all others'."""
+    error_codes: Mapping[str, str] = {}
+    """Its codes of why a send failed, by the network's; ``other`` is all others'."""
 
     def say(self, status: str, code: str | None) -> str:
         """The word for a transfer of this status of ours, which ended with this code."""

@@ -1138,6 +1138,49 @@ comment on column initiated_transfer.counterparty is
     'Whose the key was then: when another has it at the second step, nothing is sent.';
 comment on column initiated_transfer.created_at is 'When it was told, service time.';
 
+-- prepared_transfer: What holders have asked to send at the faces of institutions where somebody approves it afterwards; no
+-- money moves by it.
+create table prepared_transfer (
+    holder_id bigint not null,
+    external_id text collate "C" not null,
+    initiation_type text not null,
+    amount_cents bigint not null,
+    key text,
+    key_type text,
+    br_code text,
+    counterparty jsonb,
+    payer_message text,
+    rejected_as text,
+    created_at timestamp with time zone not null,
+    constraint prepared_transfer_pkey primary key (external_id, holder_id),
+    constraint it_names_whom_to_pay check ((initiation_type = 'MANUAL') = (counterparty is not null) and (initiation_type =
+        'QRCODE') = (br_code is not null) and (initiation_type <> 'KEY' or key is not null) and (initiation_type <> 'QRCODE' or
+        key is null) and (key is null) = (key_type is null)),
+    constraint prepared_transfer_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint prepared_transfer_created_at_check check (isfinite(created_at)),
+    constraint prepared_transfer_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
+    constraint prepared_transfer_initiation_type_check check (initiation_type in ('KEY', 'MANUAL', 'QRCODE')),
+    constraint prepared_transfer_payer_message_check check (length(payer_message) <= 140),
+    constraint prepared_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+create index prepared_transfer_list on prepared_transfer (holder_id, created_at, external_id);
+grant insert, select on table prepared_transfer to pixconnect_service;
+comment on table prepared_transfer is
+    'What holders have asked to send at the faces of institutions where somebody approves it afterwards; no money moves by it.';
+comment on column prepared_transfer.holder_id is 'Who sends.';
+comment on column prepared_transfer.external_id is 'The holder''s name for it, which the transfer has too once it is approved.';
+comment on column prepared_transfer.initiation_type is 'How the payee is named: by key, by account, or by QR code.';
+comment on column prepared_transfer.amount_cents is 'Cents.';
+comment on column prepared_transfer.key is
+    'The Pix key that is paid; beside an account, the one that a test environment pays in its place.';
+comment on column prepared_transfer.key_type is 'What kind of key that is.';
+comment on column prepared_transfer.br_code is 'The QR code that is paid.';
+comment on column prepared_transfer.counterparty is 'The account that is paid, and whose it is.';
+comment on column prepared_transfer.payer_message is 'What the payee is told.';
+comment on column prepared_transfer.rejected_as is
+    'Why a test environment says that it was rejected; null is what the network says.';
+comment on column prepared_transfer.created_at is 'When it was asked for, service time.';
+
 -- check_refunds: migrations 0010, 0018, 0050
 create function check_refunds() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -1985,6 +2028,8 @@ create table webhook_endpoint (
     pix_key text,
     profile text,
     only_with_txid boolean default false not null,
+    name text,
+    authorization_sealed bytea,
     constraint webhook_endpoint_pkey primary key (id),
     constraint event_types_are_bounded check (cardinality(event_types) >= 1 and cardinality(event_types) <= 100),
     constraint webhook_endpoint_check check ((previous_secret is null) = (previous_secret_until is null)),
@@ -2022,6 +2067,9 @@ comment on column webhook_endpoint.pix_key is
 comment on column webhook_endpoint.profile is
     'The institution as which the webhook of a key is told; null is as the central bank''s Pix API has it.';
 comment on column webhook_endpoint.only_with_txid is 'Whether the webhook of a key is not told of a Pix without a txid.';
+comment on column webhook_endpoint.name is 'Its owner''s name for it, at faces of institutions where webhooks have one.';
+comment on column webhook_endpoint.authorization_sealed is
+    'What it is sent as Authorization, sealed; null where its owner has said nothing.';
 
 -- removed_endpoint: The newest twenty endpoints that each holder removed, so that what was sent to them can still be found.
 create table removed_endpoint (
@@ -2271,6 +2319,27 @@ comment on table allowed_webhook_host is
     'The hosts that may be told of the Pix keys of several holders in live mode, because an operator said so.';
 comment on column allowed_webhook_host.host is 'The host in ASCII and lower case, without a dot at its end.';
 comment on column allowed_webhook_host.allowed_at is 'When an operator allowed it, in real time.';
+
+-- callback_key: The keys that sign callbacks as institutions sign them that publish theirs; where the newest cannot be opened,
+-- another is made.
+create table callback_key (
+    key_identifier text not null,
+    profile text not null,
+    public_pem text not null,
+    private_sealed bytea not null,
+    created_at timestamp with time zone not null,
+    constraint callback_key_pkey primary key (key_identifier),
+    constraint callback_key_created_at_check check (isfinite(created_at)),
+    constraint callback_key_key_identifier_check check (key_identifier ~ '^[0-9a-f]{64}$')
+);
+grant insert, select on table callback_key to pixconnect_service;
+comment on table callback_key is
+    'The keys that sign callbacks as institutions sign them that publish theirs; where the newest cannot be opened, another is made.';
+comment on column callback_key.key_identifier is 'The SHA-256 of the public key in DER, in hexadecimal digits.';
+comment on column callback_key.profile is 'The institution as which it signs.';
+comment on column callback_key.public_pem is 'The public key, as it is published.';
+comment on column callback_key.private_sealed is 'The private key, sealed.';
+comment on column callback_key.created_at is 'Real time.';
 
 -- schema_version: The migrations that made these tables.
 create table schema_version (

@@ -39,14 +39,22 @@ async def before(database: Addresses, clock: FakeClock) -> AsyncIterator[Context
         for endpoint_id in range(1, ENDPOINTS_COUNT + 1):
             sealed = [
                 context.secret_box.seal(f"{name} {endpoint_id}".encode(), endpoint_seal(endpoint_id))
-                for name in ("secret", "previous")
+                for name in ("secret", "previous", "authorization")
             ]
             previous, until = (sealed[1], clock.now()) if endpoint_id % 2 else (None, None)
             await context.pool.execute(
                 "insert into webhook_endpoint (id, holder_id, url, event_types, status, secret, previous_secret,"
-                " previous_secret_until, created_at, modified_at)"
-                " values ($1, $2, 'https://shop.example', '{qrcode.approved}', 'active', $3, $4, $6, $5, $5)",
-                *(endpoint_id, owner.id, sealed[0], previous, clock.now(), until),
+                " previous_secret_until, created_at, modified_at, authorization_sealed)"
+                " values ($1, $2, 'https://shop.example', '{qrcode.approved}', 'active', $3, $4, $6, $5, $5, $7)",
+                *(
+                    endpoint_id,
+                    owner.id,
+                    sealed[0],
+                    previous,
+                    clock.now(),
+                    until,
+                    sealed[2] if endpoint_id % 3 else None,
+                ),
             )
         yield context
 
@@ -62,10 +70,11 @@ async def after(database: Addresses, clock: FakeClock, before: Context) -> Async
 async def everything_sealed(context: Context) -> list[tuple[str, bytes]]:
     """What is sealed, with what it is sealed about."""
     sealed: list[tuple[str, bytes]] = []
-    for row in await context.pool.fetch("select id, secret, previous_secret from webhook_endpoint"):
-        sealed.append((endpoint_seal(row["id"]), row["secret"]))
-        if row["previous_secret"] is not None:
-            sealed.append((endpoint_seal(row["id"]), row["previous_secret"]))
+    for row in await context.pool.fetch(
+        "select id, secret, previous_secret, authorization_sealed from webhook_endpoint"
+    ):
+        ours = (row["secret"], row["previous_secret"], row["authorization_sealed"])
+        sealed += [(endpoint_seal(row["id"]), each) for each in ours if each is not None]
     rows = await context.pool.fetch(
         "select 'signing_key:' || kid as about, private_sealed from signing_key where private_sealed is not null"
         " union all select 'certificate_authority', private_sealed from certificate_authority"
@@ -169,3 +178,11 @@ async def test_a_keyring_signs_on_while_its_key_is_sealed_again(
         assert (await identity.start_keyring(alone)).token_key().kid == kid
     with pytest.raises(asyncpg.PostgresError):
         await operators.execute(before, "update signing_key set revoked_at = now()")
+
+
+async def test_what_a_webhook_is_sent_is_sealed_again_also_where_its_secret_was_already(after: Context) -> None:
+    new = after.secret_box.seal(b"new", endpoint_seal(2))
+    await after.pool.execute("update webhook_endpoint set secret = $1 where id = 2", new)
+    await secret_key.reseal(as_operator(after))
+    sealed = await after.pool.fetchval("select authorization_sealed from webhook_endpoint where id = 2")
+    assert make_box(NEW_KEY).open(sealed, endpoint_seal(2)) == b"authorization 2"

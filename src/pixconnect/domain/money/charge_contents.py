@@ -39,6 +39,8 @@ class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
     question: str | None = None
     """The question to the payer (``solicitacaoPagador``)."""
     lines: tuple[Line, ...] = ()
+    maker_name: str | None = None
+    """What its maker calls it, at institutions where nobody chooses a txid."""
 
 
 class ContentsChange(Struct, frozen=True, kw_only=True):

@@ -164,7 +164,13 @@ class Conclusion(Struct, frozen=True, kw_only=True):
 
 
 def conclude(
-    delivery: DueDelivery, exchange: WebhookExchange, *, ended_at: datetime, real_now: datetime, chance: float
+    delivery: DueDelivery,
+    exchange: WebhookExchange,
+    *,
+    ended_at: datetime,
+    real_now: datetime,
+    chance: float,
+    waits: Sequence[timedelta] | None = None,
 ) -> Conclusion:
     """Judge an attempt; ``real_now`` is for a ``Retry-After`` that is a date, ``chance``, from 0 to 1, for the jitter."""
     status_code, error = exchange.status_code, exchange.error
@@ -177,7 +183,7 @@ def conclude(
         due_at = ended_at
     elif not is_delivered:
         failures_count += 1
-        wait = retry_wait(failures_count, parse_retry_after(exchange.retry_after, real_now), chance)
+        wait = retry_wait(failures_count, parse_retry_after(exchange.retry_after, real_now), chance, waits)
         due_at, status = (None, "failed") if wait is None else (ended_at + wait, "pending")
     return Conclusion(
         delivery=delivery,
@@ -223,12 +229,15 @@ def _disable(endpoint: Endpoint, reason: str, now: datetime) -> Endpoint:
     return structs.replace(endpoint, status="disabled", status_reason=reason, modified_at=now)
 
 
-def retry_wait(failures_count: int, retry_after: timedelta | None, chance: float) -> timedelta | None:
+def retry_wait(
+    failures_count: int, retry_after: timedelta | None, chance: float, waits: Sequence[timedelta] | None = None
+) -> timedelta | None:
     """How long to wait after an attempt has ended; ``None`` to give up. Failures are those of this schedule, from 1."""
-    if failures_count >= ATTEMPTS_MAX:
+    waits = RETRY_WAITS if waits is None else waits
+    if failures_count > len(waits):
         return None
     # Randomly later and never earlier, so that deliveries that failed together do not come back together.
-    scheduled = RETRY_WAITS[failures_count - 1] * (1 + JITTER * chance)
+    scheduled = waits[failures_count - 1] * (1 + JITTER * chance)
     # The longer of the two counts, but a receiver may ask for an hour at most.
     return max(scheduled, min(retry_after, RETRY_AFTER_MAX)) if retry_after is not None else scheduled
 

@@ -65,6 +65,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """The institution as which a key, or an account of its sends, is told; ``None`` is as the central bank's API or we do."""
     only_with_txid: bool = False
     """A key webhook that is not told of a Pix without a txid."""
+    name: str | None = None
+    """Its owner's, at institutions where webhooks have one."""
+    authorization_sealed: bytes | None = None
+    """What it is sent as ``Authorization``, where its owner has said; about ``endpoint_seal``."""
 
 
 def open_endpoint(

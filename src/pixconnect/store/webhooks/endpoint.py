@@ -18,7 +18,7 @@ ENDPOINT: Final = Table(
     """
     id bigint, holder_id bigint, url text, event_types text[], status text, status_reason text, secret bytea,
     previous_secret bytea, previous_secret_until timestamptz, first_failure_at timestamptz, created_at timestamptz,
-    modified_at timestamptz, pix_key text, profile text, only_with_txid boolean
+    modified_at timestamptz, pix_key text, profile text, only_with_txid boolean, name text, authorization_sealed bytea
     """,
     read={
         "event_types": (tuple, "event_types"),
@@ -84,6 +84,16 @@ _FIND_OF_ACCOUNT: Final[LiteralString] = f"""
 async def find_of_account(pool: Pool, holder_id: int, profile: str) -> Endpoint | None:
     """The endpoint that is told of the holder's sends as this institution tells of them."""
     return ENDPOINT.read_found(await pool.fetchrow(_FIND_OF_ACCOUNT, holder_id, profile))
+
+
+_LIST_OF_ACCOUNT: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint where holder_id = $1 and profile = $2 and pix_key is null order by id
+"""
+
+
+async def list_of_account(pool: Pool, holder_id: int, profile: str) -> list[Endpoint]:
+    """The endpoints that are told as this institution tells."""
+    return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_OF_ACCOUNT, holder_id, profile)]
 
 
 _FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
@@ -197,6 +207,7 @@ _LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
     select {ENDPOINT.select} from webhook_endpoint
     where id > $2 and (
         substr(secret, 1, octet_length($1::bytea)) <> $1 or substr(previous_secret, 1, octet_length($1)) <> $1
+        or substr(authorization_sealed, 1, octet_length($1)) <> $1
     )
     order by id limit $3 for no key update
 """
@@ -211,13 +222,14 @@ async def lock_sealed_otherwise(
 
 
 _RESEAL: Final[LiteralString] = """
-    update webhook_endpoint set secret = $2, previous_secret = $3 where id = $1
+    update webhook_endpoint set secret = $2, previous_secret = $3, authorization_sealed = $4 where id = $1
 """
 
 
 async def reseal(connection: Connection, endpoint: Endpoint) -> None:
     """Keep the same secrets of an endpoint that is locked, sealed with another secret key."""
-    await connection.execute(_RESEAL, endpoint.id, endpoint.secret_sealed, endpoint.previous_secret_sealed)
+    sealed = (endpoint.secret_sealed, endpoint.previous_secret_sealed, endpoint.authorization_sealed)
+    await connection.execute(_RESEAL, endpoint.id, *sealed)
 
 
 _SET_RESUMED: Final[LiteralString] = "update webhook_endpoint set resumed_at = $2 where id = $1"

@@ -135,6 +135,7 @@ def _reseal_endpoint(box: SecretBox, endpoint: Endpoint, broken: list[str]) -> E
         secret_sealed=_again(box, endpoint.secret_sealed, about, broken) or endpoint.secret_sealed,
         previous_secret_sealed=_again(box, endpoint.previous_secret_sealed, about, broken)
         or endpoint.previous_secret_sealed,
+        authorization_sealed=_again(box, endpoint.authorization_sealed, about, broken) or endpoint.authorization_sealed,
     )
 
 

@@ -6,7 +6,7 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -109,6 +109,11 @@ async def read_charge_by_external_id(context: ChargeContext, caller: Caller, ext
 
 async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str) -> Charge:
     return _found(caller, await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
+
+
+async def read_charges(context: HasPool, caller: Caller, charge_ids: Collection[int]) -> dict[int, Charge]:
+    """Those of the caller's charges that there are, by id."""
+    return await charge_store.find_by_ids(context.pool, caller.holder_id, charge_ids)
 
 
 async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id: int) -> Transfer:

@@ -26,6 +26,7 @@ from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.writing.service_time import service_now_to_write
@@ -188,7 +189,7 @@ async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) ->
     return removed
 
 
-async def list_pix_keys(context: OperatorContext, holder_id: int) -> list[PixKey]:
+async def list_pix_keys(context: HasPool, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     async with context.pool.acquire() as connection:
         return await holder_store.list_pix_keys(connection, holder_id)

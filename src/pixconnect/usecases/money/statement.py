@@ -37,6 +37,16 @@ async def open_statement(
     )
 
 
+async def read_lines(
+    context: HasPool, statement: Statement, first_number: int, last_number: int
+) -> Sequence[StatementLine]:
+    """Those of the lines with these numbers that there are, oldest first."""
+    first, last = max(first_number, statement.extent.first_number), min(last_number, statement.extent.last_number)
+    if last < first:
+        return []
+    return await statement_store.read_lines(context.pool, statement.holder_id, first, last)
+
+
 async def read_parts(context: HasPool, statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
     """The lines, oldest first, part by part."""
     extent = statement.extent

@@ -158,6 +158,12 @@ async def find_received(context: HasPool, caller: Caller, end_to_end_id: str) ->
     return transfer
 
 
+async def list_refunds_of_pix(context: HasPool, received: Transfer) -> Sequence[Refund]:
+    """The refunds of a Pix, in the order in which they were asked for."""
+    found = await refund_store.find_of_transfers(context.pool, [(received.id, received.holder_id)])
+    return found.get((received.id, received.holder_id), ())
+
+
 async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> dict[int, Pix]:
     """Settled incoming transfers with their refunds, by the transfer's id, in the order given."""
     received = list(transfers)

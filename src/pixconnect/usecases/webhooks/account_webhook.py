@@ -20,11 +20,13 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasPolicy, HasPool
 from pixconnect.usecases.standard.send_record import show_ended, show_outcome
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks.endpoint import CallbackTerms
+from pixconnect.usecases.webhooks.event_callback import CallbackContext, tell_event
 from pixconnect.usecases.webhooks.host import HostIsAnothers
 from pixconnect.usecases.webhooks.key_webhook import KeyWebhookContext
 
 
-class AccountWebhookContext(HasPool, HasPolicy, Protocol): ...
+class AccountWebhookContext(CallbackContext, HasPolicy, Protocol): ...
 
 
 _EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
@@ -44,7 +46,7 @@ async def set_account_webhook(
         # Its owner names no secret, so one is made for the signatures by HMAC.
         secret = SECRET_PREFIX + base64.b64encode(context.entropy.octets(_SECRET_LENGTH)).decode()
         request = EndpointRequest(url=url, secret=secret, event_types=_EVENT_TYPES)
-        await endpoint_usecases.create_endpoint(context, caller, request, profile=profile.name)
+        await endpoint_usecases.create_endpoint(context, caller, request, terms=CallbackTerms(profile=profile.name))
     except (errors.InvalidWebhookUrl, HostIsAnothers):
         reason = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
         raise Violated("webhook", [Violation(property="webhookUrl", reason=reason, value=url[:200])]) from None
@@ -64,6 +66,8 @@ async def delete_account_webhook(context: KeyWebhookContext, caller: Caller, pro
 
 async def tell_as(context: AccountWebhookContext, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
     """The delivery with a body in the institution's words: the same each time, as the send has ended."""
+    if profile.webhook.events:
+        return await tell_event(context, profile, delivery)
     # Its owner may have asked at our own door for other events: those are told as there.
     if delivery.resource != "transfer":
         return delivery

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 import structlog
@@ -42,7 +42,7 @@ from pixconnect.usecases.frame.context import (
     HasWrites,
 )
 from pixconnect.usecases.frame.fault import draw_fault
-from pixconnect.usecases.webhooks import account_webhook
+from pixconnect.usecases.webhooks import account_webhook, event_callback
 from pixconnect.usecases.webhooks.key_webhook import find_callback_url
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -97,11 +97,17 @@ class Recipient:
         self.endpoint = endpoint
         profile = None if endpoint.profile is None else read_profile(endpoint.profile)
         self.sent_profile = profile if endpoint.pix_key is None else None
-        """The institution as which the account's sends are told."""
+        """The institution as which the account is told."""
         self.url = endpoint.url if endpoint.pix_key is None else find_callback_url(endpoint.url, profile)
-        if self.sent_profile is not None:
+        if self.sent_profile is not None and self.sent_profile.webhook.sent_path:
             self.url = callback_url(endpoint.url, name=self.sent_profile.webhook.sent_path)
         self._secrets: list[str] | None = None
+
+    @property
+    def retry_waits(self) -> Sequence[timedelta] | None:
+        """The institution's; ``None`` is ours."""
+        waits_s = () if self.sent_profile is None else self.sent_profile.webhook.retry_waits_s
+        return [timedelta(seconds=wait_s) for wait_s in waits_s] or None
 
     def open_secrets(self, context: AttemptContext) -> list[str]:
         """Those that sign; ``SealBroken`` if they were sealed with another secret key."""
@@ -119,7 +125,8 @@ async def attempt(
         ServiceUnavailable: There is no key to sign with; nothing was sent.
     """
     try:
-        return _conclude(context, delivery, await _post(context, delivery, recipient, signatures))
+        exchange = await _post(context, delivery, recipient, signatures)
+        return _conclude(context, delivery, exchange, recipient.retry_waits)
     except errors.ServiceUnavailable:
         raise
     except Exception:  # noqa: BLE001  an attempt that is not counted would be repeated for ever
@@ -139,17 +146,21 @@ async def _post(
         secrets = recipient.open_secrets(context)
     except SealBroken:
         return _failed("the endpoint's secret cannot be read here any more: set it again")
-    if recipient.sent_profile is not None:
-        delivery = await account_webhook.tell_as(context, recipient.sent_profile, delivery)
-    body, real_now = delivery.body.encode(), context.clock.real_now()
-    headers = webhook_signature.request_headers(
-        secrets,
-        delivery.message_id,
-        body,
-        jws=signatures.sign(delivery, real_now),
-        attempt_number=delivery.attempts_count + 1,
-        real_now=real_now,
-    )
+    profile, real_now = recipient.sent_profile, context.clock.real_now()
+    if profile is not None:
+        delivery = await account_webhook.tell_as(context, profile, delivery)
+    body = delivery.body.encode()
+    if profile is not None and profile.webhook.signatures:
+        headers = await event_callback.sign_for(context, profile, recipient.endpoint, secrets[0], body)
+    else:
+        headers = webhook_signature.request_headers(
+            secrets,
+            delivery.message_id,
+            body,
+            jws=signatures.sign(delivery, real_now),
+            attempt_number=delivery.attempts_count + 1,
+            real_now=real_now,
+        )
     # Outgoing connections are shared fairly among holders.
     whose = current_party.set(delivery.holder_id)
     try:
@@ -176,13 +187,19 @@ def _failed(reason: str) -> WebhookExchange:
     return WebhookExchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=0)
 
 
-def _conclude(context: AttemptContext, delivery: DueDelivery, exchange: WebhookExchange) -> Conclusion:
+def _conclude(
+    context: AttemptContext,
+    delivery: DueDelivery,
+    exchange: WebhookExchange,
+    waits: Sequence[timedelta] | None = None,
+) -> Conclusion:
     return delivery_rules.conclude(
         delivery,
         exchange,
         ended_at=context.clock.now(),
         real_now=context.clock.real_now(),
         chance=context.entropy.fraction(),
+        waits=waits,
     )
 
 

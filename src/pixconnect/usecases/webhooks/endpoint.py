@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
@@ -43,6 +43,14 @@ _RESUMED_MAX = 100
 """Resumed endpoints that one pass of housekeeping takes at most."""
 
 
+class CallbackTerms(Struct, frozen=True, kw_only=True):
+    """The institution as which an endpoint is told, and what its owner gave it there."""
+
+    profile: str
+    name: str | None = None
+    authorization: str | None = None
+
+
 class ResumingContext(HasPool, HasClock, HasWakeWorkers, Protocol): ...
 
 
@@ -55,7 +63,7 @@ async def create_endpoint(
     caller: Caller,
     request: EndpointRequest,
     act: Act | None = None,
-    profile: str | None = None,
+    terms: CallbackTerms | None = None,
 ) -> Endpoint:
     """Register a webhook endpoint of a holder; ``act``, here and below, goes into the audit with the change.
 
@@ -77,7 +85,8 @@ async def create_endpoint(
         _check_count(await endpoint_store.count(connection, caller.holder_id))
         now = await service_now_to_write(context.clock, connection)
         endpoint = endpoint_rules.open_endpoint(endpoint_id, caller.holder_id, request.url, event_types, sealed, now)
-        endpoint = structs.replace(endpoint, profile=profile)
+        if terms is not None:
+            endpoint = _mark(context, endpoint, terms)
         await endpoint_store.insert(connection, endpoint)
         await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
         await audit.record_act(connection, act and act.of(f"endpoint {endpoint_id}"))
@@ -261,6 +270,12 @@ def _changed(context: EndpointContext, before: Endpoint, change: EndpointChange,
     if change.status is not None and change.status != before.status:
         after = endpoint_rules.activate(after) if change.status == "active" else endpoint_rules.deactivate(after)
     return after
+
+
+def _mark(context: EndpointContext, endpoint: Endpoint, terms: CallbackTerms) -> Endpoint:
+    word = terms.authorization
+    sealed = None if word is None else _seal(context, endpoint.id, word)
+    return structs.replace(endpoint, profile=terms.profile, name=terms.name, authorization_sealed=sealed)
 
 
 def _seal(context: EndpointContext, endpoint_id: int, secret: str) -> bytes:

@@ -1,0 +1,53 @@
+"""A prepared transfer: what somebody has asked for and nobody has approved yet; no money is moved or reserved for it.
+
+It is never changed. It was approved if there is a transfer of its name, so approving it twice makes one transfer.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.holder import KeyType, Party
+from pixconnect.domain.money.rail import InitiationType
+from pixconnect.domain.money.transfer import (
+    AccountTransferRequest,
+    KeyTransferRequest,
+    QrCodeTransferRequest,
+    TransferRequest,
+)
+
+
+class PreparedTransfer(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    external_id: str
+    """The transfer's too, once it is approved."""
+    initiation_type: InitiationType
+    amount_cents: int
+    key: str | None = None
+    """Whom to pay; beside a counterparty, the key that a test environment pays in its place."""
+    key_type: KeyType | None = None
+    br_code: str | None = None
+    counterparty: Party | None = None
+    payer_message: str | None = None
+    rejected_as: str | None = None
+    """Why a test environment says that it was rejected."""
+    created_at: datetime
+
+
+def read_request(prepared: PreparedTransfer) -> TransferRequest:
+    """What is asked for when it is approved: the same each time."""
+    amount_cents, external_id = prepared.amount_cents, prepared.external_id
+    if prepared.key is not None and prepared.key_type is not None:
+        return KeyTransferRequest(
+            amount_cents=amount_cents, key=prepared.key, key_type=prepared.key_type, external_id=external_id
+        )
+    if prepared.br_code is not None:
+        return QrCodeTransferRequest(amount_cents=amount_cents, br_code=prepared.br_code, external_id=external_id)
+    if prepared.counterparty is None:
+        raise errors.InvariantBroken("a prepared transfer names whom to pay")
+    return AccountTransferRequest(
+        amount_cents=amount_cents, credit_party=prepared.counterparty, external_id=external_id
+    )

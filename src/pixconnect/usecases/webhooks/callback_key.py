@@ -1,0 +1,46 @@
+"""The keys of institutions that publish what their callbacks are signed with; each is made when it is first wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.domain.webhooks.callback_key import CallbackKey, callback_key_seal
+from pixconnect.foundation.rsa_key import RsaSigner, make_rsa_key
+from pixconnect.store.webhooks import callback_key as callback_key_store
+from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox
+from pixconnect.usecases.frame.lone_write import write_alone
+
+
+class CallbackKeyContext(HasPool, HasClock, HasSecretBox, Protocol): ...
+
+
+async def list_callback_keys(context: CallbackKeyContext, profile: str) -> list[CallbackKey]:
+    """All that callbacks may be signed with; the first signs now."""
+    await open_callback_signer(context, profile)
+    return await callback_key_store.list_of_profile(context.pool, profile)
+
+
+async def open_callback_signer(context: CallbackKeyContext, profile: str) -> RsaSigner:
+    """Sign with the newest key, or with a new one where that was sealed with a secret key that is gone.
+
+    Two processes may each make one at first: both are published, so either is believed.
+    """
+    for key in (await callback_key_store.list_of_profile(context.pool, profile))[:1]:
+        try:
+            return RsaSigner(context.secret_box.open(key.private_sealed, callback_key_seal(key.key_identifier)))
+        except SealBroken:
+            break
+    made = await asyncio.to_thread(make_rsa_key)
+    sealed = context.secret_box.seal(made.private_der, callback_key_seal(made.identifier))
+    async with write_alone(context.pool) as connection:
+        key = CallbackKey(
+            key_identifier=made.identifier,
+            profile=profile,
+            public_pem=made.public_pem,
+            private_sealed=sealed,
+            created_at=context.clock.real_now(),
+        )
+        await callback_key_store.insert(connection, key)
+    return RsaSigner(made.private_der)

@@ -1,0 +1,166 @@
+"""Events in an institution's words, where each of its webhooks is told of one: the body, and the headers that sign it.
+
+The body is written for each attempt from what it is about; that has ended, or only its date of change moves.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.prepared_transfer import PreparedTransfer
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.profiles.profile import InstitutionProfile
+from pixconnect.domain.webhooks.delivery import DueDelivery
+from pixconnect.domain.webhooks.endpoint import Endpoint, endpoint_seal
+from pixconnect.domain.webhooks.signature import USER_AGENT
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import prepared_transfer as prepared_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPool, HasSecretBox
+from pixconnect.usecases.standard.cents_records import (
+    show_cents_charge,
+    show_cents_pix,
+    show_cents_refund,
+    show_failure,
+    show_movement,
+    show_order,
+)
+from pixconnect.usecases.webhooks.callback_key import CallbackKeyContext, open_callback_signer
+
+
+class CallbackContext(HasPool, HasClock, HasDirectory, HasSecretBox, Protocol): ...
+
+
+class _Named(Struct):
+    name: EventName
+
+
+_read_name = msgspec.json.Decoder(_Named).decode
+
+
+async def tell_event(context: CallbackContext, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+    """The delivery with a body in the institution's words; an event that it has no name for is told in ours."""
+    name = _read_name(delivery.body).name
+    theirs = next((word for word, ours in profile.webhook.events.items() if ours == name), None)
+    if theirs is None:
+        return delivery
+    tell = {"charge": _tell_charge, "transfer": _tell_transfer, "refund": _tell_refund}[delivery.resource]
+    said = {"event": theirs, **await tell(context, profile, delivery)}
+    return structs.replace(delivery, body=msgspec.json.encode(said).decode())
+
+
+async def _tell_charge(
+    context: CallbackContext, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
+    charge = await charge_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
+    if charge is None:
+        raise errors.InvariantBroken("charges are never deleted")
+    paying = await transfer_store.find_paying(context.pool, charge.holder_id, charge.id)
+    shown = show_cents_charge(charge)
+    if paying is None:
+        return {"charge": shown}
+    own = await _read_own(context, paying)
+    return {"charge": shown, "pix": show_cents_pix(paying, own, charge), "pixQrCode": None}
+
+
+async def _tell_transfer(
+    context: CallbackContext, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
+    transfer = await _find_transfer(context, delivery.holder_id, delivery.resource_id)
+    own = await _read_own(context, transfer)
+    if transfer.direction == "IN":
+        charge = None
+        if transfer.charge_id is not None:
+            charge = await charge_store.find_by_id(context.pool, transfer.holder_id, transfer.charge_id)
+        shown = None if charge is None else show_cents_charge(charge)
+        return {"charge": shown, "pix": show_cents_pix(transfer, own, charge), "pixQrCode": None}
+    external_id = transfer.external_id or ""
+    prepared = (await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])).get(
+        external_id
+    )
+    status = profile.sent.say(transfer.status, transfer.outcome_code)
+    said: dict[str, object] = {
+        "payment": show_order(prepared or _as_prepared(transfer), status),
+        "transaction": show_movement(transfer),
+    }
+    if transfer.status in ("ERROR", "CANCELLED"):
+        said["error"] = show_failure(transfer, prepared, profile.sent)
+    return said
+
+
+async def _tell_refund(
+    context: CallbackContext, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
+    refund = await refund_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
+    if refund is None:
+        raise errors.InvariantBroken("refunds are never deleted")
+    original = await _find_transfer(context, refund.holder_id, refund.transfer_id)
+    own = await _read_own(context, original)
+    shown = structs.replace(show_cents_refund(refund), end_to_end_id=refund.shown_id)
+    is_partial = refund.amount_cents < original.amount_cents
+    return {
+        "refundTransaction": {**msgspec.to_builtins(shown), "partial": is_partial},
+        "originalTransaction": show_cents_pix(original, own, None),
+    }
+
+
+async def _find_transfer(context: CallbackContext, holder_id: int, transfer_id: int) -> Transfer:
+    transfer = await transfer_store.find_by_id(context.pool, holder_id, transfer_id)
+    if transfer is None:
+        raise errors.InvariantBroken("transfers are never deleted")
+    return transfer
+
+
+async def _read_own(context: CallbackContext, transfer: Transfer) -> Party:
+    return (await context.directory.read_account(transfer.holder_id)).party
+
+
+def _as_prepared(transfer: Transfer) -> PreparedTransfer:
+    """What was sent at another door, as if it had been prepared."""
+    payee = transfer.counterparty
+    return PreparedTransfer(
+        holder_id=transfer.holder_id,
+        external_id=transfer.external_id or "",
+        initiation_type=transfer.initiation_type,
+        amount_cents=transfer.amount_cents,
+        key=payee.key,
+        key_type=payee.key_type,
+        payer_message=transfer.payer_message,
+        created_at=transfer.created_at,
+    )
+
+
+async def sign_for(
+    context: CallbackContext, profile: InstitutionProfile, endpoint: Endpoint, secret: str, body: bytes
+) -> list[tuple[str, str]]:
+    """The headers of an attempt, as the institution has them."""
+    sealed, word = endpoint.authorization_sealed, None
+    if sealed is not None:
+        word = context.secret_box.open(sealed, endpoint_seal(endpoint.id)).decode()
+    return await sign_as(context, profile, word, secret, body)
+
+
+async def sign_as(
+    context: CallbackKeyContext, profile: InstitutionProfile, authorization: str | None, secret: str, body: bytes
+) -> list[tuple[str, str]]:
+    headers = [("Content-Type", "application/json"), ("User-Agent", USER_AGENT)]
+    if authorization is not None:
+        headers.append(("Authorization", authorization))
+    for kind, name in profile.webhook.signatures.items():
+        if kind == "hmac_sha1":
+            digest = hmac.digest(secret.encode(), body, hashlib.sha1)
+            headers.append((name, base64.b64encode(digest).decode()))
+        else:
+            headers.append((name, (await open_callback_signer(context, profile.name)).sign(body)))
+    return headers

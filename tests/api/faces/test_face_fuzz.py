@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
@@ -25,7 +26,9 @@ _MEMBERS: Final = (
     "valor", "original", "chave", "calendario", "expiracao", "dataDeVencimento", "pagador", "infoPagador", "favorecido",
     "contaBanco", "cpf", "cnpj", "tipoConta", "pixCopiaECola", "webhookUrl", "loc", "id", "tipoCob", "status", "devedor",
     "nome", "solicitacaoPagador", "infoAdicionais", "dataMovimento", "tipoRegistros", "unheard of", "endToEndId", "destino",
-    "meioIniciacao", "origem", "qrcode", "repeticao", "descricao", "dataAgendamento",
+    "meioIniciacao", "origem", "qrcode", "repeticao", "descricao", "dataAgendamento", "correlationID", "value", "customer",
+    "taxID", "additionalInfo", "expiresIn", "expiresDate", "destinationAlias", "autoApprove", "psp", "holder", "account",
+    "type", "webhook", "event", "url", "authorization", "isActive", "pixKey", "comment",
 )  # fmt: skip
 CODE: Final[dict[str, Any]] = {
     "qrcode": format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=1), "valor": "0.01", "repeticao": False,
@@ -36,6 +39,8 @@ _QUERY: Final = (
     "paginacao.itensPorPagina=0", "paginacao.itensPorPagina=1000", "paginacao.paginaAtual=2147483647", "status=X", "cpf=1",
     "paginacao.paginaAtual=99999999999999999999", "bloqueios=true", "&&", "=", "cnpj=12345678000195", "txIdPresente=x",
     "numeroContaCorrente=1001", "numeroContaCorrente=x", "diaInicial=31", "diaFinal=0", "agruparCNAB=1", "largura=9",
+    "skip=1", "skip=-1", "limit=0", "limit=3", "start=2020-01-01T00:00:00Z", "end=0001-01-01T00:00:00Z", "end=x", "charge=%00",
+    "withdrawal=%00", "withdrawal=E1", "type=FEE", "type=WITHDRAW", "transactionID=a", "return_existing=true", "url=%ff",
 )  # fmt: skip
 _BODIES: Final[tuple[dict[str, Any], ...]] = (
     SEND, COB, {"valor": "0.01"}, {"webhookUrl": "http://127.0.0.1:9/"}, {**SEND, "favorecido": {"contaBanco": ACCOUNT}},
@@ -67,11 +72,11 @@ def _make_value(chance: random.Random, depth: int = 0) -> Any:
     return {chance.choice(_MEMBERS): _make_value(chance, depth + 1) for _ in range(chance.randrange(1, 6))}
 
 
-def make_body(chance: random.Random) -> Any:
+def make_body(chance: random.Random, bodies: Sequence[dict[str, Any]] = _BODIES) -> Any:
     """Anything at all, or a good body of which one member is something else, or one more."""
     if chance.random() < 0.3:
         return _make_value(chance)
-    body = copy.deepcopy(chance.choice(_BODIES))
+    body = copy.deepcopy(chance.choice(bodies))
     inner = chance.choice([body, *(value for value in body.values() if isinstance(value, dict))])
     inner[chance.choice([*inner, chance.choice(_MEMBERS)])] = _make_value(chance, 1)
     return body
@@ -98,10 +103,10 @@ async def _ask(name: str, face: Face, chance: random.Random, method: str, path: 
         assert b"QrcodeErroInterno" in answer.content, asked
     assert answer.status <= (500 if name == "efi" else 499), asked
     if answer.status >= 400:
-        assert _is_in_their_form(name, answer.body), asked
+        assert is_in_their_form(name, answer.body), asked
 
 
-def _is_in_their_form(name: str, body: dict[str, Any]) -> bool:
+def is_in_their_form(name: str, body: dict[str, Any]) -> bool:
     """Whether a body has all members of one of the profile's forms but those that may be left out, and no other."""
     return any(
         body.keys() <= form.body.keys() and form.body.keys() - body.keys() <= {"erros", "violacoes"}

@@ -18,6 +18,7 @@ from pixconnect.api.faces.frame import (
 from pixconnect.api.faces.inter import operations as inter
 from pixconnect.api.faces.refusals import make_face_form
 from pixconnect.api.faces.sicoob import operations as sicoob
+from pixconnect.api.faces.woovi import operations as woovi
 from pixconnect.api.frame.operation import AnyOperation, RefusalForm
 from pixconnect.domain.profiles.profile import NAMES
 
@@ -25,6 +26,7 @@ _WITH_OWN: Final[Mapping[str, Callable[[Face], Sequence[FaceOperation]]]] = {
     "efi": efi.list_rows,
     "inter": inter.list_inter_rows,
     "sicoob": sicoob.list_sicoob_rows,
+    "woovi": woovi.list_woovi_rows,
 }
 TABLES: Final = {**_WITH_OWN, **{name: list_rows_of_profile for name in NAMES if name not in _WITH_OWN}}
 """By name; an institution of which only the variant of the standard is known has its profile and no code."""

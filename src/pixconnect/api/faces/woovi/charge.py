@@ -1,0 +1,252 @@
+"""Charges as Woovi has them: named by the caller's correlationID, from which we make the txid."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct, field
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.faces.woovi.paging import NAME, ShownPage, SliceQuery, read_name, read_slice
+from pixconnect.api.frame.decoding import read_instant
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import TXID, Members, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import tax_id
+from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX, STATUSES, Charge, ChargeStatus
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Line, Payer
+from pixconnect.domain.money.charge_search import ChargeSearch
+from pixconnect.domain.simulation.sandbox_control import OutsidePayer
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.simulation import sandbox as sandbox_usecases
+from pixconnect.usecases.standard import charge as standard_charge_usecases
+from pixconnect.usecases.standard import charge_search as search_usecases
+from pixconnect.usecases.standard.cents_records import CobrancaEmCentavos, name_charge, show_cents_charge
+
+_LIFETIME_S: Final = 30 * 86_400
+_LIFETIME_MIN_S: Final = 300
+_LIFETIME_MAX_S: Final = 2**31 - 1
+_STATUSES: Final[dict[str, tuple[ChargeStatus, ...]]] = {
+    "ACTIVE": ("PENDING",),
+    "COMPLETED": ("APPROVED", "RETURNED"),
+    "EXPIRED": ("EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"),
+}
+
+CorrelationId = Annotated[str, Meta(min_length=1, max_length=200)]
+Value = Annotated[int, Meta(ge=1, le=AMOUNT_MAX_CENTS)]
+
+
+class LinhaPedida(Struct, frozen=True, kw_only=True):
+    key: Annotated[str, Meta(max_length=50)]
+    value: Annotated[str, Meta(max_length=200)]
+
+
+class ClientePedido(Struct, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(min_length=1, max_length=PAYER_NAME_LENGTH_MAX)]
+    tax_id: Annotated[str, Meta(max_length=18)] | None = field(default=None, name="taxID")
+
+
+class CobrancaPedida(Struct, frozen=True, kw_only=True, rename="camel"):
+    correlation_id: CorrelationId = field(name="correlationID")
+    value: Value
+    kind: Literal["DYNAMIC"] | None = field(default=None, name="type")
+    comment: Annotated[str, Meta(max_length=140)] | None = None
+    expires_in: Annotated[int, Meta(ge=_LIFETIME_MIN_S, le=_LIFETIME_MAX_S)] | None = None
+    expires_date: Annotated[str, Meta(max_length=40)] | None = None
+    debtor: ClientePedido | None = field(default=None, name="customer")
+    lines: Annotated[list[LinhaPedida], Meta(max_length=50)] | None = field(default=None, name="additionalInfo")
+
+
+class PrazoPedido(Struct, frozen=True, kw_only=True, rename="camel"):
+    expires_date: Annotated[str, Meta(max_length=40)]
+
+
+class ReplayQuery(Struct, frozen=True, kw_only=True):
+    return_existing: bool | None = None
+
+
+class ChargeSliceQuery(SliceQuery, frozen=True, kw_only=True):
+    """Quais cobranças."""
+
+    status: str | None = None
+
+
+class CobrancaAberta(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Uma cobrança e o seu código."""
+
+    charge: CobrancaEmCentavos
+    correlation_id: str = field(name="correlationID")
+    br_code: str
+
+
+class CobrancaLida(Struct, frozen=True, kw_only=True):
+    charge: CobrancaEmCentavos
+
+
+class CobrancaMudada(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    status: Literal["OK"]
+    id: str
+    expires_date: str | None = None
+
+
+class CobrancasEmCentavos(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Uma página de cobranças."""
+
+    page: ShownPage = field(name="pageInfo")
+    charges: list[CobrancaEmCentavos]
+
+
+async def create_charge(face: Face, services: Services, request: Asked) -> Reply:
+    """Cria uma cobrança sob o nome que lhe foi dado."""
+    context, caller = services.context, request.caller
+    violations = Violations("charge")
+    body = Members(violations, CobrancaPedida, request.body.require("charge"), "")
+    name = body.text("correlationID", pattern=NAME)
+    amount_cents = body.integer("value")
+    body.choice("type")
+    comment, lifetime_s, expires_at = body.text("comment"), body.integer("expiresIn"), _read_expiry(body)
+    payer = _read_debtor(body)
+    told = body.objects("additionalInfo") or ()
+    lines = [Line(name=each.text("key") or "", value=each.text("value") or "") for each in told]
+    answers_existing = request.query.under(ReplayQuery, violations).boolean("return_existing")
+    violations.raise_if_any()
+    txid = derive_txid(caller, name or "")
+    if expires_at is not None and lifetime_s is None:
+        lifetime_s = _measure(context.clock.now(), expires_at)
+    contents = ChargeContents(
+        lifetime_s=lifetime_s or _LIFETIME_S,
+        amount_cents=amount_cents or 0,
+        key=await _find_key(services, caller),
+        payer=payer,
+        question=comment or None,
+        lines=tuple(lines),
+        maker_name=name,
+    )
+    try:
+        made = await standard_charge_usecases.put_charge(context, caller, txid, contents, is_new=True)
+        charge = made.charge
+    except errors.ExternalIdConflict:
+        if not answers_existing:
+            raise
+        charge = await charge_usecases.read_charge_by_txid(context, caller, txid)
+    shown = show_cents_charge(charge, services.base_url + face.prefix)
+    record = CobrancaAberta(charge=shown, correlation_id=shown.correlation_id, br_code=shown.br_code)
+    return Reply(status=200, record=record)
+
+
+async def get_named_charge(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta uma cobrança pelo seu nome, ou pelo que a instituição lhe deu."""
+    charge = await find_named_charge(services, request.caller, read_name(request))
+    return Reply(status=200, record=CobrancaLida(charge=show_cents_charge(charge, services.base_url + face.prefix)))
+
+
+async def list_charges(face: Face, services: Services, request: Asked) -> Reply:
+    """Lista cobranças, da mais nova à mais antiga."""
+    violations = Violations("charge")
+    asked = read_slice(violations, request)
+    status = request.query.under(ChargeSliceQuery, violations).choice("status", tuple(_STATUSES))
+    violations.raise_if_any()
+    wanted = STATUSES if status is None else _STATUSES[status]
+    search = ChargeSearch(statuses=wanted)
+    found, page = await asked.read(
+        lambda span: search_usecases.search_charges(services.context, request.caller, search, span)
+    )
+    base_url = services.base_url + face.prefix
+    record = CobrancasEmCentavos(page=page, charges=[show_cents_charge(each.charge, base_url) for each in found])
+    return Reply(status=200, record=record)
+
+
+async def change_expiry(face: Face, services: Services, request: Asked) -> Reply:
+    """Muda o prazo de uma cobrança que não foi paga."""
+    charge = await find_named_charge(services, request.caller, read_name(request))
+    violations = Violations("charge")
+    body = Members(violations, PrazoPedido, request.body.require("charge"), "")
+    expires_at = _read_expiry(body)
+    if expires_at is not None and not 1 <= _measure(charge.created_at, expires_at) <= _LIFETIME_MAX_S:
+        body.refuse("expiresDate", "deve ser depois de a cobrança ter sido criada, e menos de 68 anos")
+    violations.raise_if_any()
+    lifetime_s = _measure(charge.created_at, expires_at or charge.expires_at)
+    changed = await standard_charge_usecases.patch_charge(
+        services.context, request.caller, charge.txid, ContentsChange(lifetime_s=lifetime_s)
+    )
+    shown_at = format_milliseconds(changed.charge.expires_at)
+    return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge), expires_date=shown_at))
+
+
+async def remove_charge(face: Face, services: Services, request: Asked) -> Reply:
+    """Remove uma cobrança que não foi paga."""
+    charge = await find_named_charge(services, request.caller, read_name(request))
+    await standard_charge_usecases.patch_charge(
+        services.context, request.caller, charge.txid, ContentsChange(), removes=True
+    )
+    return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge)))
+
+
+async def pay_in_test(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga uma cobrança, como alguém de fora."""
+    txid = request.query.read(("transactionID",)).get("transactionID", "")
+    if not TXID.fullmatch(txid):
+        raise errors.NotFound("transactionID: there is no such charge")
+    context, caller = services.context, request.caller
+    charge = await charge_usecases.read_charge_by_txid(context, caller, txid)
+    paid = await sandbox_usecases.pay_by_code(context, caller, charge.br_code, None, OutsidePayer())
+    if paid.status == "ERROR":
+        raise NamedRefusal("NOT_PAID", f"the payment was refused ({paid.code})")
+    return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge)))
+
+
+async def find_named_charge(services: Services, caller: Caller, name: str) -> Charge:
+    """By its maker's name, by its txid, or by the name that another door gave it."""
+    context = services.context
+    try:
+        return await charge_usecases.read_charge_by_txid(context, caller, derive_txid(caller, name))
+    except errors.NotFound:
+        pass
+    try:
+        return await charge_usecases.read_charge_by_external_id(context, caller, name)
+    except errors.NotFound:
+        return await charge_usecases.read_charge_by_txid(context, caller, name)
+
+
+def derive_txid(caller: Caller, name: str) -> str:
+    """A txid is made of the caller's name, so that a charge is found by it and a second one of that name is refused."""
+    return hashlib.blake2b(f"{caller.holder_id}/{name}".encode(), digest_size=16).hexdigest()
+
+
+def _read_expiry(body: Members) -> datetime | None:
+    text = body.text("expiresDate")
+    try:
+        return None if text is None else read_instant("expiresDate", text)
+    except errors.BadRequest:
+        return body.refuse("expiresDate", "deve ser um instante, como 2026-01-31T12:00:00.000Z")
+
+
+def _measure(begin: datetime, end: datetime) -> int:
+    return int((end - begin) / timedelta(seconds=1))
+
+
+def _read_debtor(body: Members) -> Payer | None:
+    debtor = body.object("customer")
+    if debtor is None:
+        return None
+    name, text = debtor.text("name"), debtor.text("taxID")
+    number = None if text is None else "".join(letter for letter in text if letter not in "./- ")
+    if number is not None and not tax_id.is_cpf(number) and not tax_id.is_cnpj(number):
+        return debtor.refuse("taxID", "deve ser um CPF ou CNPJ")
+    return None if name is None or number is None else Payer(name=name, tax_id=number)
+
+
+async def _find_key(services: Services, caller: Caller) -> str:
+    keys = await holder_usecases.list_pix_keys(services.context, caller.holder_id)
+    if not keys:
+        raise NamedRefusal("NO_KEY", "the account has no Pix key")
+    return keys[0].key

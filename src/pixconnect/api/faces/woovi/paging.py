@@ -1,0 +1,86 @@
+"""Lists as Woovi has them: so many are skipped, so many are shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Final, TypeVar
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Violations, is_storable
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.usecases.standard.pix import Instante
+
+ItemT = TypeVar("ItemT")
+
+NAME: Final = re.compile(r"[^\x00]{1,200}", re.DOTALL)
+_LIMIT: Final = 100
+_SKIP_MAX: Final = 1_000_000
+
+
+class SliceQuery(Struct, frozen=True, kw_only=True):
+    """Que parte de uma lista."""
+
+    skip: Annotated[int, Meta(ge=0, le=_SKIP_MAX)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=_LIMIT)] | None = None
+    start: Instante | None = None
+    end: Instante | None = None
+
+
+class ShownPage(Struct, frozen=True, kw_only=True, rename="camel"):
+    skip: int
+    limit: int
+    total_count: int
+    has_previous_page: bool
+    has_next_page: bool
+
+
+class Slice(Struct, frozen=True, kw_only=True):
+    """The part of a list that was asked for."""
+
+    skip: int
+    limit: int
+    start: datetime | None
+    end: datetime | None
+
+    def describe(self, total_count: int) -> ShownPage:
+        return ShownPage(
+            skip=self.skip,
+            limit=self.limit,
+            total_count=total_count,
+            has_previous_page=self.skip > 0,
+            has_next_page=self.skip + self.limit < total_count,
+        )
+
+    async def read(self, read: Callable[[Span], Awaitable[Page[ItemT]]]) -> tuple[Sequence[ItemT], ShownPage]:
+        """The items and the page; two pages of ours where it begins within one."""
+        number, within = divmod(self.skip, self.limit)
+        page = await read(self._span(number))
+        items = page.items[within:]
+        if within:
+            items += (await read(self._span(number + 1))).items[:within]
+        return items, self.describe(page.total_count)
+
+    def _span(self, number: int) -> Span:
+        return Span(page=number + 1, page_size=self.limit, initial_at=self.start, final_at=self.end)
+
+
+def read_slice(violations: Violations, request: Asked) -> Slice:
+    parameters = request.query.under(SliceQuery, violations)
+    start, end = parameters.instant("start"), parameters.instant("end")
+    if start is not None and end is not None and end < start:
+        parameters.refuse("end", "não pode ser anterior a start")
+    skip, limit = parameters.integer("skip"), parameters.integer("limit")
+    return Slice(skip=skip or 0, limit=limit or _LIMIT, start=start, end=end)
+
+
+def read_name(request: Asked) -> str:
+    """What stands in the path; what can name nothing is not there."""
+    (name,) = request.parameter
+    if not NAME.fullmatch(name) or not is_storable(name):
+        raise errors.NotFound("id: there is nothing of this name")
+    return name

@@ -1,0 +1,81 @@
+"""Pix that came in and went out, as Woovi lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.woovi.charge import find_named_charge
+from pixconnect.api.faces.woovi.paging import NAME, ShownPage, SliceQuery, read_name, read_slice
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Violations
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.transfer import Direction, Transfer
+from pixconnect.domain.money.transfer_search import TransferSearch
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.standard.cents_records import PixEmCentavos, show_cents_pix
+
+_DIRECTIONS: Final[dict[str, Direction]] = {"PAYMENT": "IN", "WITHDRAW": "OUT"}
+_NOBODYS: Final = "0" * 32
+
+
+class PixSliceQuery(SliceQuery, frozen=True, kw_only=True):
+    """Quais Pix."""
+
+    kind: str | None = field(default=None, name="type")
+    charge: str | None = None
+    withdrawal: str | None = None
+
+
+class PixLido(Struct, frozen=True, kw_only=True):
+    pix: PixEmCentavos = field(name="transaction")
+
+
+class PixListados(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Uma página de Pix."""
+
+    page: ShownPage = field(name="pageInfo")
+    pix: Sequence[PixEmCentavos] = field(name="transactions")
+
+
+async def get_pix_either_way(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta um Pix pelo nome que a rede lhe deu."""
+    context, caller = services.context, request.caller
+    view = await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, read_name(request))
+    (shown,) = await _show(services, caller, [view.transfer])
+    return Reply(status=200, record=PixLido(pix=shown))
+
+
+async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> Reply:
+    """Lista Pix recebidos e enviados, do mais novo ao mais antigo."""
+    context, caller = services.context, request.caller
+    violations = Violations("transaction")
+    asked = read_slice(violations, request)
+    parameters = request.query.under(PixSliceQuery, violations)
+    kind = parameters.choice("type", (*_DIRECTIONS, "REFUND", "FEE"))
+    of_charge, withdrawal = parameters.text("charge", NAME), parameters.text("withdrawal", NAME)
+    violations.raise_if_any()
+    # Refunds are listed among refunds, and there are no fees.
+    search = TransferSearch(end_to_end_id=_NOBODYS) if kind in ("REFUND", "FEE") else TransferSearch()
+    if kind in _DIRECTIONS:
+        search = TransferSearch(direction=_DIRECTIONS[kind])
+    if withdrawal is not None:
+        search = TransferSearch(end_to_end_id=withdrawal)
+    elif of_charge is not None:
+        search = TransferSearch(txid=(await find_named_charge(services, caller, of_charge)).txid)
+    found, page = await asked.read(lambda span: transfer_usecases.search_transfers(context, caller, search, span))
+    shown = await _show(services, caller, [view.transfer for view in found])
+    return Reply(status=200, record=PixListados(page=page, pix=shown))
+
+
+async def _show(services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[PixEmCentavos]:
+    own = (await services.context.directory.read_account(caller.holder_id)).party
+    paid = {transfer.charge_id for transfer in transfers if transfer.charge_id is not None}
+    charges = await charge_usecases.read_charges(services.context, caller, paid)
+    return [show_cents_pix(transfer, own, charges.get(transfer.charge_id or 0)) for transfer in transfers]

@@ -24,10 +24,12 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from api.faces.woovi_document import find_errors
 from pixconnect.domain.identity.access import make_app_id
 from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
+from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.domain.webhooks.delivery import retry_wait
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.usecases.money.transfer import start_transfer
 from pixconnect.usecases.webhooks.delivery import Recipient
 from support.api import Answer, Api
 from support.faces import KEY, PAYEE, Bank
@@ -211,6 +213,17 @@ async def test_a_payment_moves_nothing_before_it_is_approved_once(woovi: Woovi) 
     assert (await woovi.fail("POST", "/payment/approve", {"correlationID": "absent"}))[0] == 400
     assert (await woovi.fail("GET", "/payment/absent"))[0] == 400
     assert (await open_woovi(woovi.bank, unknown_payment="absent").fail("GET", "/payment/absent"))[0] == 404
+
+
+async def test_a_transfer_of_its_name_from_another_door_is_not_its_approval(woovi: Woovi) -> None:
+    await woovi.pay("p1")
+    other = KeyTransferRequest(amount_cents=7, key=PAYEE, key_type="EMAIL", external_id="p1")
+    await start_transfer(woovi.bank.service.context, woovi.bank.service.caller, other)
+    assert (await woovi.ask("p1"))["payment"]["status"] == "CREATED"
+    assert [each["payment"]["status"] for each in (await woovi.do("GET", "/payment"))["payments"]] == ["CREATED"]
+    assert (await woovi.fail("POST", "/payment/approve", {"correlationID": "p1"}))[0] == 400
+    _, reserved, *_ = await read_funds(woovi.bank.service, woovi.bank.service.caller)
+    assert reserved == 7
 
 
 async def test_twenty_approvals_at_once_send_once(woovi: Woovi) -> None:

@@ -10,12 +10,14 @@ from datetime import datetime
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.fingerprint import was_made_by
 from pixconnect.domain.money.holder import KeyType, Party
 from pixconnect.domain.money.rail import InitiationType
 from pixconnect.domain.money.transfer import (
     AccountTransferRequest,
     KeyTransferRequest,
     QrCodeTransferRequest,
+    Transfer,
     TransferRequest,
 )
 
@@ -51,3 +53,8 @@ def read_request(prepared: PreparedTransfer) -> TransferRequest:
     return AccountTransferRequest(
         amount_cents=amount_cents, credit_party=prepared.counterparty, external_id=external_id
     )
+
+
+def is_approved_by(prepared: PreparedTransfer, transfer: Transfer) -> bool:
+    """Whether the transfer of its name was made by approving it, and not by another request at another door."""
+    return transfer.fingerprint is not None and was_made_by(transfer.fingerprint, read_request(prepared))

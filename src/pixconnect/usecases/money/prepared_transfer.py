@@ -12,7 +12,7 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.pix_key import PixKey
-from pixconnect.domain.money.prepared_transfer import PreparedTransfer, read_request
+from pixconnect.domain.money.prepared_transfer import PreparedTransfer, is_approved_by, read_request
 from pixconnect.domain.money.transfer import KeyTransferRequest, SendingTerms, Transfer, TransferRequest
 from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import transfer as transfer_store
@@ -63,7 +63,7 @@ async def find_prepared(context: TransferContext, caller: Caller, external_id: s
         raise errors.NotFound("external_id: there is no such prepared transfer")
     # Read after: a transfer that is approved meanwhile is seen, and one is never missed that was there before.
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
-    return Approval(prepared=found[external_id], transfer=transfer)
+    return _join(found[external_id], transfer)
 
 
 async def list_prepared(context: TransferContext, caller: Caller, span: Span) -> Page[Approval]:
@@ -73,11 +73,13 @@ async def list_prepared(context: TransferContext, caller: Caller, span: Span) ->
         wanted = [(prepared.external_id, caller.holder_id) for prepared in page.items]
         made = await transfer_store.find_external(connection, wanted)
     return page.with_items(
-        [
-            Approval(prepared=prepared, transfer=made.get((caller.holder_id, prepared.external_id)))
-            for prepared in page.items
-        ]
+        [_join(prepared, made.get((caller.holder_id, prepared.external_id))) for prepared in page.items]
     )
+
+
+def _join(prepared: PreparedTransfer, transfer: Transfer | None) -> Approval:
+    is_its_own = transfer is not None and is_approved_by(prepared, transfer)
+    return Approval(prepared=prepared, transfer=transfer if is_its_own else None)
 
 
 async def find_key(context: TransferContext, caller: Caller, key: PixKey) -> Party:

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.prepared_transfer import PreparedTransfer
+from pixconnect.domain.money.prepared_transfer import PreparedTransfer, is_approved_by
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.delivery import DueDelivery
@@ -86,9 +86,10 @@ async def _tell_transfer(
         shown = None if charge is None else show_cents_charge(charge)
         return {"charge": shown, "pix": show_cents_pix(transfer, own, charge), "pixQrCode": None}
     external_id = transfer.external_id or ""
-    prepared = (await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])).get(
-        external_id
-    )
+    found = await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])
+    prepared = found.get(external_id)
+    if prepared is not None and not is_approved_by(prepared, transfer):
+        prepared = None
     status = profile.sent.say(transfer.status, transfer.outcome_code)
     said: dict[str, object] = {
         "payment": show_order(prepared or _as_prepared(transfer), status),

@@ -33,11 +33,7 @@ def write_page() -> str:
 
 
 def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation], *, has_rules: bool) -> str:
-    rules = (
-        "with the rules of its own test environment"
-        if has_rules
-        else "the same, since no rules of its test environment are here,"
-    )
+    rules = "with the rules of its own test environment" if has_rules else "without rules of its test environment also"
     lines = [
         f"## {profile.title}",
         "",

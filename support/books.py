@@ -59,14 +59,39 @@ RULES: Final = {
         where direction = 'OUT' and (transfer.holder_id, external_id, initiation_type)
             is distinct from (initiated_transfer.holder_id, initiated_transfer.end_to_end_id, 'KEY')
     """,
-    "settlement is what went over the rail and by book": """
+    "settlement is what went over the rail, by book, and at the institution": """
         select holder_id from balance where settlement_cents <> (
             select coalesce(sum(case direction when 'OUT' then amount_cents else -amount_cents end), 0) from transfer
             where transfer.holder_id = balance.holder_id and settled_at is not null
         ) + (
             select coalesce(sum(case flow when 'OUT' then amount_cents else -amount_cents end), 0) from refund
             where refund.holder_id = balance.holder_id and status = 'RETURNED'
+        ) + (
+            select coalesce(sum(case direction when 'OUT' then amount_cents else -amount_cents end), 0) from movement
+            where movement.holder_id = balance.holder_id and status = 'POSTED'
         )
+    """,
+    "each movement that was posted has exactly its entry, and no other entry has its place": """
+        select movement.item_id from movement
+        full join (
+            select * from ledger_entry where transfer_id is null and 'settlement' in (debit_account, credit_account)
+        ) as entry on entry.id = movement.entry_id and entry.holder_id = movement.holder_id
+        where entry.id is null and movement.status = 'POSTED' or movement.item_id is null or entry.id is not null and (
+            entry.refund_id is not null or entry.amount_cents <> movement.amount_cents
+            or (movement.direction = 'IN') <> (entry.credit_account = 'available')
+            or 'available' not in (entry.debit_account, entry.credit_account)
+        )
+    """,
+    "an item that is a transfer or refund is no movement": """
+        select item_id from movement join (
+            select end_to_end_id as name from transfer union all select network_id from transfer
+            union all select return_id from refund union all select network_id from refund
+        ) as named on named.name = item_id
+    """,
+    "the network has an instant for what settled over it alone": """
+        select id from transfer where network_settled_at is not null and (settled_at is null or is_book)
+        union all
+        select id from refund where network_settled_at is not null and (settled_at is null or is_book)
     """,
     "a transfer knows what was returned of it": """
         select id from transfer where returned_cents <> (

@@ -11,7 +11,7 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.pix_key import parse_pix_key
 from pixconnect.domain.money.refund import Refund
-from pixconnect.domain.money.statement import Counterparty, NumberRange, Statement, StatementLine
+from pixconnect.domain.money.statement import Counterparty, MovedItem, NumberRange, Statement, StatementLine
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.webhooks.delivery import DueDelivery
 from pixconnect.usecases.frame.policy import Policy
@@ -205,6 +205,12 @@ def make_deposit_line(**changes: Any) -> StatementLine:
         "running_balance_cents": 11300,
     }
     return make_line(**fields | changes)
+
+
+def make_fee_line(**changes: Any) -> StatementLine:
+    """A fee of 0.50 that the institution took."""
+    item = MovedItem(kind="fee", item_id="M1", end_to_end_id=E2E)
+    return make_deposit_line(**{"id": 14, "direction": "OUT", "amount_cents": 50, "movement": item} | changes)
 
 
 LINES = [make_line(), make_refund_line(), make_deposit_line()]

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
@@ -29,6 +29,7 @@ from pixconnect.domain.money.rail import (
     CreditCancelled,
     CreditReport,
     DirectoryEntry,
+    MovementReport,
     Order,
     Position,
     QueryAnswer,
@@ -377,6 +378,22 @@ class EverySlot:
 
 
 no_fence = EverySlot()
+
+
+def movement_report(service: Service, item_id: str = "M1", **changes: Any) -> MovementReport:
+    """The institution takes a fee of 1.00 from holder 1."""
+    report = MovementReport(
+        report_id=item_id,
+        item_id=item_id,
+        party=credit_report(service).credit_party,
+        kind="fee",
+        direction="OUT",
+        amount_cents=100,
+        end_to_end_id=None,
+        description="Tarifa",
+        settled_at=service.clock.now(),
+    )
+    return structs.replace(report, **changes)
 
 
 def credit_report(

@@ -23,6 +23,7 @@ from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
+from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard import charge as usecases
@@ -33,7 +34,16 @@ from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
 from support.postgres import Addresses
 from support.records import OUTSIDE_ISPB, outside_party, own_key
-from support.service import STARTED_AT, Service, accepted, cancelled, credit_report, open_holder, open_service
+from support.service import (
+    STARTED_AT,
+    Service,
+    accepted,
+    cancelled,
+    credit_report,
+    movement_report,
+    open_holder,
+    open_service,
+)
 
 Act = Callable[[], Awaitable[object]]
 
@@ -183,6 +193,18 @@ async def _receive_return(shop: Shop) -> Act:
     return act
 
 
+def _receive_movement(amount_cents: int) -> Callable[[Shop], Awaitable[Act]]:
+    async def prepare(shop: Shop) -> Act:
+        report = movement_report(shop.service, shop.name(), amount_cents=amount_cents)
+
+        async def act() -> object:
+            return (await receive_movement(shop.context, report)).refusal_code
+
+        return act
+
+    return prepare
+
+
 def _end(ending: Ending) -> Callable[[Shop], Awaitable[Act]]:
     async def prepare(shop: Shop) -> Act:
         sent = await shop.send()
@@ -274,6 +296,7 @@ ACTS = {
     "deposit_all": [_deposit],
     "receive_credits": [_receive_credit, _refuse_credit, _accept_credit, _cancel_credit],
     "receive_returns": [_receive_return],
+    "receive_movements": [_receive_movement(100), _receive_movement(99_999_999)],
     "refuse_credits": [_refuse_nobodys_credit],
     "write_endings": [_end(Settled(settled_at=STARTED_AT)), _end(Rejected(code="AC03", reason="no such account"))],
     "name_orders": [_name_order],

@@ -74,7 +74,7 @@ comment on column settlement.is_open is 'Whether a report of it is still to be a
 comment on column settlement.is_closed is
     'Whether it is no order: nothing had come under this id when its window was over, and nothing is taken any more.';
 
--- arrival: Payments and returns from outside that the service is told of.
+-- arrival: Payments and returns from outside, and what the institution moves by itself, of which the service is told.
 create table arrival (
     number bigint not null,
     id text not null,
@@ -91,18 +91,21 @@ create table arrival (
     settled_at timestamp with time zone,
     next_report text,
     next_after_ms integer,
+    waits_for text,
     constraint arrival_pkey primary key (number),
     constraint arrival_id_key unique (id),
     constraint arrival_amount_cents_check check (amount_cents > 0),
-    constraint arrival_kind_check check (kind in ('credit', 'return'))
+    constraint arrival_kind_check check (kind in ('credit', 'return', 'movement_in', 'movement_out'))
 ) with (fillfactor=70);
 create index arrival_by_time on arrival (coalesce(settled_at, due_at), id) where code is null and not is_open;
 grant insert, select, update on table arrival to pixconnect_sandbox;
-comment on table arrival is 'Payments and returns from outside that the service is told of.';
+comment on table arrival is
+    'Payments and returns from outside, and what the institution moves by itself, of which the service is told.';
 comment on column arrival.number is 'Counts up in the order in which they were made.';
-comment on column arrival.id is 'The end_to_end_id of a payment, or the return_id of a return.';
-comment on column arrival.kind is 'Whether it is a payment (credit) or a return.';
-comment on column arrival.original_id is 'The transfer that a return gives back; null for a payment.';
+comment on column arrival.id is 'The end_to_end_id of a payment, the return_id of a return, or the item of a movement.';
+comment on column arrival.kind is
+    'Whether it is a payment (credit), a return, or what the institution pays in or takes out (movement_in, movement_out).';
+comment on column arrival.original_id is 'The transfer that a return gives back; null for all others.';
 comment on column arrival.amount_cents is 'How much, in cents.';
 comment on column arrival.key is 'The Pix key that is paid; null where the payment names an account.';
 comment on column arrival.report is 'What the service is told, as JSON.';
@@ -116,6 +119,8 @@ comment on column arrival.settled_at is
 comment on column arrival.next_report is
     'What the service is told once it has acknowledged this report, as JSON; null at the last step.';
 comment on column arrival.next_after_ms is 'How long after that acknowledgement it is told, in milliseconds.';
+comment on column arrival.waits_for is
+    'The payment of which it is a fee, as long as that has not settled; null for all others.';
 
 -- directory_entry: The Pix keys of people and shops outside.
 create table directory_entry (

@@ -573,6 +573,93 @@ comment on column deposit.holder_id is 'The holder who got it.';
 comment on column deposit.amount_cents is 'How much, in cents.';
 comment on column deposit.created_at is 'When it was made, in service time.';
 
+-- check_movements: migration 0057
+create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select moved.item_id, moved.holder_id, moved.status into misfit from new_row as moved
+    where not exists (
+        select from allowed_transition as allowed
+        where allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
+            and allowed.before = 'NEW' and allowed.after = moved.status
+    ) or (
+        select count(*) from ledger_entry as entry
+        join allowed_posting as allowed using (debit_account, credit_account)
+        where entry.id = moved.entry_id and entry.holder_id = moved.holder_id and entry.amount_cents = moved.amount_cents
+            and entry.transfer_id is null and entry.refund_id is null
+            and allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
+            and allowed.status = moved.status
+    ) <> (
+        select count(*) from allowed_posting as allowed
+        where allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
+            and allowed.status = moved.status
+    ) or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
+        or exists (select from transfer where transfer.network_id = moved.item_id)
+        or exists (select from refund where refund.return_id = moved.item_id)
+        or exists (select from refund where refund.network_id = moved.item_id)
+    limit 1;
+    if found then
+        raise exception 'movement % of holder % cannot be % with the entry and name that it has',
+            misfit.item_id, misfit.holder_id, misfit.status
+            using errcode = 'integrity_constraint_violation', constraint = 'a_movement_has_what_belongs_to_it';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_movements() from public;
+
+-- movement: Items of the institution's account that no transfer, refund or deposit here explains; rows are never changed or
+-- deleted.
+create table movement (
+    holder_id bigint not null,
+    item_id text collate "C" not null,
+    kind text not null,
+    direction text not null,
+    amount_cents bigint not null,
+    status text not null,
+    outcome_code text,
+    entry_id bigint,
+    end_to_end_id text,
+    description text,
+    network_settled_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint movement_pkey primary key (holder_id, item_id),
+    constraint movement_has_its_own_entry unique (entry_id, holder_id),
+    constraint movement_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint movement_created_at_check check (isfinite(created_at)),
+    constraint movement_description_check check (length(description) >= 1 and length(description) <= 140),
+    constraint movement_direction_check check (direction in ('IN', 'OUT')),
+    constraint movement_end_to_end_id_check check (length(end_to_end_id) >= 1 and length(end_to_end_id) <= 64),
+    constraint movement_item_id_check check (length(item_id) >= 1 and length(item_id) <= 64),
+    constraint movement_kind_check check (kind in ('opening_balance', 'fee', 'wire', 'boleto', 'by_hand', 'reversal',
+        'judicial', 'other')),
+    constraint movement_network_settled_at_check check (isfinite(network_settled_at)),
+    constraint movement_status_check check (status in ('POSTED', 'ERROR')),
+    constraint posted_with_an_entry check ((status = 'POSTED') = (entry_id is not null) and (status = 'ERROR') = (outcome_code
+        is not null)),
+    constraint movement_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+);
+create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
+    check_movements();
+create trigger movement_is_append_only before delete or update or truncate on movement for each statement execute function
+    refuse_change();
+grant insert, select on table movement to pixconnect_service;
+comment on table movement is
+    'Items of the institution''s account that no transfer, refund or deposit here explains; rows are never changed or deleted.';
+comment on column movement.holder_id is 'The holder whose account it is on.';
+comment on column movement.item_id is 'The institution''s name of the item; unique on the account.';
+comment on column movement.kind is 'What it is: a fee, a wire, what a person did in the institution''s app, and so on.';
+comment on column movement.direction is 'Whether money came in (IN) or went out (OUT).';
+comment on column movement.amount_cents is 'How much, in cents.';
+comment on column movement.status is 'POSTED with its entry; ERROR where the rail let us refuse it, and no money moved.';
+comment on column movement.outcome_code is 'Why it was refused.';
+comment on column movement.entry_id is 'Its ledger entry; null where it was refused.';
+comment on column movement.end_to_end_id is 'The Pix that it is about, as the network calls it: that which a fee is taken of.';
+comment on column movement.description is 'The institution''s text.';
+comment on column movement.network_settled_at is 'When it happened at the institution, by its clock.';
+comment on column movement.created_at is 'When it was written, in service time.';
+
 -- check_charge_amount: migration 0031
 create function check_charge_amount() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -1024,6 +1111,7 @@ create table transfer (
     payer_message text,
     namesake smallint default 0 not null,
     acceptance_refused boolean,
+    network_settled_at timestamp with time zone,
     constraint transfer_pkey primary key (id, holder_id),
     constraint transfer_external_id_is_used_once unique (external_id, holder_id),
     constraint handed_transfer_is_never_cancelled check (status <> 'CANCELLED' or handed_at is null),
@@ -1067,14 +1155,15 @@ create trigger check_new after insert on transfer referencing new table as new_r
     check_transfers();
 create trigger check_new_holding after insert on transfer for each row when (new.direction = 'IN' and new.status = 'PROCESSING'
     and new.charge_id is not null) execute function check_holding_transfer();
-create trigger keep_end after update of handed_at, settled_at, outcome_code, outcome_reason on transfer for each row when
-    ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at or
-    old.settled_at is distinct from new.settled_at or old.outcome_code is distinct from new.outcome_code or old.outcome_reason
-    is distinct from new.outcome_reason)) execute function refuse_other_end();
+create trigger keep_end after update of handed_at, settled_at, network_settled_at, outcome_code, outcome_reason on transfer for
+    each row when ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at
+    or old.settled_at is distinct from new.settled_at or old.network_settled_at is distinct from new.network_settled_at or
+    old.outcome_code is distinct from new.outcome_code or old.outcome_reason is distinct from new.outcome_reason)) execute
+    function refuse_other_end();
 create trigger take_network_id after update of network_id on transfer for each row when (new.network_id is distinct from
     old.network_id) execute function take_network_id();
 grant insert, select, update (status, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at, settled_at,
-    modified_at, network_id) on table transfer to pixconnect_service;
+    modified_at, network_id, network_settled_at) on table transfer to pixconnect_service;
 comment on table transfer is 'Money moved over the rail, or by book between two holders of ours, which makes a row for each.';
 comment on column transfer.id is 'Counts up, in blocks; unique together with the holder.';
 comment on column transfer.holder_id is 'The holder from or to whom it goes.';
@@ -1112,6 +1201,8 @@ comment on column transfer.namesake is
     'Tells rows of one name apart that were there before a name was one fact; 0 for all others.';
 comment on column transfer.acceptance_refused is
     'Whether we refused an incoming one before it settled: if it settles all the same, a person has to see it.';
+comment on column transfer.network_settled_at is
+    'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
 
 -- initiated_transfer: Names of transfers that holders were told at the faces of institutions that send in two steps; no money
 -- moves by it.
@@ -1299,6 +1390,7 @@ create table refund (
     modified_at timestamp with time zone not null,
     network_id text collate "C",
     namesake smallint default 0 not null,
+    network_settled_at timestamp with time zone,
     constraint refund_pkey primary key (id, holder_id),
     constraint refund_external_id_is_used_once unique (external_id, holder_id),
     constraint network_id_is_of_an_order check (network_id is null or length(network_id) = 32 and network_id ~~ 'D%' and
@@ -1329,14 +1421,15 @@ create trigger check_moved after update on refund referencing old table as old_r
     execute function check_refunds();
 create trigger check_new after insert on refund referencing new table as new_row for each statement execute function
     check_refunds();
-create trigger keep_end after update of handed_at, settled_at, outcome_code, outcome_reason on refund for each row when
-    ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at or
-    old.settled_at is distinct from new.settled_at or old.outcome_code is distinct from new.outcome_code or old.outcome_reason
-    is distinct from new.outcome_reason)) execute function refuse_other_end();
+create trigger keep_end after update of handed_at, settled_at, network_settled_at, outcome_code, outcome_reason on refund for
+    each row when ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at
+    or old.settled_at is distinct from new.settled_at or old.network_settled_at is distinct from new.network_settled_at or
+    old.outcome_code is distinct from new.outcome_code or old.outcome_reason is distinct from new.outcome_reason)) execute
+    function refuse_other_end();
 create trigger take_network_id after update of network_id on refund for each row when (new.network_id is distinct from
     old.network_id) execute function take_network_id();
-grant insert, select, update (status, outcome_code, outcome_reason, handed_at, settled_at, modified_at, network_id) on table
-    refund to pixconnect_service;
+grant insert, select, update (status, outcome_code, outcome_reason, handed_at, settled_at, modified_at, network_id,
+    network_settled_at) on table refund to pixconnect_service;
 comment on table refund is 'Transfers given back, wholly or in part, over the rail or by book.';
 comment on column refund.id is 'Counts up, in blocks; unique together with the holder.';
 comment on column refund.holder_id is 'The holder who gives back or gets back.';
@@ -1367,15 +1460,17 @@ comment on column refund.modified_at is 'When it last changed, in service time.'
 comment on column refund.network_id is 'What the network calls an outgoing one where that is not return_id; written once.';
 comment on column refund.namesake is
     'Tells rows of one name apart that were there before a name was one fact; 0 for all others.';
+comment on column refund.network_settled_at is
+    'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
 
--- post_ledger_entries: migrations 0001, 0010, 0015, 0025
+-- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0057
 create function post_ledger_entries() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
 declare
     holders_count bigint;
     numbered_count bigint;
-    others_count bigint; -- of refunds and deposits
+    others_count bigint; -- of refunds, deposits and movements
     moved_count bigint; -- holders whose balance has moved
     misfit record;
 begin
@@ -1464,12 +1559,13 @@ begin
         select moved.id, moved.holder_id into misfit from (
             select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account,
                 case when refund.id is not null then 'refund' when transfer.id is not null then 'transfer'
-                    when deposit.id is not null then 'deposit' end as kind,
-                coalesce(refund.flow, transfer.direction, 'IN') as direction,
+                    when deposit.id is not null then 'deposit' when movement.entry_id is not null then 'movement' end as kind,
+                coalesce(refund.flow, transfer.direction, movement.direction, 'IN') as direction,
                 coalesce(refund.is_book, transfer.is_book, false) as is_book,
-                coalesce(refund.status, transfer.status, 'MADE') as status,
-                bool_and(entry.amount_cents is not distinct from
-                    coalesce(refund.amount_cents, transfer.amount_cents, deposit.amount_cents)) as has_amount
+                coalesce(refund.status, transfer.status, movement.status, 'MADE') as status,
+                bool_and(entry.amount_cents is not distinct from coalesce(
+                    refund.amount_cents, transfer.amount_cents, deposit.amount_cents, movement.amount_cents
+                )) as has_amount
             from new_entry as entry
             left join refund on refund.id = entry.refund_id and refund.holder_id = entry.holder_id
                 and refund.transfer_id = entry.transfer_id
@@ -1477,6 +1573,9 @@ begin
                 and transfer.holder_id = entry.holder_id
             left join deposit on deposit.id = case when entry.refund_id is null and entry.transfer_id is null then entry.id end
                 and deposit.holder_id = entry.holder_id
+            left join movement on movement.entry_id = case
+                    when entry.refund_id is null and entry.transfer_id is null then entry.id end
+                and movement.holder_id = entry.holder_id
             group by 3, 4, 5, 6, 7, 8
         ) as moved
         where not moved.has_amount or not exists (
@@ -1540,7 +1639,7 @@ comment on column ledger_entry.running_balance_cents is
     'Available + reserved after this entry, in cents; null where it has no number.';
 comment on column ledger_entry.transfer_id is 'The transfer that is its cause.';
 comment on column ledger_entry.refund_id is
-    'The refund that is its cause; without either the cause is the deposit of the same id.';
+    'The refund that is its cause; without either the cause is the deposit of the same id, or the movement that names the entry.';
 comment on column ledger_entry.created_at is 'When it was written, in service time.';
 
 -- check_ended_orders: migrations 0002, 0005, 0050, 0055
@@ -1670,7 +1769,7 @@ comment on column open_order.asked_count is 'How often the rail was asked what b
 comment on column open_order.network_id is
     'What the network calls it where that is not its name; as in its transfer or refund.';
 
--- allowed_posting: The entries that a deposit, transfer or refund in a status has: these, once each, and no others.
+-- allowed_posting: The entries that a deposit, transfer, refund or movement in a status has: these, once each, and no others.
 create table allowed_posting (
     kind text not null,
     direction text not null,
@@ -1682,8 +1781,8 @@ create table allowed_posting (
 );
 grant select on table allowed_posting to pixconnect_service;
 comment on table allowed_posting is
-    'The entries that a deposit, transfer or refund in a status has: these, once each, and no others.';
-comment on column allowed_posting.kind is 'What has them: deposit, transfer or refund.';
+    'The entries that a deposit, transfer, refund or movement in a status has: these, once each, and no others.';
+comment on column allowed_posting.kind is 'What has them: deposit, transfer, refund or movement.';
 comment on column allowed_posting.direction is 'Whether money comes in (IN) or goes out (OUT).';
 comment on column allowed_posting.is_book is 'Whether it is between two holders of ours.';
 comment on column allowed_posting.status is 'The status that has the entry.';
@@ -1701,7 +1800,7 @@ create table allowed_transition (
 );
 grant select on table allowed_transition to pixconnect_service;
 comment on table allowed_transition is 'The changes of status that are possible; what is not here is refused.';
-comment on column allowed_transition.kind is 'What changes: charge, transfer or refund.';
+comment on column allowed_transition.kind is 'What changes: charge, transfer, refund or movement.';
 comment on column allowed_transition.direction is 'Whether money comes in (IN) or goes out (OUT).';
 comment on column allowed_transition.is_book is 'Whether it is between two holders of ours.';
 comment on column allowed_transition.before is 'The status before; NEW for what is made.';
@@ -1740,7 +1839,7 @@ create table kept_report (
     constraint kept_report_close_reason_check check (length(close_reason) >= 1 and length(close_reason) <= 1000),
     constraint kept_report_closed_by_check check (length(closed_by) >= 1 and length(closed_by) <= 255),
     constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled', 'return', 'settled',
-        'rejected', 'never_taken', 'taken')),
+        'rejected', 'never_taken', 'taken', 'movement')),
     constraint kept_report_reason_check check (reason in ('unknown_order', 'contradiction', 'changed_repeat',
         'cannot_be_recorded', 'cannot_be_refused')),
     constraint kept_report_seen_count_check check (seen_count > 0)

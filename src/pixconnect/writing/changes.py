@@ -13,6 +13,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
 from pixconnect.domain.money.charge import Charge, read_contents
 from pixconnect.domain.money.ledger import LedgerEntry
+from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer, is_spent
@@ -25,6 +26,7 @@ from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.identity.origin import OriginNotes
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
@@ -58,6 +60,7 @@ class Changes:
         self._orders: list[OpenOrder] = []
         self._ended_orders: list[OpenOrder] = []
         self._entries: list[LedgerEntry] = []
+        self._movements: list[Movement] = []
         self.events: list[Event] = []
         self._told: list[KeyWebhookEvent] = []
         self._tallies: list[tally_store.Change] = []
@@ -138,6 +141,9 @@ class Changes:
     def add_entry(self, entry: LedgerEntry) -> None:
         self._entries.append(entry)
 
+    def add_movement(self, movement: Movement) -> None:
+        self._movements.append(movement)
+
     def add_event(self, event: Event) -> None:
         self.events.append(event)
 
@@ -186,6 +192,10 @@ class Changes:
             (order_store.INSERT, sorted(self._orders, key=lambda order: order.name)),
             (order_store.DELETE, self._ended_orders),
             (ledger_store.APPEND, self._entries),
+            (
+                movement_store.INSERT,
+                sorted(self._movements, key=lambda movement: (movement.holder_id, movement.item_id)),
+            ),
             (event_store.APPEND, self.events),
             (delivery_store.APPEND, self.events),
             (delivery_store.APPEND_TOLD, self._told),

@@ -12,8 +12,17 @@ from lxml import etree
 from pycamt.parser import Camt053Parser
 
 from pixconnect.api.contract import statement_camt053
-from pixconnect.domain.money.statement import Counterparty, Statement, StatementLine
-from support.records import E2E, LINES, RETURN_ID, make_deposit_line, make_line, make_refund_line, make_statement
+from pixconnect.domain.money.statement import Counterparty, MovedItem, Statement, StatementLine
+from support.records import (
+    E2E,
+    LINES,
+    RETURN_ID,
+    make_deposit_line,
+    make_fee_line,
+    make_line,
+    make_refund_line,
+    make_statement,
+)
 from support.statement import write_whole
 
 NAMES = {"c": "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"}
@@ -67,6 +76,7 @@ def misplaced(root: Any) -> Iterator[str]:
 ODD = [
     [],
     LINES,
+    [make_fee_line()],
     [make_refund_line(direction="IN"), make_line(direction="OUT")],
     [make_line(counterparty=Counterparty(name="N" * 255, tax_id="12ABC34501DE35", ispb="A1B2C3D4"))],
     [make_line(counterparty=Counterparty(name="", tax_id="12345678909", ispb="99999004"))],
@@ -140,6 +150,17 @@ def test_an_entry_carries_its_names() -> None:
     assert deposit.find(".//c:RltdPties", NAMES) is None
     words = [text_of(entry, f"{details}/RmtInf/Ustrd") for entry in (received, refunded, deposit)]
     assert words == ["Pix received from Joana Prado", "Wrong size", "Deposit"]
+
+
+def test_what_the_institution_moved_is_miscellaneous_and_a_fee_is_one() -> None:
+    wire = make_fee_line(direction="IN", movement=MovedItem(kind="wire", item_id="M2", end_to_end_id=None))
+    fee, wired = read_back([make_fee_line(), wire]).findall(".//c:Ntry", NAMES)
+    codes = [
+        (text_of(entry, "BkTxCd/Domn/Fmly/Cd"), text_of(entry, "BkTxCd/Domn/Fmly/SubFmlyCd")) for entry in (fee, wired)
+    ]
+    assert codes == [("MDOP", "FEES"), ("MCOP", "OTHR")]
+    assert text_of(fee, "NtryDtls/TxDtls/Refs/EndToEndId") == "NOTPROVIDED"
+    assert text_of(wired, "NtryDtls/TxDtls/RmtInf/Ustrd") == "Wire transfer"
 
 
 def test_an_entry_carries_our_holders_name_for_it_and_the_codes() -> None:

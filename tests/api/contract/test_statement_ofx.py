@@ -11,7 +11,7 @@ from ofxtools.Parser import OFXTree
 
 from pixconnect.api.contract import statement_ofx
 from pixconnect.domain.money.statement import Counterparty, Statement, StatementLine
-from support.records import AT, E2E, LINES, RETURN_ID, make_line, make_refund_line, make_statement
+from support.records import AT, E2E, LINES, RETURN_ID, make_fee_line, make_line, make_refund_line, make_statement
 from support.statement import write_whole
 
 
@@ -48,6 +48,13 @@ def test_a_line_carries_its_id_its_names_and_its_instant() -> None:
     assert (received.refnum, received.name, received.memo) == (E2E, "Joana Prado", "Pix received from Joana Prado")
     assert (refunded.refnum, refunded.memo) == (E2E, f"{RETURN_ID} Wrong size")
     assert (deposit.refnum, deposit.name, deposit.memo) == (None, None, "Deposit")
+
+
+def test_a_fee_is_one() -> None:
+    lines = [make_fee_line(), make_fee_line(description="Tarifa de abril")]
+    fee, described = read_back(make_statement(lines, language="pt"), lines).statements[0].transactions
+    assert (fee.trntype, fee.trnamt, fee.refnum, fee.memo) == ("FEE", Decimal("-0.50"), None, "Tarifa")
+    assert described.memo == "Tarifa de abril"
 
 
 def test_in_portuguese_and_with_the_names_that_have_no_field_of_their_own() -> None:

@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
@@ -19,11 +21,12 @@ from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
 from support.operators import as_operator
 from support.records import outside_party, own_key
-from support.service import Service, credit_report, open_holder
+from support.service import Service, credit_report, movement_report, open_holder
 
 
 async def test_a_deposit_raises_available_and_is_a_transaction(service: Service, caller: Caller) -> None:
@@ -87,7 +90,9 @@ _account_numbers = count(100)
 Deed = tuple[str, int, int, int]
 """What, by which holder, how much, and of which of the things done before."""
 DEEDS = st.tuples(
-    st.sampled_from(["deposit", "receive", "send", "book", "refund", "settle", "reject", "give up", "clock"]),
+    st.sampled_from(
+        ["deposit", "receive", "send", "book", "refund", "settle", "reject", "give up", "clock", "move in", "move out"]
+    ),
     st.sampled_from([0, 1]),
     st.sampled_from([1, 7, 50, 100, 300]),
     st.integers(0, 30),
@@ -105,6 +110,7 @@ class Model:
         self.reserved = [0, 0]
         self.open_orders: list[tuple[str, int, int]] = []
         self.received: list[tuple[str, int, int | None]] = []
+        self.items: dict[tuple[int, str], str | None] = {}
 
     async def open(self) -> None:
         for account_number in self.account_numbers:
@@ -125,10 +131,7 @@ class Model:
                 self.available[who] += amount_cents
                 self.received.append((report.end_to_end_id, who, None))
             case "send":
-                request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-                view = await self.try_to_send(who, request)
-                if view is not None:
-                    self.reserve(view.transfer.end_to_end_id, who, amount_cents)
+                await self.send(who, amount_cents)
             case "book":
                 key = own_key(self.account_numbers[1 - who])
                 to_other = KeyTransferRequest(amount_cents=amount_cents, key=key, key_type="EMAIL")
@@ -150,11 +153,31 @@ class Model:
                 await end_orders(context, [(name, endings.get(what, GivenUp()))] * 2)
                 self.reserved[who] -= amount_cents
                 self.available[who] += 0 if what == "settle" else amount_cents
+            case "move in" | "move out":
+                await self.move(who, "IN" if what == "move in" else "OUT", amount_cents, f"item {which}")
             case "clock":
                 offset_us = (which - 15) * 1_000_000
                 await context.pool.execute("update clock set offset_us = offset_us + $1", offset_us)
-            case _:
-                pass
+
+    async def send(self, who: int, amount_cents: int) -> None:
+        request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
+        view = await self.try_to_send(who, request)
+        if view is not None:
+            self.reserve(view.transfer.end_to_end_id, who, amount_cents)
+
+    async def move(self, who: int, direction: Literal["IN", "OUT"], amount_cents: int, item_id: str) -> None:
+        report = movement_report(self.service, item_id, direction=direction, amount_cents=amount_cents)
+        party = credit_report(self.service, account_number=self.account_numbers[who]).credit_party
+        answer = await receive_movement(self.service.context, structs.replace(report, party=party))
+        # The first report of an item counts, whatever the later ones say.
+        if (who, item_id) in self.items:
+            assert answer.refusal_code == self.items[who, item_id]
+            return
+        is_covered = direction == "IN" or amount_cents <= self.available[who]
+        assert (answer.refusal_code is None) == is_covered
+        self.items[who, item_id] = answer.refusal_code
+        if is_covered:
+            self.available[who] += amount_cents if direction == "IN" else -amount_cents
 
     async def refund(self, name: str, who: int, sender: int | None, amount_cents: int) -> None:
         request = RefundRequest(end_to_end_id=name, amount_cents=amount_cents)

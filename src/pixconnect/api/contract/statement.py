@@ -72,7 +72,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     create_timestamp: Instant
     """When it settled."""
     end_to_end_id: str | None = None
-    """The transfer's; of a refund, the original's; a deposit has none."""
+    """The transfer's; of a refund, the original's; others have none."""
     return_identification: str | None = None
     """The refund's; nothing else has one."""
     impact_type: Literal["IN", "OUT"]
@@ -82,9 +82,9 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     running_balance: Cents
     """The balance after it."""
     counterparty: Counterparty | None = None
-    """The other side; a deposit has none."""
+    """The other side; deposits, and what the institution moved by itself, have none."""
     description: Annotated[str, Meta(examples=["Pix received from Maria Silva"])]
-    """The text on a refund; for any other line its kind and the other side's name, in the `language`."""
+    """The text on a refund or of the institution; for any other line its kind and the other side's name, in the `language`."""
     external_id: str | None = None
     """Your own name for the transfer or refund, or for the charge that was paid; others have none."""
     transaction_identification: str | None = None

@@ -38,7 +38,8 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
 def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> None:
     element = xml.append(parent, "STMTTRN")
     is_in = line.direction == "IN"
-    xml.append(element, "TRNTYPE", "CREDIT" if is_in else "DEBIT")
+    is_fee = line.movement is not None and line.movement.kind == "fee"
+    xml.append(element, "TRNTYPE", "FEE" if is_fee else "CREDIT" if is_in else "DEBIT")
     xml.append(element, "DTPOSTED", _instant(line.created_at))
     xml.append(element, "TRNAMT", ("" if is_in else "-") + format_reais(line.amount_cents))
     xml.append(element, "FITID", str(line.id))

@@ -21,6 +21,7 @@ from pixconnect.domain.money.rail import (
     CreditAccepted,
     CreditCancelled,
     CreditReport,
+    MovementReport,
     NeverTaken,
     Rejected,
     RejectedReport,
@@ -32,9 +33,13 @@ from pixconnect.domain.money.rail import (
 )
 
 Reason = Literal["unknown_order", "contradiction", "changed_repeat", "cannot_be_recorded", "cannot_be_refused"]
-Kind = Literal["credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken", "taken"]
+Kind = Literal[
+    "credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken", "taken", "movement"
+]
 
 NAME_LENGTH: Final = 32
+ITEM_ID_LENGTH_MAX: Final = 64
+DESCRIPTION_LENGTH_MAX: Final = 140
 TXID_LENGTH_MAX: Final = 35
 
 
@@ -65,6 +70,7 @@ _KINDS: Final = dict[type[Kept], Kind](
         (RejectedReport, "rejected"),
         (NeverTakenAnswer, "never_taken"),
         (TakenAnswer, "taken"),
+        (MovementReport, "movement"),
     )
 )
 
@@ -106,12 +112,14 @@ def name_of(kept: Kept) -> str:
             return kept.end_to_end_id
         case ReturnReport():
             return kept.return_id
+        case MovementReport():
+            return kept.item_id
         case _:
             return kept.id
 
 
 def is_name(text: str) -> bool:
-    return len(text) == NAME_LENGTH and text[0] in "ED" and _is_storable(text)
+    return len(text) == NAME_LENGTH and text[0] in "ED" and is_text(text)
 
 
 def as_report(name: str, answer: Settled | Rejected | NeverTaken | Taken) -> Kept:
@@ -152,10 +160,12 @@ def find_fault(report: Report) -> str | None:
     # Nearly all reports are plain, and one look at the whole is faster than one at each text.
     if not _is_plain(report):
         for field, text in _texts(msgspec.to_builtins(report)):
-            if not _is_storable(text):
+            if not is_text(text):
                 return f"{field}: holds a character that is no text"
     if isinstance(report, CreditReport | ReturnReport):
         return _find_fault_of_arrival(report)
+    if isinstance(report, MovementReport):
+        return _find_fault_of_movement(report)
     return None
 
 
@@ -165,13 +175,33 @@ def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
     name = name_of(report)
     if not is_name(name) or name[0] != letter:
         return f"{field}: must have {NAME_LENGTH} characters and begin with {letter}"
-    if not money.AMOUNT_MIN_CENTS <= report.amount_cents <= money.AMOUNT_MAX_CENTS:
-        return f"amount_cents: must be from {money.AMOUNT_MIN_CENTS} to {money.AMOUNT_MAX_CENTS}"
-    if report.reported_at.tzinfo is None:
-        return "reported_at: says no time zone"
+    fault = _find_fault_of_amount(report.amount_cents)
+    if fault is not None:
+        return fault
+    if report.reported_at.tzinfo is None or (report.settled_at or report.reported_at).tzinfo is None:
+        return "reported_at, settled_at: says no time zone"
     if isinstance(report, CreditReport) and report.txid is not None and not 0 < len(report.txid) <= TXID_LENGTH_MAX:
         return f"txid: must have 1 to {TXID_LENGTH_MAX} characters"
     return None
+
+
+def _find_fault_of_movement(report: MovementReport) -> str | None:
+    for field, text, length_max in (
+        ("item_id", report.item_id, ITEM_ID_LENGTH_MAX),
+        ("end_to_end_id", report.end_to_end_id or "-", ITEM_ID_LENGTH_MAX),
+        ("description", report.description or "-", DESCRIPTION_LENGTH_MAX),
+    ):
+        if not 0 < len(text) <= length_max:
+            return f"{field}: must have 1 to {length_max} characters"
+    if report.settled_at.tzinfo is None:
+        return "settled_at: says no time zone"
+    return _find_fault_of_amount(report.amount_cents)
+
+
+def _find_fault_of_amount(amount_cents: int) -> str | None:
+    if money.AMOUNT_MIN_CENTS <= amount_cents <= money.AMOUNT_MAX_CENTS:
+        return None
+    return f"amount_cents: must be from {money.AMOUNT_MIN_CENTS} to {money.AMOUNT_MAX_CENTS}"
 
 
 def _is_plain(report: Report) -> bool:
@@ -181,7 +211,7 @@ def _is_plain(report: Report) -> bool:
         return False
 
 
-def _is_storable(text: str) -> bool:
+def is_text(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -5,7 +5,8 @@ unbalanced::
 
     funding ──deposit──► available ──reserve──► reserved ──settle──► settlement
                              ▲──────release────────┘
-    settlement ──receive──► available
+    settlement ──receive, move──► available
+    available ──move──► settlement
 
 ``available`` and ``reserved`` together are the holder's current funds. An entry that changes these has the holder's
 next number, the current funds after it, and an instant later than the numbered entry before: a statement is a range of

@@ -112,8 +112,8 @@ def name_to_ask_by(order: OpenOrder, abilities: Abilities) -> str | None:
 def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
     """Apply how its order ended to the transfer: money moves only where it settled."""
     match ending:
-        case Settled():
-            return transfer_rules.settle_transfer(transfer, now)
+        case Settled(settled_at=network_at):
+            return transfer_rules.settle_transfer(transfer, now, network_at)
         case Rejected(code=code, reason=reason):
             return transfer_rules.fail_transfer(transfer, *_storable(code, reason), now)
         case NeverTaken():
@@ -126,8 +126,8 @@ def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
 def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
     """Apply how its order ended to the refund: money moves only where it settled."""
     match ending:
-        case Settled():
-            return refund_rules.settle_refund(refund, now)
+        case Settled(settled_at=network_at):
+            return refund_rules.settle_refund(refund, now, network_at)
         case Rejected(code=code, reason=reason):
             return refund_rules.fail_refund(refund, *_storable(code, reason), now)
         case NeverTaken():

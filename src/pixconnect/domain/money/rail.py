@@ -7,14 +7,24 @@ ask.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
-from typing import Literal, Protocol
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
 from pixconnect.domain.money.holder import KeyType, Party
 
 InitiationType = Literal["KEY", "MANUAL", "QRCODE"]
+MovementKind = Literal["opening_balance", "fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
+"""Why an institution moves money by no Pix of ours; ``by_hand`` is a person in its app."""
+
+
+_APART: Final = timedelta(minutes=1)
+
+
+def date_settled(ours: datetime | None, networks: datetime | None) -> datetime | None:
+    """The network's instant, where that is minutes from ours. Lists go by ours, so a difference of moments is none."""
+    return ours if ours is None or networks is None or abs(ours - networks) < _APART else networks
 
 
 class RailUnavailable(Exception):  # noqa: N818  it is not our error
@@ -141,6 +151,8 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     """This moment decides whether a charge is paid in time."""
     payer_message: str | None = None
     """What the payer wrote, ``RemittanceInformation`` of the network."""
+    settled_at: datetime | None = None
+    """The instant that the network gives it; ``None`` is ``reported_at``."""
 
 
 # A rail on which money comes in two steps reports one payment twice: accepted, then settled (a plain ``CreditReport``) or
@@ -192,9 +204,30 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
     reason: str
     description: str | None
     reported_at: datetime
+    settled_at: datetime | None = None
+    """As of ``CreditReport``."""
 
 
-Report = CreditReport | CreditAccepted | CreditCancelled | SettledReport | RejectedReport | ReturnReport
+class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
+    """The institution has moved money on a holder's account, and no order, refund, payment or return of ours is the reason."""
+
+    report_id: str
+    item_id: str
+    """The institution's name of the item, unique on the account; never one of an order or refund of ours."""
+    party: Party
+    """The holder's account."""
+    kind: MovementKind
+    direction: Literal["IN", "OUT"]
+    amount_cents: int
+    end_to_end_id: str | None
+    """The Pix that it is about, such as the one that a fee is taken of."""
+    description: str | None
+    settled_at: datetime
+
+
+Report = (
+    CreditReport | CreditAccepted | CreditCancelled | SettledReport | RejectedReport | ReturnReport | MovementReport
+)
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True):
@@ -210,8 +243,8 @@ class SettledItem(Struct, frozen=True, kw_only=True):
 
     id: str
     """The name in the question or report: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id``."""
-    kind: Literal["order", "refund", "credit", "return"]
-    """Orders and refunds went out, credits and returns came in."""
+    kind: Literal["order", "refund", "credit", "return", "movement_in", "movement_out"]
+    """Orders and refunds went out, credits and returns came in; movements are what nobody here ordered."""
     amount_cents: int
     settled_at: datetime
 

@@ -116,6 +116,8 @@ class Refund(Struct, frozen=True, kw_only=True):
     modified_at: datetime
     network_id: str | None = None
     """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
+    network_settled_at: datetime | None = None
+    """When it settled by the network's clock; ``settled_at`` is ours."""
 
     @property
     def shown_id(self) -> str:
@@ -253,9 +255,12 @@ def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance)
     return None if balance.may_deposit else reject_code.ACCOUNT_BLOCKED
 
 
-def settle_refund(refund: Refund, now: datetime) -> Refund:
+def settle_refund(refund: Refund, now: datetime, network_at: datetime | None = None) -> Refund:
+    """As ``transfer.settle_transfer``."""
     errors.ensure(refund.status == "PROCESSING", refund.status)
-    return msgspec.structs.replace(refund, status="RETURNED", settled_at=now, modified_at=now)
+    return msgspec.structs.replace(
+        refund, status="RETURNED", settled_at=now, network_settled_at=network_at, modified_at=now
+    )
 
 
 def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund:

@@ -13,6 +13,7 @@ from typing import Final
 ABOVE_ORIGINAL: Final = "AM09"
 ACCOUNT_BLOCKED: Final = "AC06"
 ACCOUNT_UNKNOWN: Final = "AC03"
+FUNDS_LACKING: Final = "AM04"
 NOT_SETTLED: Final = "AB03"
 OTHER_AMOUNT: Final = "AM09"
 QR_CODE_REFUSED: Final = "BE17"

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.rail import MovementKind, date_settled
 
 Language = Literal["en", "pt"]
 
@@ -26,6 +27,29 @@ _TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {
     ("pt", "refund", "IN"): ("Devolução recebida", " de "),
     ("pt", "refund", "OUT"): ("Devolução enviada", " para "),
     ("pt", "deposit", "IN"): ("Depósito", ""),
+}
+
+_MOVEMENT_TEXTS: Final[dict[Language, dict[MovementKind, str]]] = {
+    "en": {
+        "opening_balance": "Opening balance",
+        "fee": "Fee",
+        "wire": "Wire transfer",
+        "boleto": "Boleto",
+        "by_hand": "Moved at the institution",
+        "reversal": "Reversal",
+        "judicial": "Court order",
+        "other": "Other",
+    },
+    "pt": {
+        "opening_balance": "Saldo inicial",
+        "fee": "Tarifa",
+        "wire": "TED",
+        "boleto": "Boleto",
+        "by_hand": "Movimentado na instituição",
+        "reversal": "Estorno",
+        "judicial": "Ordem judicial",
+        "other": "Outro lançamento",
+    },
 }
 
 
@@ -68,11 +92,20 @@ class Counterparty(Struct, frozen=True, kw_only=True):
     ispb: str
 
 
+class MovedItem(Struct, frozen=True, kw_only=True):
+    """What a line that is a movement says beside its text."""
+
+    kind: MovementKind
+    item_id: str
+    end_to_end_id: str | None
+    """The Pix that it is about."""
+
+
 class StatementLine(Struct, frozen=True, kw_only=True):
     id: int
     created_at: datetime
     end_to_end_id: str | None
-    """The transfer's; of a refund, the original's. ``None`` for a deposit."""
+    """The transfer's; of a refund, the original's. ``None`` for a deposit or movement."""
     return_id: str | None
     direction: Literal["IN", "OUT"]
     """``IN`` raised current funds, ``OUT`` lowered them."""
@@ -80,18 +113,30 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     running_balance_cents: int
     counterparty: Counterparty | None
     description: str | None
-    """What its author wrote on a refund."""
+    """What its author wrote on a refund, or the institution on a movement."""
     external_id: str | None = None
     """The holder's own name for the transfer or refund, or for the charge that was paid."""
     txid: str | None = None
     """The transfer's; of a refund, the original's."""
+    movement: MovedItem | None = None
+    """Set where the institution moved the money by itself."""
+    network_settled_at: datetime | None = None
+    """When it settled by the network's clock, where that is minutes from ours; of a movement always."""
+
+    @property
+    def dated_at(self) -> datetime:
+        """When it settled, as institutions date it."""
+        return date_settled(self.created_at, self.network_settled_at) or self.created_at
 
     def describe(self, language: Language) -> str:
         """The line in words: the author's own, or payer and payee."""
-        if self.description:
-            return self.description
+        return self.description or self.name_kind(language)
+
+    def name_kind(self, language: Language) -> str:
+        if self.movement is not None:
+            return _MOVEMENT_TEXTS[language][self.movement.kind]
         cause = "transfer" if self.return_id is None else "refund"
-        # Only a deposit has no end-to-end id.
+        # Of all others, only a deposit has no end-to-end id.
         what, before_name = _TEXTS[language, cause if self.end_to_end_id else "deposit", self.direction]
         name = "" if self.counterparty is None else self.counterparty.name
         return f"{what}{before_name}{name}" if name else what

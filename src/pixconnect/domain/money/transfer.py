@@ -181,6 +181,8 @@ class Transfer(Struct, frozen=True, kw_only=True):
     """What the payer of an incoming one wrote."""
     acceptance_refused: bool | None = None
     """We refused it before it had settled: should it settle all the same, it cannot be refused any more."""
+    network_settled_at: datetime | None = None
+    """When it settled by the network's clock; ``settled_at`` is ours, by which lists go."""
 
     @property
     def shown_id(self) -> str:
@@ -303,9 +305,12 @@ def is_spent(transfer: Transfer) -> bool:
     return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
 
 
-def settle_transfer(transfer: Transfer, now: datetime) -> Transfer:
+def settle_transfer(transfer: Transfer, now: datetime, network_at: datetime | None = None) -> Transfer:
+    """Settle it, over the network at ``network_at`` or by book."""
     errors.ensure(transfer.status == "PROCESSING", transfer.status)
-    return msgspec.structs.replace(transfer, status="CONFIRMED", settled_at=now, modified_at=now)
+    return msgspec.structs.replace(
+        transfer, status="CONFIRMED", settled_at=now, network_settled_at=network_at, modified_at=now
+    )
 
 
 def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> Transfer:

@@ -19,7 +19,8 @@ REFUND: Final = Table(
     id bigint, holder_id bigint, transfer_id bigint, flow text, is_book boolean, external_id text, fingerprint bytea,
     return_id text, original_end_to_end_id text, correlation_id uuid, amount_cents bigint, status text, reason text,
     description text, outcome_code text, outcome_reason text, slot smallint, handed_at timestamptz,
-    settled_at timestamptz, created_at timestamptz, modified_at timestamptz, network_id text
+    settled_at timestamptz, created_at timestamptz, modified_at timestamptz, network_id text,
+    network_settled_at timestamptz
     """,
 )
 
@@ -28,7 +29,15 @@ _NEW: Final = REFUND.without("handed_at", "network_id")
 INSERT: Final = of_columns(_NEW, once=(), name="refund_row", sql="insert into refund ({names}) {rows}")
 
 _MOVED: Final = REFUND.only(
-    "id", "holder_id", "status", "outcome_code", "outcome_reason", "handed_at", "settled_at", "modified_at"
+    "id",
+    "holder_id",
+    "status",
+    "outcome_code",
+    "outcome_reason",
+    "handed_at",
+    "settled_at",
+    "network_settled_at",
+    "modified_at",
 )
 UPDATE: Final = update_of(REFUND, _MOVED, name="refund_change")
 

@@ -7,10 +7,13 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 import asyncpg
+from msgspec import structs
 
-from pixconnect.domain.money.statement import Counterparty, NumberRange, StatementLine
+from pixconnect.domain.money.movement import Movement
+from pixconnect.domain.money.statement import Counterparty, MovedItem, NumberRange, StatementLine
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame.table import fetch_row
+from pixconnect.store.money.movement import MOVEMENT
 
 # Numbers have no gaps and rise with instants: the entry before the span and the last one within it say everything. One query
 # is one snapshot.
@@ -49,18 +52,23 @@ _READ_LINES: Final[LiteralString] = """
         entry.credit_account in ('available', 'reserved') as is_in,
         original.shown_id, original.name, original.tax_id, original.ispb, returned.shown_id, returned.description,
         case when entry.refund_id is null then coalesce(original.external_id, paid.external_id) else returned.external_id end,
-        original.txid
+        original.txid, case
+            when coalesce(returned.network_settled_at, original.network_settled_at)
+                not between entry.created_at - interval '1 minute' and entry.created_at + interval '1 minute'
+            then coalesce(returned.network_settled_at, original.network_settled_at)
+        end
     from ledger_entry as entry
     left join lateral (
         select coalesce(network_id, end_to_end_id) as shown_id, counterparty ->> 'name' as name,
-            counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb, external_id, txid, charge_id
+            counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb, external_id, txid, charge_id,
+            case when entry.refund_id is null then network_settled_at end as network_settled_at
         from transfer where transfer.id = entry.transfer_id and transfer.holder_id = $1 limit 1
     ) as original on true
     left join lateral (
         select external_id from charge where charge.id = original.charge_id and charge.holder_id = $1 limit 1
     ) as paid on true
     left join lateral (
-        select coalesce(network_id, return_id) as shown_id, description, external_id
+        select coalesce(network_id, return_id) as shown_id, description, external_id, network_settled_at
         from refund where refund.id = entry.refund_id and refund.holder_id = $1 limit 1
     ) as returned on true
     where entry.holder_id = $1 and entry.number between $2 and $3
@@ -69,7 +77,25 @@ _READ_LINES: Final[LiteralString] = """
 
 
 async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
-    return [_line(row) for row in await pool.fetch(_READ_LINES, holder_id, first_number, last_number)]
+    lines = [_line(row) for row in await pool.fetch(_READ_LINES, holder_id, first_number, last_number)]
+    # Deposits and movements alone have no such id; both are rare, and never change.
+    others = [line.id for line in lines if line.end_to_end_id is None]
+    if not others:
+        return lines
+    moved = {row["entry_id"]: MOVEMENT.read(row) for row in await pool.fetch(_FIND_MOVED, holder_id, others)}
+    return [_moved_line(line, moved[line.id]) if line.id in moved else line for line in lines]
+
+
+_FIND_MOVED: Final[LiteralString] = (
+    f"select {MOVEMENT.select} from movement where holder_id = $1 and entry_id = any($2)"
+)
+
+
+def _moved_line(line: StatementLine, movement: Movement) -> StatementLine:
+    item = MovedItem(kind=movement.kind, item_id=movement.item_id, end_to_end_id=movement.end_to_end_id)
+    return structs.replace(
+        line, movement=item, description=movement.description, network_settled_at=movement.network_settled_at
+    )
 
 
 def _line(row: asyncpg.Record) -> StatementLine:
@@ -88,6 +114,7 @@ def _line(row: asyncpg.Record) -> StatementLine:
         text,
         external_id,
         txid,
+        network_settled_at,
     ) = row
     return StatementLine(
         id=entry_id,
@@ -101,4 +128,5 @@ def _line(row: asyncpg.Record) -> StatementLine:
         description=text,
         external_id=external_id,
         txid=txid,
+        network_settled_at=network_settled_at,
     )

@@ -28,7 +28,8 @@ TRANSFER: Final = Table(
     fingerprint bytea, end_to_end_id text, correlation_id uuid, txid text, charge_id bigint, amount_cents bigint,
     status text, own_key text, counterparty jsonb, outcome_code text, outcome_reason text, returned_cents bigint,
     returning_cents bigint, slot smallint, handed_at timestamptz, settled_at timestamptz, created_at timestamptz,
-    modified_at timestamptz, network_id text, payer_message text, acceptance_refused boolean
+    modified_at timestamptz, network_id text, payer_message text, acceptance_refused boolean,
+    network_settled_at timestamptz
     """,
     read={"counterparty": (_decode_party, "counterparty")},
     write={"counterparty": lambda transfer: _encode_party(transfer.counterparty).decode()},
@@ -72,6 +73,7 @@ _MOVED: Final = TRANSFER.only(
     "returning_cents",
     "handed_at",
     "settled_at",
+    "network_settled_at",
     "modified_at",
 )
 _MOVED_ALIKE: Final = (

@@ -128,7 +128,8 @@ def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: 
 def _settle(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None) -> Transfer:
     """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
     work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
-    transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now))
+    network_at = credit.report.settled_at or credit.report.reported_at
+    transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now, network_at))
     if code is not None and credit.refund is not None:
         return hold_automatic_refund(work, transfer, credit.refund, code)
     if transfer.charge_id is not None:

@@ -18,7 +18,14 @@ from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.kept_report import Misfit
-from pixconnect.domain.money.rail import Acknowledgement, CreditCancelled, CreditReport, ReturnReport
+from pixconnect.domain.money.movement import Movement
+from pixconnect.domain.money.rail import (
+    Acknowledgement,
+    CreditCancelled,
+    CreditReport,
+    MovementReport,
+    ReturnReport,
+)
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
@@ -220,12 +227,14 @@ async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:
 RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
 
 
-def first_answer(report: CreditReport | ReturnReport, recorded: Transfer | Refund) -> Acknowledgement:
+def first_answer(
+    report: CreditReport | ReturnReport | MovementReport, recorded: Transfer | Refund | Movement
+) -> Acknowledgement:
     code = recorded.outcome_code if recorded.status == "ERROR" else None
     return _acknowledge(report, reject_code.NOT_SETTLED if code == reject_code.CREDIT_CANCELLED else code)
 
 
-def _acknowledge(report: CreditReport | ReturnReport, refusal_code: str | None) -> Acknowledgement:
+def _acknowledge(report: CreditReport | ReturnReport | MovementReport, refusal_code: str | None) -> Acknowledgement:
     # If the rail has cancelled it, there is nothing to refuse.
     is_over = isinstance(report, CreditCancelled)
     return Acknowledgement(report_id=report.report_id, refusal_code=None if is_over else refusal_code)
@@ -241,14 +250,14 @@ def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
         "txid": (transfer.txid, report.txid),
         "payer's account": (_account_of(payer), _account_of(report.debit_party)),
     }
-    return _changed(told)
+    return find_change(told)
 
 
 def _account_of(party: Party) -> str:
     return f"{party.ispb} {party.account_number}"
 
 
-def _changed(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
+def find_change(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
     changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
     return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
@@ -337,7 +346,7 @@ def _compare_return(given_back: GivenBack, refund: Refund) -> Misfit | None:
     # The same original may be named by our id at one time and by the network's at another.
     is_of_the_same = (refund.transfer_id, refund.holder_id) == (given_back.original_id, given_back.holder_id)
     named = refund.original_end_to_end_id if is_of_the_same else report.original_end_to_end_id
-    return _changed(
+    return find_change(
         {
             "amount_cents": (refund.amount_cents, report.amount_cents),
             "original_end_to_end_id": (refund.original_end_to_end_id, named),
@@ -364,7 +373,8 @@ def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> t
         transfer_id=original.id,
         refund_id=refund.id,
     )
-    refund = refund_rules.settle_refund(refund, work.now)
+    report = given_back.report
+    refund = refund_rules.settle_refund(refund, work.now, report.settled_at or report.reported_at)
     work.announce_refund(refund)
     work.changes.add_refund(refund)
     after = transfer_rules.return_part(original, refund.amount_cents, work.now)

@@ -25,10 +25,12 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import ability, kept_report, reject_code
 from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.rail import (
     Acknowledgement,
     CreditAccepted,
     CreditReport,
+    MovementReport,
     RailUnavailable,
     Rejected,
     RejectedReport,
@@ -37,8 +39,12 @@ from pixconnect.domain.money.rail import (
     Settled,
     SettledReport,
 )
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasRail
 from pixconnect.usecases.money import kept_report as kept_usecases
@@ -50,11 +56,12 @@ from pixconnect.usecases.money.incoming import (
     receive_credit,
     receive_return,
 )
+from pixconnect.usecases.money.movement import find_moved_holder, receive_movement
 from pixconnect.usecases.money.network_id import may_be_named_later
 from pixconnect.usecases.money.settlement import UNKNOWN_ORDER, Ending, EndingContext, Unrecorded, end_orders
 
 EndingReport = SettledReport | RejectedReport
-Arrival = CreditReport | ReturnReport
+Arrival = CreditReport | ReturnReport | MovementReport
 
 _OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
 """Errors that PostgreSQL raises because of the given values, and for no other reason."""
@@ -78,7 +85,7 @@ async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int
         RailUnavailable: It will report again, and get the same answers.
     """
     endings = [report for report in reports if isinstance(report, SettledReport | RejectedReport)]
-    arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport)]
+    arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport | MovementReport)]
     # Endings share one call, which writes them in one batch; each arrival has its own and is batched by the write queue.
     results = await asyncio.gather(
         _take_endings(context, endings), *(_take_arrival(context, report) for report in arrivals)
@@ -181,6 +188,8 @@ async def _keep_unrefusable(
 async def _receive(context: ReportContext, report: Arrival) -> Acknowledgement | None:
     if isinstance(report, CreditReport):
         acknowledgement = await receive_credit(context, report)
+    elif isinstance(report, MovementReport):
+        acknowledgement = await receive_movement(context, report)
     else:
         acknowledgement = await receive_return(context, report)
     return acknowledgement and await _keep_unrefusable(context, report, acknowledgement)
@@ -188,13 +197,12 @@ async def _receive(context: ReportContext, report: Arrival) -> Acknowledgement |
 
 async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
     """Keep what cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
-    is_named_well = kept_report.is_name(kept_report.name_of(report))
     holder_id = await _find_holder(context, report)
     async with context.pool.acquire() as connection, connection.transaction():
         # Under this lock nobody else can credit it between the look and the refusal.
         if holder_id is not None:
             await ledger_store.lock_balance(connection, holder_id)
-        recorded = await find_recorded(connection, report) if is_named_well else None
+        recorded = await _find_recorded(connection, report, holder_id)
         answer = Acknowledgement(report_id=report.report_id, refusal_code=code)
         if recorded is not None:
             answer = first_answer(report, recorded)
@@ -203,11 +211,23 @@ async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code:
     return answer
 
 
+async def _find_recorded(
+    connection: Connection, report: Arrival, holder_id: int | None
+) -> Transfer | Refund | Movement | None:
+    if isinstance(report, MovementReport):
+        is_named = holder_id is not None and kept_report.is_text(report.item_id)
+        return await movement_store.find_by_item_id(connection, holder_id or 0, report.item_id) if is_named else None
+    is_named_well = kept_report.is_name(kept_report.name_of(report))
+    return await find_recorded(connection, report) if is_named_well else None
+
+
 async def _find_holder(context: ReportContext, report: Arrival) -> int | None:
     """The holder whose balance it would move; ``None`` if we cannot look it up, so that we cannot credit it either."""
     try:
         if isinstance(report, CreditReport):
             return (await find_credited_holder(context, report))[0]
+        if isinstance(report, MovementReport):
+            return await find_moved_holder(context, report)
         originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
     except _OF_ITS_OWN:
         return None

@@ -1,0 +1,54 @@
+"""The table of movements: what the institution moved on holders' accounts by no Pix of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, LiteralString
+
+from pixconnect.domain.money.movement import Movement
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import lookup
+from pixconnect.store.frame.part import of_columns
+from pixconnect.store.frame.table import Table
+
+MOVEMENT: Final = Table(
+    "movement",
+    Movement,
+    """
+    holder_id bigint, item_id text, kind text, direction text, amount_cents bigint, status text, outcome_code text,
+    entry_id bigint, end_to_end_id text, description text, network_settled_at timestamptz, created_at timestamptz
+    """,
+    key=("holder_id", "item_id"),
+)
+
+INSERT: Final = of_columns(MOVEMENT, once=(), name="movement_row", sql="insert into movement ({names}) {rows}")
+
+find_by_item_id: Final = lookup.one_by(MOVEMENT, "item_id")
+
+_FIND: Final[LiteralString] = f"""
+    select {MOVEMENT.select} from unnest($1::bigint[], $2::text[]) as wanted (holder_id, item_id)
+    join movement using (holder_id, item_id)
+"""
+
+
+async def find_items(
+    connection: Connection | Pool, wanted: Sequence[tuple[int, str]]
+) -> dict[tuple[int, str], Movement]:
+    """Movements by holder and item."""
+    holder_ids, item_ids = [list(column) for column in zip(*wanted, strict=True)]
+    found = map(MOVEMENT.read, await connection.fetch(_FIND, holder_ids, item_ids))
+    return {(movement.holder_id, movement.item_id): movement for movement in found}
+
+
+# One look at each index: names of the network are found by those of transfers and refunds alone.
+_FIND_NAMED: Final[LiteralString] = """
+    select end_to_end_id as name from transfer where end_to_end_id = any($1)
+    union all select network_id from transfer where network_id = any($1)
+    union all select return_id from refund where return_id = any($1)
+    union all select network_id from refund where network_id = any($1)
+"""
+
+
+async def find_names(connection: Connection, item_ids: Sequence[str]) -> set[str]:
+    """Those of the items that are transfers or refunds, by their names on the network."""
+    return {row["name"] for row in await connection.fetch(_FIND_NAMED, item_ids)}

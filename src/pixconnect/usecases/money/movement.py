@@ -1,0 +1,125 @@
+"""What the institution has moved on holders' accounts by no Pix of ours: each item of its statement once.
+
+A report may come twice, and late. The first answer stands: what was refused is written down too, under the balance's lock.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.money import movement as movement_rules
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.movement import Movement
+from pixconnect.domain.money.rail import Acknowledgement, MovementReport
+from pixconnect.store.money import kept_report as kept_store
+from pixconnect.store.money import movement as movement_store
+from pixconnect.usecases.frame.context import HasDirectory, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.incoming import find_change
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+
+_NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that nobody has here")
+_AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
+_NOT_COVERED = Misfit(
+    reason="cannot_be_refused", explanation="it takes more than is available, and the rail does not let us refuse it"
+)
+
+
+class MovementContext(HasPool, HasWrites, HasDirectory, HasPolicy, Protocol): ...
+
+
+class ReportedMovement(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    report: MovementReport
+    is_refusable: bool
+
+    @property
+    def name(self) -> tuple[int, str]:
+        return self.holder_id, self.report.item_id
+
+
+async def find_moved_holder(context: HasDirectory, report: MovementReport) -> int | None:
+    account = await context.directory.find_account(report.party.branch, report.party.account_number)
+    return account and account.holder_id
+
+
+async def receive_movement(context: MovementContext, report: MovementReport) -> Acknowledgement:
+    """Post an item, or refuse it; the same answer however often it is reported."""
+    holder_id = await find_moved_holder(context, report)
+    is_refusable = context.policy.abilities.refuses_credits
+    if holder_id is None:
+        answered = MovementAnswer(refusal_code=reject_code.ACCOUNT_UNKNOWN, misfit=_NOBODYS)
+    else:
+        reported = ReportedMovement(holder_id=holder_id, report=report, is_refusable=is_refusable)
+        answered = await context.writes.submit(RECEIVE_MOVEMENTS, reported)
+    code = answered.refusal_code if is_refusable else None
+    if answered.misfit is not None:
+        await kept_usecases.keep(context.pool, report, answered.misfit, code)
+    return Acknowledgement(report_id=report.report_id, refusal_code=code)
+
+
+class MovementAnswer(Struct, frozen=True, kw_only=True):
+    refusal_code: str | None = None
+    misfit: Misfit | None = None
+
+
+async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAnswer]:
+    work = await lock_balances(batch)
+    item_ids = [reported.report.item_id for reported in batch]
+    known = await movement_store.find_items(batch.connection, [reported.name for reported in batch])
+    ordered = await movement_store.find_names(batch.connection, item_ids)
+    refused = await kept_store.find_refused(batch.connection, item_ids)
+    outcomes: list[MovementAnswer] = []
+    for reported in batch:
+        item_id, movement = reported.report.item_id, known.get(reported.name)
+        if movement is not None:
+            misfit = _compare(reported.report, movement)
+            outcomes.append(MovementAnswer(refusal_code=movement.outcome_code, misfit=misfit))
+        elif item_id in refused:
+            outcomes.append(MovementAnswer(refusal_code=refused[item_id]))
+        elif item_id in ordered:
+            outcomes.append(MovementAnswer(refusal_code=reject_code.RECEIVER_FAILED, misfit=_AN_ORDER))
+        else:
+            movement = _receive(work, reported)
+            if movement is None:
+                outcomes.append(MovementAnswer(misfit=_NOT_COVERED))
+            else:
+                known[reported.name] = movement
+                outcomes.append(MovementAnswer(refusal_code=movement.outcome_code))
+    await work.write()
+    return outcomes
+
+
+RECEIVE_MOVEMENTS: Final = WriteOperation("receive_movements", _receive_movements)
+
+
+def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement | None:
+    """Judge an item that is new; ``None`` if it can be neither posted nor refused."""
+    report, holder_id = reported.report, reported.holder_id
+    code = movement_rules.find_movement_refusal(report, work.balances[holder_id])
+    if code is not None and not reported.is_refusable:
+        if report.direction == "OUT":
+            return None
+        code = None  # the money is there, whatever we say
+    movement = movement_rules.open_movement(report, holder_id, code, work.now)
+    if code is None:
+        entry = work.post(holder_id, *movement.accounts, movement.amount_cents)
+        movement = structs.replace(movement, entry_id=entry.id)
+    work.changes.add_movement(movement)
+    return movement
+
+
+def _compare(report: MovementReport, movement: Movement) -> Misfit | None:
+    """An item that comes again must be the same."""
+    told = {
+        "kind": (movement.kind, report.kind),
+        "direction": (movement.direction, report.direction),
+        "amount_cents": (movement.amount_cents, report.amount_cents),
+        "end_to_end_id": (movement.end_to_end_id, report.end_to_end_id),
+    }
+    return find_change(told)

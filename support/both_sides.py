@@ -34,6 +34,18 @@ _RAIL = """
 """
 
 
+_MOVED = """
+    select item_id, holder_id, direction, amount_cents, outcome_code as code, false as is_open
+    from movement where holder_id = any($1::bigint[])
+"""
+_RAIL_MOVED = """
+    select arrival.id as item_id, holder.id as holder_id, case kind when 'movement_in' then 'IN' else 'OUT' end as direction,
+        amount_cents, code, is_open
+    from sandbox.arrival join holder on holder.account_number = report::jsonb -> 'party' ->> 'account_number'
+    where kind in ('movement_in', 'movement_out') and holder.id = any($1::bigint[])
+"""
+
+
 class Thing(Struct, kw_only=True):
     """A charge, transfer or refund as it stands in the service's tables; ``name`` and ``original`` are ours."""
 
@@ -70,6 +82,23 @@ class RailThing(Struct, kw_only=True):
     is_open: bool
 
 
+class Moved(Struct, frozen=True, kw_only=True):
+    """What the institution moved by itself, as one side has it; ``code`` is None if it was."""
+
+    item_id: str
+    holder_id: int
+    direction: Literal["IN", "OUT"]
+    amount_cents: int
+    code: str | None
+    is_open: bool
+
+    @property
+    def change_cents(self) -> int:
+        if self.code is not None or self.is_open:
+            return 0
+        return self.amount_cents if self.direction == "IN" else -self.amount_cents
+
+
 class Seen(Struct, kw_only=True):
     """Both sides at one instant: balances are (available, reserved) by holder, deposits the amounts in their ledgers."""
 
@@ -77,12 +106,16 @@ class Seen(Struct, kw_only=True):
     balances: dict[int, tuple[int, int]]
     deposits: dict[int, Counter[int]]
     rail: list[RailThing]
+    moved: list[Moved]
+    rail_moved: list[Moved]
     waiting_count: int = 0
     """Deliveries of events that were not made yet."""
 
     @property
     def is_at_rest(self) -> bool:
-        is_open = any(thing.is_open for thing in self.things) or any(thing.is_open for thing in self.rail)
+        is_open = any(thing.is_open for thing in self.things) or any(
+            thing.is_open for thing in (*self.rail, *self.rail_moved)
+        )
         return not is_open and not self.waiting_count
 
 
@@ -108,6 +141,8 @@ async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str
         balances={row["holder_id"]: (row["available_cents"], row["reserved_cents"]) for row in balances},
         deposits=deposits,
         rail=[RailThing(**dict(row)) for row in rail],
+        moved=[Moved(**dict(row)) for row in await connection.fetch(_MOVED, holder_ids)],
+        rail_moved=[Moved(**dict(row)) for row in await connection.fetch(_RAIL_MOVED, holder_ids)],
         waiting_count=await connection.fetchval(
             "select count(*) from delivery where status = 'pending' and holder_id = any($1::bigint[])", holder_ids
         ),

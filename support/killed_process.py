@@ -54,13 +54,21 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "arrivals": "pixconnect.sandbox.tables:insert_arrivals",
         "word on orders": "pixconnect.sandbox.tables:close_orders",
         "word on arrivals": "pixconnect.sandbox.tables:acknowledge_arrivals",
+        "fees": "pixconnect.sandbox.tables:release_fees",  # after it: in the transaction of the word on their payments
         "move of the clock": "pixconnect.sandbox.tables:write_clock",
     },
 }
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all"),
-    "work": ("write_endings", "receive_credits", "receive_returns", "record_attempts", "name_orders"),
+    "work": (
+        "write_endings",
+        "receive_credits",
+        "receive_returns",
+        "receive_movements",
+        "record_attempts",
+        "name_orders",
+    ),
 }
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")

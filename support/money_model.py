@@ -142,6 +142,10 @@ class MoneyModel(Struct):
         moved_cents = sum(
             other.amount_cents if other.is_arrival else -other.amount_cents for other in seen.rail if other.code is None
         )
+        assert {item for item in seen.moved if item.code is None} == {
+            item for item in seen.rail_moved if item.code is None
+        }
+        moved_cents += sum(item.change_cents for item in seen.rail_moved)
         kept_cents = sum(available + reserved for available, reserved in seen.balances.values())
         assert kept_cents == moved_cents + sum(sum(counted.elements()) for counted in seen.deposits.values())
 
@@ -152,8 +156,9 @@ def is_automatic(thing: Thing) -> bool:
 
 
 def expected_balance(seen: Seen, holder_id: int) -> tuple[int, int]:
-    """Available and reserved cents of a holder: deposits, what came, less what went or is on its way."""
+    """Available and reserved cents of a holder: deposits, what came or was moved, less what went or is on its way."""
     available, reserved = sum(seen.deposits.get(holder_id, Counter()).elements()), 0
+    available += sum(item.change_cents for item in seen.moved if item.holder_id == holder_id)
     for thing in seen.things:
         if thing.holder_id != holder_id or thing.kind == "charge":
             continue

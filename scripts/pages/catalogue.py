@@ -30,8 +30,8 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
     ),
     "money": (
         *("balance", "deposit", "movement", "charge", "transfer", "initiated_transfer", "prepared_transfer"),
-        *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report", "refused_credit"),
-        *("tally", "tally_change"),
+        *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report"),
+        *("refused_credit", "tally", "tally_change"),
     ),
     "standard": ("charge_revision", "location", "received_hour", "received_known"),
     "webhooks": (

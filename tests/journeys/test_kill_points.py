@@ -54,6 +54,19 @@ def be_paid_by_charge(story: Story, point: str) -> None:
     story.be_paid(emv=emv)
 
 
+def pay_a_fee(story: Story, point: str) -> None:
+    """Somebody dies between a payment and the fee that the institution takes of it."""
+    story.let_next_payment("fee:7")
+    story.service.points.arm(point)
+    story.be_paid(key=story.account.key, amount=AMOUNT_CENTS)
+
+
+def be_moved(story: Story, point: str) -> None:
+    story.service.points.arm(point)
+    body = {"kind": "by_hand", "direction": "OUT", "amount": AMOUNT_CENTS}
+    story.service.ask(story.account, "POST", "/sandbox/v1/movements", body)
+
+
 def be_paid_in_two_steps(story: Story, point: str) -> None:
     """Somebody dies between the payer's order and our word on it."""
     emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
@@ -140,6 +153,14 @@ _ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
             *(*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
             *("before notice", "after notice"),
         ),
+        "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
+    },
+    pay_a_fee: {
+        "work": ("after COMMIT of receive_credits", "after COMMIT of receive_movements"),
+        "sandbox": ("after arrivals", "before fees", "after fees", "after word on arrivals"),
+    },
+    be_moved: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_movements", "before acknowledgement", "after acknowledgement"),
         "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
     },
     be_paid_in_two_steps: {

@@ -38,7 +38,7 @@ OUTSIDE = {"settle": "CONFIRMED", "slow": "CONFIRMED", "silent": "CONFIRMED", "l
 OUTSIDE_ACCOUNTS = {"1001": "CONFIRMED", "1003": "CONFIRMED", "1004": "ERROR", "2001": "ERROR"}
 EFFECTS = (
     *("no_answer", "lost", "duplicate_answer", "out_of_order", "unavailable", "delay:700", "reject:AB03"),
-    *("delay:20000", "delay:90000", "two_steps:300", "two_steps:40000", "cancel:AB03:300"),
+    *("delay:20000", "delay:90000", "two_steps:300", "two_steps:40000", "cancel:AB03:300", "fee:3", "dated_back:7200"),
 )
 OPERATIONS = ("submit", "query", "refund", "return", "payment", "lookup")
 PARTS = ("serve", "work", "sandbox", "database")
@@ -293,9 +293,23 @@ class Money(RuleBasedStateMachine):
         rules = [
             {"match": {"operation": operation}, "effect": effect, "times": times}
             for effect, operation, times in effects
+            if self.is_possible(effect, operation)
         ]
         self.disturb()
         self.service.insist(self.accounts[0], "PUT", "/sandbox/v1/faults", {"rules": rules})
+
+    def is_possible(self, effect: str, operation: str) -> bool:
+        if effect.startswith("fee"):
+            # Where nothing can be refused, a fee that is not covered waits for a person.
+            return operation in ("payment", "submit") and self.abilities.refuses_credits
+        return not effect.startswith("dated_back") or operation in ("payment", "return")
+
+    @rule(side=sides, amount_cents=cents, direction=st.sampled_from(("IN", "OUT")))
+    def be_moved(self, side: int, amount_cents: int, direction: str) -> None:
+        if self.abilities.refuses_credits:
+            body = {"kind": "by_hand", "direction": direction, "amount": amount_cents}
+            answer = self.ask(side, "/sandbox/v1/movements", body)
+            assert answer is None or answer.status in {200, 422} or not self.is_calm, answer
 
     @rule(part=st.sampled_from(PARTS))
     def kill(self, part: Literal["serve", "work", "sandbox", "database"]) -> None:

@@ -7,7 +7,19 @@ says what it does.
 
 from typing import Final
 
-from pixconnect.api.contract import charge, endpoint, feed, health, ledger, oauth, refund, sandbox, statement, transfer
+from pixconnect.api.contract import (
+    charge,
+    endpoint,
+    feed,
+    health,
+    ledger,
+    movement,
+    oauth,
+    refund,
+    sandbox,
+    statement,
+    transfer,
+)
 from pixconnect.api.docs import documents, guides
 from pixconnect.api.faces.operations import find_face_form, list_face_routes
 from pixconnect.api.frame import access
@@ -202,6 +214,8 @@ SANDBOX: Final = Section(
             NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back),
         Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",
             NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit),
+        Row("sandbox_move", "POST", "/sandbox/v1/movements", "any",
+            NONE, Nothing, movement.MovementRequest, movement.MovementOutcome, movement.move),
         Row("sandbox_open_holder", "POST", "/sandbox/v1/holders", "any",
             NONE, Nothing, sandbox.HolderRequest, sandbox.SandboxHolder, sandbox.open_holder),
         Row("sandbox_list_keys", "GET", "/sandbox/v1/keys", "any",

@@ -38,6 +38,7 @@ FOR_ONE_HOLDER = (
     ("receive", "outside:receive", "Sandbox: send yourself money from another institution."),
     ("return", "outside:give_back", "Sandbox: return a transfer as its receiver."),
     ("deposit", "outside:deposit", "Sandbox: deposit play money into your account."),
+    ("move", "outside:move", "Sandbox: let your institution move money: a fee, a wire."),
     ("clock", "clock:app", "Sandbox: the time."),
     ("faults", "faults:app", "Sandbox: make the network misbehave."),
     ("profile", "profile:app", "Credentials under a name."),

@@ -10,6 +10,7 @@ from pixconnect.domain.money.rail import (
     CreditAccepted,
     CreditCancelled,
     CreditReport,
+    MovementReport,
     NotTaken,
     QueryAnswer,
     Rejected,
@@ -95,8 +96,21 @@ def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
     return [structs.replace(first, report_id=f"{credit.end_to_end_id}/1"), last]
 
 
-def read_acknowledgement(report: CreditReport | ReturnReport, refusal_code: str | None) -> Acknowledged:
-    arrival_id = report.return_id if isinstance(report, ReturnReport) else report.end_to_end_id
+def arrival_id_of(report: CreditReport | ReturnReport | MovementReport) -> str:
+    """The name that an arrival has."""
+    match report:
+        case CreditReport():
+            return report.end_to_end_id
+        case ReturnReport():
+            return report.return_id
+        case MovementReport():
+            return report.item_id
+
+
+def read_acknowledgement(
+    report: CreditReport | ReturnReport | MovementReport, refusal_code: str | None
+) -> Acknowledged:
+    arrival_id = arrival_id_of(report)
     is_first = report.report_id != arrival_id
     # A cancelled payment has failed, whatever the service says to that.
     code = report.code if isinstance(report, CreditCancelled) else refusal_code
@@ -108,4 +122,6 @@ def redate(report: Report, due_at: datetime) -> Report:
     # An order's outcome is made from its deadline, and needs no new date.
     if isinstance(report, SettledReport | RejectedReport):
         return report
+    if isinstance(report, MovementReport):
+        return structs.replace(report, settled_at=due_at)
     return structs.replace(report, reported_at=due_at)

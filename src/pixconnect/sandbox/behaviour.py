@@ -28,6 +28,10 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     """From accepting a payment of a holder to its end; ``None`` is as the sandbox is set: usually one step."""
     cancel_code: str | None = None
     """Why a payment that was accepted is cancelled; ``None`` settles."""
+    fee_cents: int | None = None
+    """What the institution takes of the holder for it, by a movement of its own."""
+    dated_back_s: int | None = None
+    """How far before its time the network dates it."""
 
     @property
     def is_rejected_at_once(self) -> bool:
@@ -66,6 +70,10 @@ def behaviour_of(effect: str) -> Behaviour:
     if kind == "cancel":
         code, _, after_ms = argument.partition(":")
         return Behaviour(cancel_code=code, ends_after_ms=int(after_ms or CANCELLED_AFTER_MS))
+    if kind == "fee":
+        return Behaviour(fee_cents=int(argument))
+    if kind == "dated_back":
+        return Behaviour(dated_back_s=int(argument))
     if kind == "reject":
         return Behaviour(code=argument)
     return _EFFECTS[kind]

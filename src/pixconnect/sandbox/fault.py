@@ -22,6 +22,11 @@ _AT_FACES: Final[Mapping[Operation | None, Set[str]]] = {
     "face_write": _AT_ALL_FACES | {"token_ended", "duplicate_answer", "out_of_order"},
     "callback": frozenset({"lost", "duplicate_answer"}),
 }
+# What nothing else than these has: other messages do not use such a rule up.
+_ONLY_OF: Final[Mapping[str, Set[Operation]]] = {
+    "fee": frozenset({"payment", "submit"}),
+    "dated_back": frozenset({"payment", "return"}),
+}
 _ONLY_AT_FACES: Final = frozenset({"html", "too_many", "token_ended", "lag", "page_shift"})
 
 
@@ -87,6 +92,9 @@ def check_rules(rules: Sequence[FaultRule]) -> None:
         if kind in {"reject", "cancel"} and code not in reject_code.REASONS:
             raise SandboxRefusal("invalid", f"rules[{position}].effect: {code} is no reject code of the SPI")
         operation = rule.match.operation
+        if kind in _ONLY_OF and operation is not None and operation not in _ONLY_OF[kind]:
+            these = " and ".join(sorted(_ONLY_OF[kind]))
+            raise SandboxRefusal("invalid", f"rules[{position}].effect: {kind} is of {these} alone")
         if operation in _AT_FACES and kind not in _AT_FACES[operation]:
             there = ", ".join(sorted(_AT_FACES[operation]))
             raise SandboxRefusal("invalid", f"rules[{position}].effect: {kind} is nothing at {operation}: {there}")
@@ -98,6 +106,9 @@ def _matches(rule: FaultRule, message: Message) -> bool:
     match = rule.match
     if match.operation is None:
         if message.operation in _AT_FACES:
+            return False
+        only = _ONLY_OF.get(rule.effect.partition(":")[0])
+        if only is not None and message.operation not in only:
             return False
         # A rule for all operations is about money: a lookup or query follows it only where nothing can be reached.
         if rule.effect != "unavailable" and message.operation in _ONLY_UNAVAILABLE_REACHES:

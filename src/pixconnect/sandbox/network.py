@@ -12,7 +12,7 @@ writes the tables.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -36,13 +36,14 @@ from pixconnect.domain.money.rail import (
     Unknown,
 )
 from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
-from pixconnect.sandbox import answers, network_behaviour, tables
+from pixconnect.sandbox import answers, movement, network_behaviour, tables
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.fault import Faults
+from pixconnect.sandbox.movement import NewFee
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.schedule import Schedule
 from pixconnect.sandbox.shared_lock import SharedLock
-from pixconnect.sandbox.tables import Acknowledged, AfterStep, KnownOrder, NewOrder
+from pixconnect.sandbox.tables import Acknowledged, AfterStep, KnownOrder, NewArrival, NewOrder
 
 # How much later than the report of its outcome an order is answered, if a rule puts them out of order.
 HELD_BACK_S: Final = 0.3
@@ -77,7 +78,9 @@ class Network:
         self._timer: asyncio.TimerHandle | None = None
         self._is_stale = True
         self._waiting: dict[str, asyncio.Future[str | None]] = {}
+        self._waiting_fees: set[str] = set()
         self.outbox = Outbox(clock)
+        self.arrival_numbers: Iterator[int] = iter(())
 
     async def open(self) -> None:
         """Read the open reports from the tables; also after a write whose outcome is unknown."""
@@ -96,7 +99,7 @@ class Network:
             for order in orders
             if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
         }
-        return await self._take("order", new, behaviours, claims)
+        return await self._take("order", new, behaviours, claims, movement.find_fees(orders, behaviours))
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
         """Take refund orders; the payer's institution rejects (AM09) more than it sent."""
@@ -108,7 +111,7 @@ class Network:
                 self._new_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how)
                 for order, how in zip(orders, behaviours, strict=True)
             ]
-            return await self._take("refund", new, behaviours, {})
+            return await self._take("refund", new, behaviours, {}, {})
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         known = await tables.find_orders(self._pool, ids, self._clock.now())
@@ -150,7 +153,7 @@ class Network:
             if orders:
                 await tables.close_orders(self._pool, orders)
             if arrivals:
-                steps = await tables.acknowledge_arrivals(self._pool, list(arrivals.values()), now)
+                steps = await self._end_arrivals(arrivals, now)
             self.outbox.close((*orders, *arrivals))
             for step in steps:
                 if step.is_open:
@@ -159,14 +162,31 @@ class Network:
         if any(step.is_open for step in steps):
             self._sweep()
 
+    async def _end_arrivals(self, arrivals: Mapping[str, Acknowledged], now: datetime) -> list[AfterStep]:
+        acknowledged = list(arrivals.values())
+        if self._waiting_fees.isdisjoint(one.id for one in acknowledged):
+            return await tables.acknowledge_arrivals(self._pool, acknowledged, now)
+        try:
+            async with self._pool.acquire() as connection, connection.transaction():
+                steps = await tables.acknowledge_arrivals(connection, acknowledged, now)
+                ended = {step.id: step.code for step in steps if not step.is_open and step.id in self._waiting_fees}
+                fees = [(movement.fee_id(name), code) for name, code in ended.items()]
+                steps += await tables.release_fees(connection, fees, now) if fees else []
+        except BaseException:
+            self._is_stale = True
+            raise
+        self._waiting_fees -= ended.keys()
+        return steps
+
     def _tell_payers(self, ended: Iterable[AfterStep]) -> None:
         for step in ended:
             waiting = self._waiting.pop(step.id, None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(step.code)
 
-    async def insert_arrivals(self, arrivals: Sequence[tuple[tables.NewArrival, Pending | None]]) -> None:
+    async def insert_arrivals(self, groups: Sequence[Sequence[tuple[NewArrival, Pending | None]]]) -> None:
         """Store what comes from outside, and schedule the reports of it."""
+        arrivals = [each for group in groups for each in group]
         await self._refresh()
         async with self._lock.shared():
             try:
@@ -176,7 +196,9 @@ class Network:
                 self._is_stale = True
                 raise
             for arrival, pending in arrivals:
-                if pending is not None:
+                if arrival.waits_for is not None:
+                    self._waiting_fees.add(arrival.waits_for)
+                elif pending is not None:
                     self._schedule.add(arrival.due_at, [pending])
         self._sweep()
 
@@ -238,6 +260,7 @@ class Network:
         new: Sequence[NewOrder],
         behaviours: Sequence[Behaviour],
         claims: dict[str, str],
+        fees: dict[str, NewFee],
     ) -> list[answers.OrderAnswer]:
         """Store the orders that arrive, schedule their outcomes, and answer."""
         await self._refresh()
@@ -253,13 +276,15 @@ class Network:
             # Read under the lock: the clock cannot move between this instant and the deadlines that count from it.
             now = self._clock.now()
             try:
-                taken, arriving = await self._insert(kind, now, arriving, claims)
+                taken, arriving, taken_fees = await self._insert(kind, now, arriving, claims, fees)
             except BaseException:
                 self._is_stale = True
                 raise
             self._schedule_outcomes(
                 now, [arriving[order_id] for order_id in arriving if order_id in taken], new, behaviours
             )
+            for fee, pending in taken_fees:
+                self._schedule.add(fee.due_at, [pending])
         self._sweep()
         if any(how.is_early for how in behaviours):
             await asyncio.sleep(HELD_BACK_S)
@@ -274,13 +299,14 @@ class Network:
         now: datetime,
         arriving: dict[str, NewOrder],
         claims: dict[str, str],
-    ) -> tuple[set[str], dict[str, NewOrder]]:
-        """Write orders and the payers of merchants' codes; return the new ids, and the orders as they were written."""
+        fees: dict[str, NewFee],
+    ) -> tuple[set[str], dict[str, NewOrder], list[tuple[NewArrival, Pending]]]:
+        """Write orders, payers of merchants' codes, and fees; return the new ids, the orders as written, and the fees."""
         if not arriving:
-            return set(), arriving
-        # Without codes one statement is enough, and no transaction.
-        if not claims:
-            return await tables.insert_orders(self._pool, kind, now, list(arriving.values())), arriving
+            return set(), arriving, []
+        # Without codes and fees one statement is enough, and no transaction.
+        if not claims and not fees:
+            return await tables.insert_orders(self._pool, kind, now, list(arriving.values())), arriving, []
         async with self._pool.acquire() as connection, connection.transaction():
             codes = await tables.find_codes(connection, list(claims.values()))
             arriving, paid = answers.judge_claims(arriving, claims, codes)
@@ -289,7 +315,11 @@ class Network:
             paid = {txid: order_id for txid, order_id in paid.items() if order_id in taken}
             if paid:
                 await tables.claim_codes(connection, list(paid), list(paid.values()))
-        return taken, arriving
+            settling = {order_id: arriving[order_id] for order_id in taken}
+            new_fees = movement.make_fees_of_orders(fees, settling, now, self.arrival_numbers)
+            if new_fees:
+                await tables.insert_arrivals(connection, [fee for fee, _ in new_fees])
+        return taken, arriving, new_fees
 
     def _schedule_outcomes(
         self, now: datetime, written: Iterable[NewOrder], new: Sequence[NewOrder], behaviours: Sequence[Behaviour]
@@ -342,8 +372,10 @@ class Network:
         for order_id, due_at, code, is_due in orders:
             # A settled order stays settled, even if the clock was moved back behind its deadline.
             self._schedule.add(now if is_due else due_at, [Pending(answers.outcome_report(order_id, due_at, code))])
-        for _, due_at, report, is_due in arrivals:
-            self._schedule.add(now if is_due else due_at, [_next_pending(report, due_at)])
+        self._waiting_fees = {waits_for for *_, waits_for in arrivals if waits_for is not None}
+        for _, due_at, report, is_due, waits_for in arrivals:
+            if waits_for is None:
+                self._schedule.add(now if is_due else due_at, [_next_pending(report, due_at)])
         self._is_stale = False
         self._sweep()
 

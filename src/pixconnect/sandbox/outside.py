@@ -5,7 +5,7 @@ stopped.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from datetime import timedelta
 from itertools import count
 from typing import Final, Literal
@@ -17,11 +17,12 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money import br_code
-from pixconnect.domain.money.rail import CreditReport, DirectoryEntry, ReturnReport
+from pixconnect.domain.money.rail import CreditReport, DirectoryEntry, MovementReport, ReturnReport
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import (
     Answered,
     Arrival,
+    ArrivalStatus,
     Asked,
     ControlCall,
     Due,
@@ -30,18 +31,20 @@ from pixconnect.domain.simulation.sandbox_control import (
     Message,
     NewKey,
     NewQrCode,
+    OutsideMovement,
     OutsideReturn,
     OutsideTransfer,
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.sandbox import answers, behaviour, directory, fault, location, registry, tables
+from pixconnect.sandbox import answers, behaviour, directory, fault, location, movement, registry, tables
 from pixconnect.sandbox.batch_writer import BatchWriter
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults
 from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.location import MerchantSigner
+from pixconnect.sandbox.movement import NewFee
 from pixconnect.sandbox.network import Network
 from pixconnect.sandbox.outbox import Pending
 from pixconnect.sandbox.registry import MerchantCode
@@ -64,10 +67,10 @@ class Outside(Struct):
     signer: MerchantSigner
     address: str
     """The ``host:port`` of the locations."""
-    arrival_numbers: Iterator[int]
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]
-    arrivals: BatchWriter[tuple[NewArrival, Pending | None]]
+    arrivals: BatchWriter[Sequence[tuple[NewArrival, Pending | None]]]
+    """What belongs together is written together."""
     two_steps_ms: int
     """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
 
@@ -78,6 +81,7 @@ Answering = Callable[[Outside, bytes], Awaitable[SandboxAnswer]]
 async def open_outside(
     pool: asyncpg.Pool, clock: Clock, chance: Chance, faults: Faults, network: Network, address: str, two_steps_ms: int
 ) -> Outside:
+    network.arrival_numbers = count(await tables.last_number(pool) + 1)
     return Outside(
         pool=pool,
         clock=clock,
@@ -86,7 +90,6 @@ async def open_outside(
         network=network,
         signer=await location.open_signer(pool, address, clock.real_now()),
         address=address,
-        arrival_numbers=count(await tables.last_number(pool) + 1),
         entry_numbers=count(await registry.last_entry_number(pool) + 1),
         code_numbers=count(await registry.last_code_number(pool) + 1),
         arrivals=BatchWriter(network.insert_arrivals),
@@ -177,7 +180,7 @@ async def serve_location(outside: Outside, token: str) -> str | None:
 
 
 async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
-    number = next(outside.arrival_numbers)
+    number = next(outside.network.arrival_numbers)
     end_to_end_id = _network_id(outside, "E", number)
     key, amount_cents = transfer.credit_party.key, transfer.amount_cents
     how = await _find_behaviour(
@@ -203,7 +206,7 @@ async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
     order = (await tables.find_orders(outside.pool, [end_to_end_id], outside.clock.now())).get(end_to_end_id)
     if order is None or order.kind != "order" or order.code is not None or not order.is_over:
         raise SandboxRefusal("unknown", "end_to_end_id: the network has settled no such transfer")
-    number = next(outside.arrival_numbers)
+    number = next(outside.network.arrival_numbers)
     return_id = _network_id(outside, "D", number)
     amount_cents = asked.amount_cents or order.amount_cents
     how = await _find_behaviour(
@@ -219,6 +222,16 @@ async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
         reported_at=outside.clock.now(),
     )
     return await _arrive(outside, number, "return", report, order.key, how)
+
+
+async def move(outside: Outside, asked: OutsideMovement) -> Arrival:
+    """Move money as the institution or a person in its app does."""
+    number = next(outside.network.arrival_numbers)
+    item_id = _network_id(outside, "M", number)
+    now = outside.clock.now()
+    report = movement.make_report(asked, item_id, now)
+    arrival = movement.make_arrival(report, number, now)
+    return await _await_end(outside, report, [(arrival, Pending(report))])
 
 
 async def read_authority(outside: Outside, _: None) -> str:
@@ -244,6 +257,9 @@ async def _arrive(
     """Store what comes from outside, report it unless a rule prevents that, and wait for the acknowledgement."""
     if how.is_refused:
         raise SandboxUnavailable("a fault rule says that the network cannot be reached")
+    if how.dated_back_s is not None:
+        dated_at = report.reported_at - timedelta(seconds=how.dated_back_s)
+        report = msgspec.structs.replace(report, settled_at=dated_at)
     delay_ms = OVERTAKEN_BY_MS if how.is_early else how.delay_ms or 0
     due_at = report.reported_at + timedelta(milliseconds=delay_ms)
     ends_after_ms = outside.two_steps_ms or None if how.ends_after_ms is None else how.ends_after_ms
@@ -269,13 +285,31 @@ async def _arrive(
         next_after_ms=ends_after_ms,
     )
     if code is not None:
-        await outside.arrivals.add((arrival, None))
+        await outside.arrivals.add([(arrival, None)])
         return _arrival(report, "ERROR", code) if how.arrives else _arrival(report, "PROCESSING")
     pending = Pending(msgspec.structs.replace(first, reported_at=due_at), max(how.reports_count, 1))
+    written = [(arrival, pending)]
+    if how.fee_cents is not None and isinstance(report, CreditReport):
+        fee = NewFee(report.credit_party, how.fee_cents)
+        written.append(
+            movement.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
+        )
+    is_waited_for = how.is_answered and delay_ms + (ends_after_ms or 0) < ACKNOWLEDGED_TIMEOUT_S * 1000
+    return await _await_end(outside, report, written, is_waited_for=is_waited_for)
+
+
+async def _await_end(
+    outside: Outside,
+    report: CreditReport | ReturnReport | MovementReport,
+    written: list[tuple[NewArrival, Pending]],
+    *,
+    is_waited_for: bool = True,
+) -> Arrival:
+    """Store what comes, all of it or nothing, and wait for the acknowledgement of this report."""
     # Before it is stored: the acknowledgement may come before this goes on.
     with outside.network.expecting_acknowledgement(report.report_id) as acknowledgement:
-        await outside.arrivals.add((arrival, pending))
-        if not how.is_answered or delay_ms + (ends_after_ms or 0) >= ACKNOWLEDGED_TIMEOUT_S * 1000:
+        await outside.arrivals.add(written)
+        if not is_waited_for:
             return _arrival(report, "PROCESSING")
         try:
             async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
@@ -286,7 +320,7 @@ async def _arrive(
 
 
 def _arrival(
-    report: CreditReport | ReturnReport, status: Literal["PROCESSING", "CONFIRMED", "ERROR"], code: str | None = None
+    report: CreditReport | ReturnReport | MovementReport, status: ArrivalStatus, code: str | None = None
 ) -> Arrival:
     return Arrival(id=report.report_id, amount_cents=report.amount_cents, status=status, code=code)
 
@@ -328,7 +362,7 @@ async def _check_answers(how: Behaviour) -> None:
     await asyncio.sleep((how.delay_ms or 0) / 1000)
 
 
-def _network_id(outside: Outside, letter: Literal["E", "D"], number: int) -> str:
+def _network_id(outside: Outside, letter: Literal["E", "D", "M"], number: int) -> str:
     instant = outside.clock.now()
     return f"{letter}{directory.ISPB}{instant:%Y%m%d%H%M}{outside.chance.text(11, letter, number)}"
 
@@ -349,6 +383,7 @@ CALLS: Final[Mapping[str, Answering]] = dict(
     (
         _answering(sandbox_control.PAY, pay),
         _answering(sandbox_control.GIVE_BACK, give_back),
+        _answering(sandbox_control.MOVE, move),
         _answering(sandbox_control.LIST_KEYS, list_keys),
         _answering(sandbox_control.ADD_KEY, add_key),
         _answering(sandbox_control.MAKE_QR_CODE, make_qr_code),

@@ -35,7 +35,10 @@ order by settled_at, id limit $5
 
 READ_POSITION = """
 select (
-    (select coalesce(sum(amount_cents), 0) from arrival where code is null and not is_open)
+    (
+        select coalesce(sum(case kind when 'movement_out' then -amount_cents else amount_cents end), 0)
+        from arrival where code is null and not is_open
+    )
     - (select coalesce(sum(amount_cents), 0) from settlement where code is null and (is_due or due_at < $1::timestamptz))
 )::bigint
 """

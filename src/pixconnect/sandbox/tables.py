@@ -48,9 +48,9 @@ where a.id = any($1::text[]) and a.kind = 'credit'
 
 INSERT_ARRIVALS = """
 insert into arrival (number, id, kind, original_id, amount_cents, key, report, taken_at, due_at, code, is_due, is_open,
-    next_report, next_after_ms)
+    next_report, next_after_ms, waits_for)
 select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[],
-    $8::timestamptz[], $9::timestamptz[], $10::text[], $11::boolean[], $12::boolean[], $13::text[], $14::integer[])
+    $8::timestamptz[], $9::timestamptz[], $10::text[], $11::boolean[], $12::boolean[], $13::text[], $14::integer[], $15::text[])
 """
 
 # `set_config` makes this one transaction not wait for the disk.
@@ -76,7 +76,17 @@ returning a.id, a.is_open, a.code, a.due_at, a.report
 
 OPEN_ORDERS = "select id, due_at, code, is_due from settlement where is_open order by due_at, id"
 
-OPEN_ARRIVALS = "select id, due_at, report, is_due from arrival where is_open order by due_at, number"
+# A fee whose payment has settled is due, and one whose payment has failed is none.
+RELEASE_FEES = """
+update arrival a set
+    waits_for = null, taken_at = $3::timestamptz, due_at = $3::timestamptz, code = r.code, is_open = r.code is null,
+    is_due = r.code is not null
+from unnest($1::text[], $2::text[]) as r (id, code)
+where a.id = r.id and a.waits_for is not null
+returning a.id, a.is_open, a.code, a.due_at, a.report
+"""
+
+OPEN_ARRIVALS = "select id, due_at, report, is_due, waits_for from arrival where is_open order by due_at, number"
 
 # Before the clock is moved back from $1 to $2: what has settled stays settled, and a deadline that was set at an instant
 # now in the future comes nearer by as much.
@@ -122,11 +132,11 @@ class KnownOrder(NamedTuple):
 
 
 class NewArrival(NamedTuple):
-    """A payment or return from outside; ``report`` is what the service hears of it, as JSON."""
+    """A payment, return or movement from outside; ``report`` is what the service hears of it, as JSON."""
 
     number: int
     id: str
-    kind: Literal["credit", "return"]
+    kind: Literal["credit", "return", "movement_in", "movement_out"]
     original_id: str | None
     amount_cents: int
     key: str | None
@@ -139,6 +149,8 @@ class NewArrival(NamedTuple):
     next_report: str | None = None
     """The report that follows the acknowledgement, if the payment has two steps."""
     next_after_ms: int | None = None
+    waits_for: str | None = None
+    """The payment of which it is a fee; the service hears of it once that has settled."""
 
 
 class Acknowledged(NamedTuple):
@@ -244,9 +256,15 @@ async def open_orders(executor: Executor) -> list[tuple[str, datetime, str | Non
     return [(row[0], row[1], row[2], row[3]) for row in await executor.fetch(OPEN_ORDERS)]
 
 
-async def open_arrivals(executor: Executor) -> list[tuple[str, datetime, str, bool]]:
-    """Return id, due instant, report and ``is_due`` of every arrival that is not acknowledged."""
-    return [(row[0], row[1], row[2], row[3]) for row in await executor.fetch(OPEN_ARRIVALS)]
+async def release_fees(executor: Executor, ended: Sequence[tuple[str, str | None]], now: datetime) -> list[AfterStep]:
+    """Let fees, with the codes by which their payments failed, fall due or never come."""
+    rows = await executor.fetch(RELEASE_FEES, *(list(column) for column in zip(*ended, strict=True)), now)
+    return [AfterStep(*row) for row in rows]
+
+
+async def open_arrivals(executor: Executor) -> list[tuple[str, datetime, str, bool, str | None]]:
+    """Return id, due instant, report, ``is_due`` and ``waits_for`` of every arrival that is not acknowledged."""
+    return [tuple(row) for row in await executor.fetch(OPEN_ARRIVALS)]
 
 
 async def last_number(executor: Executor) -> int:

@@ -573,7 +573,7 @@ comment on column deposit.holder_id is 'The holder who got it.';
 comment on column deposit.amount_cents is 'How much, in cents.';
 comment on column deposit.created_at is 'When it was made, in service time.';
 
--- check_movements: migration 0057
+-- check_movements: migration 0059
 create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -1463,7 +1463,7 @@ comment on column refund.namesake is
 comment on column refund.network_settled_at is
     'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
 
--- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0057
+-- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059
 create function post_ledger_entries() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$

@@ -18,11 +18,15 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.api.faces.frame import open_faces
 from pixconnect.api.faces.operations import TABLES
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.rail import Rejected, Settled
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import end_orders
+from support import faces
 from support.api import Answer, Api
 from support.faces import KEY, PAYEE, Bank
-from support.service import read_funds
+from support.service import credit_report, movement_report, read_funds
 from support.webhooks import running_worker
 
 COB: dict[str, Any] = {"valor": {"original": "10.00"}, "chave": KEY}
@@ -235,6 +239,40 @@ async def test_the_statement_has_both_directions_with_their_names(bank: Bank) ->
     assert (await inter.call("GET", f"/banking/v2/saldo?dataSaldo={today}")).body == {"disponivel": 10_033.66}
     before = today - timedelta(days=1)
     assert (await inter.call("GET", f"/banking/v2/saldo?dataSaldo={before}")).body == {"disponivel": 0.0}
+
+
+async def test_the_statement_has_what_the_bank_moved_by_itself(bank: Bank) -> None:
+    inter = await open_inter(bank)
+    context, e2eid = bank.service.context, await bank.be_paid(None, 5000)
+    party = (await context.directory.read_account(bank.service.caller.holder_id)).party
+    yesterday = context.clock.now() - timedelta(days=1)
+    for number, kind in enumerate(("fee", "by_hand", "judicial"), 1):
+        fee = movement_report(
+            bank.service, f"M{number}", kind=kind, party=party, end_to_end_id=e2eid, settled_at=yesterday
+        )
+        await receive_movement(context, structs.replace(fee, description=None if kind == "fee" else kind))
+    today = context.clock.now().astimezone(SAO_PAULO).date()
+    span = f"dataInicio={today}&dataFim={today}"
+    lines = (await inter.call("GET", f"/banking/v2/extrato/completo?{span}")).body["transacoes"][2:]
+    assert [(line["tipoOperacao"], line["tipoTransacao"], line["valor"], line["descricao"]) for line in lines] == [
+        ("D", "TARIFA", "1.00", "Tarifa"),
+        ("D", "TRANSFERENCIA", "1.00", "by_hand"),
+        ("D", "OUTROS", "1.00", "judicial"),
+    ]
+    assert lines[0]["detalhes"] == {"endToEndId": e2eid, "tipoDetalhe": "COMPLETE"}
+    assert {(line["dataInclusao"], line["dataTransacao"]) for line in lines} == {
+        (str(today), str(today - timedelta(days=1)))
+    }
+    assert (await inter.call("GET", "/banking/v2/saldo")).body["disponivel"] == 10_047.0
+
+
+async def test_a_pix_dated_back_shows_the_networks_instant(bank: Bank) -> None:
+    inter = await open_inter(bank)
+    report = credit_report(bank.service, account_number=faces.ACCOUNT)
+    hours_ago = report.reported_at - timedelta(hours=5)
+    await receive_credit(bank.service.context, structs.replace(report, settled_at=hours_ago))
+    pix = (await inter.call("GET", f"/pix/v2/pix/{report.end_to_end_id}")).body
+    assert pix["horario"] == format_milliseconds(hours_ago)
 
 
 async def test_the_account_is_told_how_its_sends_ended(bank: Bank) -> None:

@@ -125,7 +125,10 @@ def test_money_goes_out_and_comes_back(run: Run) -> None:
     assert run("refund", "show", refund["return_identification"])["status"] == "RETURNED"
     assert refund["id"] in [one["id"] for one in run("refund", "list")["refunds"]]
     assert run("deposit", "7")["amount"] == 7
-    assert run("balance")["available_funds"] == before - 2550 + 50 + 500 - 200 + 7
+    moved = run("move", "fee", "OUT", "30", "--text", "Tarifa")
+    assert (moved["amount"], moved["status"]) == (30, "POSTED")
+    assert run("balance")["available_funds"] == before - 2550 + 50 + 500 - 200 + 7 - 30
+    assert main(["move", "by_hand", "OUT", "99999999999"]) == ExitStatus.REFUSED
     to_account = ("--account", "99999004/0001/2001", "--name", "Ana", "--tax-id", "52998224725")
     failed = run("transfer", "create", "100", *to_account)
     assert main(["transfer", "watch", str(failed["id"]), "--timeout-s", "60"]) == ExitStatus.ENDED_BADLY

@@ -8,13 +8,14 @@ from datetime import datetime
 from pixconnect_client._call import Call, body_of
 from pixconnect_client._operation import Resource, SenderT, listing, operation
 from pixconnect_client._reads import change_one, get_one, get_page
-from pixconnect_client.enums import KeyType, RefundReason
+from pixconnect_client.enums import Direction, KeyType, MovementKind, RefundReason
 from pixconnect_client.lists import Page
 from pixconnect_client.records import TransferParty
 from pixconnect_client.sandbox_records import (
     Deposit,
     FaultRule,
     FaultRules,
+    MovementOutcome,
     OutsidePayer,
     Payment,
     QrCode,
@@ -80,6 +81,14 @@ class Sandbox(Resource[SenderT]):
     def deposit(self, amount: int) -> Call[Deposit]:
         """Put money into your account."""
         return change_one("POST", "/sandbox/v1/deposits", Deposit, body=body_of(amount=amount))
+
+    @operation
+    def move(
+        self, kind: MovementKind | str, direction: Direction | str, amount: int, *, text: str | None = None
+    ) -> Call[MovementOutcome]:
+        """Let the institution, or a person in its app, move money on your account."""
+        body = body_of(kind=kind, direction=direction, amount=amount, text=text)
+        return change_one("POST", "/sandbox/v1/movements", MovementOutcome, body=body)
 
     @listing
     def keys(self, *, page: int | None = None, page_size: int | None = None) -> Call[Page[TransferParty]]:

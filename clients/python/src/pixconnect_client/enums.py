@@ -71,6 +71,23 @@ class RefundReason(OpenEnum):
     SL02 = "SL02"
 
 
+class MovementKind(OpenEnum):
+    """Why an institution moves money by itself; ``by_hand`` is a person in its app."""
+
+    FEE = "fee"
+    WIRE = "wire"
+    BOLETO = "boleto"
+    BY_HAND = "by_hand"
+    REVERSAL = "reversal"
+    JUDICIAL = "judicial"
+    OTHER = "other"
+
+
+class MovementStatus(OpenEnum):
+    POSTED = "POSTED"
+    PROCESSING = "PROCESSING"
+
+
 class EndpointStatus(OpenEnum):
     """``inactive``: paused by you; ``disabled``: stopped by the service after 410 or days of failures."""
 

@@ -209,7 +209,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     create_timestamp: datetime
     """When it settled."""
     end_to_end_id: str | None = None
-    """The transfer's; of a refund, the original's; a deposit has none."""
+    """The transfer's; of a refund, the original's; others have none."""
     return_identification: str | None = None
     """The refund's; nothing else has one."""
     impact_type: Direction
@@ -219,7 +219,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     running_balance: int
     """The balance after it. Cents."""
     counterparty: Counterparty | None = None
-    """The other side; a deposit has none."""
+    """The other side; deposits, and what the institution moved by itself, have none."""
     description: str
     """In words; of a refund, its author's own if there are any."""
     external_id: str | None = None

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from pixconnect_client.enums import FaultOperation, PaymentStatus, RefundStatus
+from pixconnect_client.enums import FaultOperation, MovementStatus, PaymentStatus, RefundStatus
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +56,17 @@ class Deposit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was put in."""
 
 
+class MovementOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Money that the institution has moved."""
+
+    id: str
+    """The institution's name of the item in its own statement."""
+    amount: int
+    """How much was moved. Cents."""
+    status: MovementStatus
+    """POSTED once it is durably in your account."""
+
+
 class QrCode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A QR code of an outside merchant."""
 
@@ -81,8 +92,8 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happens.
 
     ``reject:<SPI code>``, ``delay:<ms>``, ``no_answer``, ``lost``, ``duplicate_answer``, ``out_of_order``, ``unavailable``,
-    ``two_steps:<ms>``, ``cancel:<SPI code>`` or ``cancel:<SPI code>:<ms>``; at faces also ``html:before``, ``html:after``,
-    ``too_many:<s>``, ``token_ended``, ``lag:<s>``, ``page_shift``.
+    ``two_steps:<ms>``, ``cancel:<SPI code>`` or ``cancel:<SPI code>:<ms>``, ``fee:<cents>``, ``dated_back:<s>``; at faces also
+    ``html:before``, ``html:after``, ``too_many:<s>``, ``token_ended``, ``lag:<s>``, ``page_shift``.
     """
     match: FaultMatch | None = None
     """To which messages."""

@@ -32,6 +32,7 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = dict(
     sandbox_pay=("AMOUNT_OUT_OF_RANGE", "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID", "INVALID_QR_CODE"),
     sandbox_give_back=("AMOUNT_OUT_OF_RANGE", "ORIGINAL_NOT_REFUNDABLE"),
     sandbox_deposit=("AMOUNT_OUT_OF_RANGE", "HOLDER_BLOCKED"),
+    sandbox_move=("AMOUNT_OUT_OF_RANGE", "HOLDER_BLOCKED", "INSUFFICIENT_FUNDS"),
     sandbox_add_key=("INVALID_PIX_KEY", "INVALID_TAX_ID"),
     sandbox_make_qr_code=("AMOUNT_OUT_OF_RANGE",),
 )

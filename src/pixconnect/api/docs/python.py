@@ -57,6 +57,7 @@ _METHODS: Final[Mapping[str, str]] = dict(
     sandbox_pay="sandbox.receive",
     sandbox_give_back="sandbox.give_back",
     sandbox_deposit="sandbox.deposit",
+    sandbox_move="sandbox.move",
     sandbox_list_keys="sandbox.keys",
     sandbox_add_key="sandbox.add_key",
     sandbox_make_qr_code="sandbox.make_qr_code",

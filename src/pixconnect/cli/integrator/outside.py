@@ -1,8 +1,8 @@
-"""``pay``, ``receive``, ``return``, ``deposit``: what people outside do, in a sandbox."""
+"""``pay``, ``receive``, ``return``, ``deposit``, ``move``: what people outside do, in a sandbox."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -14,6 +14,7 @@ from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId
 from pixconnect.cli.integrator import charge, transfer
 from pixconnect.cli.integrator.session import open_sandbox
 from pixconnect.domain.money.refund import RefundReason
+from pixconnect.domain.simulation.sandbox_control import MadeMovementKind
 from pixconnect_client import OutsidePayer, Payment
 
 _WHY_UNPAYABLE: Final = dict(APPROVED="the charge has been paid already", EXPIRED="the charge has expired")
@@ -96,6 +97,26 @@ def deposit(amount: Amount, *, json: Json = False) -> None:
     """
     with open_sandbox() as session:
         records.show(session.client.sandbox.deposit(amount), as_json=json)
+
+
+def move(
+    kind: MadeMovementKind,
+    direction: Literal["IN", "OUT"],
+    amount: Amount,
+    *,
+    text: str | None = None,
+    json: Json = False,
+) -> None:
+    """Let your institution, or a person in its app, move money on your account.
+
+    Args:
+        kind: What it is; by_hand is a person in the institution's app.
+        direction: Whether it comes in or goes out.
+        amount: In cents: 1000 is R$ 10.00.
+        text: What the institution writes beside it.
+    """
+    with open_sandbox() as session:
+        records.show(session.client.sandbox.move(kind, direction, amount, text=text), as_json=json)
 
 
 def _show(paid: Payment, *, as_json: bool, reason: str | None = None) -> None:

@@ -306,7 +306,6 @@ def is_spent(transfer: Transfer) -> bool:
 
 
 def settle_transfer(transfer: Transfer, now: datetime, network_at: datetime | None = None) -> Transfer:
-    """Settle it, over the network at ``network_at`` or by book."""
     errors.ensure(transfer.status == "PROCESSING", transfer.status)
     return msgspec.structs.replace(
         transfer, status="CONFIRMED", settled_at=now, network_settled_at=network_at, modified_at=now

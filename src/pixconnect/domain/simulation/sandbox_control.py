@@ -21,13 +21,15 @@ Effect = Annotated[
     str,
     Meta(
         pattern=r"^(reject:[A-Z0-9]{4}|delay:[0-9]{1,9}|no_answer|lost|duplicate_answer|out_of_order|unavailable"
-        r"|two_steps:[0-9]{1,9}|cancel:[A-Z0-9]{4}(:[0-9]{1,9})?"
+        r"|two_steps:[0-9]{1,9}|cancel:[A-Z0-9]{4}(:[0-9]{1,9})?|fee:[1-9][0-9]{0,8}|dated_back:[0-9]{1,9}"
         r"|html:(before|after)|too_many:[0-9]{1,9}|token_ended|lag:[0-9]{1,9}|page_shift)$",
         description="reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, "
-        "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>; at faces also html:before, html:after, "
-        "too_many:<s>, token_ended, lag:<s>, page_shift",
+        "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>; "
+        "at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift",
     ),
 ]
+MadeMovementKind = Literal["fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
+"""Those that can be made here: an account has its opening balance once, at its institution."""
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
 
 RULES_MAX = 100
@@ -81,11 +83,21 @@ class OutsideReturn(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class OutsideMovement(Struct, frozen=True, kw_only=True):
+    """Money that the institution, or a person in its app, moves on a holder's account."""
+
+    party: Party
+    kind: MadeMovementKind
+    direction: Literal["IN", "OUT"]
+    amount_cents: AmountCents
+    description: str | None = None
+
+
 class Arrival(Struct, frozen=True, kw_only=True):
     """How a payment or return from outside ended."""
 
     id: str
-    """The ``end_to_end_id`` of a payment, the ``return_id`` of a return."""
+    """The ``end_to_end_id`` of a payment, the ``return_id`` of a return, the item of a movement."""
     amount_cents: int
     status: ArrivalStatus
     """CONFIRMED only after the service has acknowledged it; PROCESSING when that did not come in time."""
@@ -183,6 +195,7 @@ PAY: Final = ControlCall(name="payments", asked=OutsideTransfer, answer=Arrival,
 GIVE_BACK: Final = ControlCall(
     name="returns", asked=OutsideReturn, answer=Arrival, refused=errors.OriginalNotRefundable, timeout_s=20.0
 )
+MOVE: Final = ControlCall(name="movements", asked=OutsideMovement, answer=Arrival, timeout_s=20.0)
 # The entries that are always there, then at most 1000 of those that were added.
 LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)
 # Add an entry of a new outside account, or answer the entry of a key that exists.

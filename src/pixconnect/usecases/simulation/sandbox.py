@@ -6,13 +6,13 @@ holder.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import structs
 
 from pixconnect.domain.frame import errors, money
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import br_code, pix_key, tax_id
+from pixconnect.domain.money import br_code, kept_report, pix_key, reject_code, tax_id
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import DirectoryEntry
@@ -22,8 +22,10 @@ from pixconnect.domain.simulation.sandbox_control import (
     Arrival,
     Asked,
     ControlCall,
+    MadeMovementKind,
     NewKey,
     NewQrCode,
+    OutsideMovement,
     OutsidePayer,
     OutsideReturn,
     OutsideTransfer,
@@ -149,6 +151,38 @@ async def give_back(
         amount_cents = transfer.amount_cents - transfer.returned_cents
     asked = OutsideReturn(end_to_end_id=transfer.end_to_end_id, amount_cents=amount_cents, reason=reason)
     return await call(context, sandbox_control.GIVE_BACK, asked)
+
+
+async def move(
+    context: OutsideContext,
+    caller: Caller,
+    kind: MadeMovementKind,
+    direction: Literal["IN", "OUT"],
+    amount_cents: int,
+    description: str | None,
+) -> Arrival:
+    """Let the institution move money on the holder's account.
+
+    Raises:
+        InsufficientFunds: It takes more than is available.
+        HolderBlocked: The holder may not deposit.
+    """
+    money.check_amount(amount_cents)
+    if description is not None and not kept_report.is_text(description):
+        raise errors.BadRequest("text: holds a character that is no text")
+    asked = OutsideMovement(
+        party=(await context.directory.read_account(caller.holder_id)).party,
+        kind=kind,
+        direction=direction,
+        amount_cents=amount_cents,
+        description=description,
+    )
+    moved = await call(context, sandbox_control.MOVE, asked)
+    if moved.status != "ERROR":
+        return moved
+    if moved.code == reject_code.FUNDS_LACKING:
+        raise errors.InsufficientFunds("amount: is more than the available funds")
+    raise errors.HolderBlocked("the holder may not deposit")
 
 
 async def add_key(context: OutsideContext, new: NewKey) -> DirectoryEntry:

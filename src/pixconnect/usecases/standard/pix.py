@@ -19,6 +19,7 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import date_settled
 from pixconnect.domain.money.refund import Refund, RefundReason, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard.received import SEARCHED_MAX, ReceivedSearch
@@ -173,7 +174,8 @@ async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> di
 
 def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
     """A settled incoming transfer and its refunds, in the order of their requests."""
-    if transfer.settled_at is None:
+    settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
+    if settled_at is None:
         raise errors.InvariantBroken("only what has settled is a Pix")
     valor = format_reais(transfer.amount_cents)
     return Pix(
@@ -182,7 +184,7 @@ def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
         valor=valor,
         componentes_valor=None if transfer.charge_id is None else ComponentesValor(original=Componente(valor=valor)),
         chave=transfer.own_key,
-        horario=format_milliseconds(transfer.settled_at),
+        horario=format_milliseconds(settled_at),
         payer_message=transfer.payer_message,
         devolucoes=[show_devolucao(refund_id, refund) for refund_id, refund in name_refunds(transfer, refunds)] or None,
     )
@@ -217,7 +219,8 @@ def external_id_of(transfer: Transfer, refund_id: str) -> str:
 
 
 def show_devolucao(refund_id: str, refund: Refund) -> Devolucao:
-    is_returned = refund.status == "RETURNED" and refund.settled_at is not None
+    settled_at = date_settled(refund.settled_at, refund.network_settled_at)
+    returned_at = settled_at if refund.status == "RETURNED" else None
     return Devolucao(
         id=refund_id,
         rtr_id=refund.shown_id,
@@ -226,7 +229,7 @@ def show_devolucao(refund_id: str, refund: Refund) -> Devolucao:
         descricao=refund.description or None,
         horario=Horario(
             solicitacao=format_milliseconds(refund.created_at),
-            liquidacao=format_milliseconds(refund.settled_at) if is_returned and refund.settled_at else None,
+            liquidacao=None if returned_at is None else format_milliseconds(returned_at),
         ),
         status=_STATUSES[refund.status],
         motivo=f"{refund.outcome_code}: {refund.outcome_reason}"[:_MOTIVO_LENGTH_MAX] if refund.outcome_code else None,

@@ -24,6 +24,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import pix_key, tax_id
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.rail import date_settled
 from pixconnect.domain.money.transfer import (
     AccountTransferRequest,
     KeyTransferRequest,
@@ -245,7 +246,7 @@ async def _show_one(face: Face, services: Services, found: Transfer | None) -> P
 
 
 def _show_sent(face: Face, transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -> PixEnviado:
-    settled_at = transfer.settled_at
+    settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
     return PixEnviado(
         end_to_end_id=transfer.shown_id,
         id_envio=transfer.external_id or "",

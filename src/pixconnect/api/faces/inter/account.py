@@ -18,12 +18,20 @@ from pixconnect.api.standard.violations import Parameters, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.rail import MovementKind
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import statement as statement_usecases
 
 _LINES_MAX: Final = 10_000
 _PAGE_SIZE: Final = 50
+_MOVEMENT_KINDS: Final[dict[MovementKind, str]] = {
+    "fee": "TARIFA",
+    "wire": "TRANSFERENCIA",
+    "boleto": "PAGAMENTO",
+    "by_hand": "TRANSFERENCIA",
+    "reversal": "ESTORNO",
+}
 
 
 class SaldoDaConta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -178,22 +186,27 @@ async def _read_lines(
 
 
 def _show(line: StatementLine, own: Party, returned: str) -> Transacao:
-    kind = "TRANSFERENCIA" if line.end_to_end_id is None else "PIX" if line.return_id is None else returned
-    day = local_date(line.created_at).isoformat()
+    if line.movement is not None:
+        kind, title = _MOVEMENT_KINDS.get(line.movement.kind, "OUTROS"), line.name_kind("pt")
+    else:
+        title = line.describe("pt").partition(" de ")[0].partition(" para ")[0]
+        kind = "TRANSFERENCIA" if line.end_to_end_id is None else "PIX" if line.return_id is None else returned
     return Transacao(
         id_transacao=str(line.id),
-        entered_on=day,
-        made_on=day,
+        entered_on=local_date(line.created_at).isoformat(),
+        made_on=local_date(line.dated_at).isoformat(),
         tipo_transacao=kind,
         tipo_operacao="C" if line.direction == "IN" else "D",
         valor=format_reais(line.amount_cents),
-        titulo=line.describe("pt").partition(" de ")[0].partition(" para ")[0],
+        titulo=title,
         descricao=line.describe("pt"),
         detalhes=_show_details(line, own),
     )
 
 
 def _show_details(line: StatementLine, own: Party) -> DetalhePix | None:
+    if line.movement is not None and line.movement.end_to_end_id is not None:
+        return DetalhePix(end_to_end_id=line.movement.end_to_end_id, tipo_detalhe="COMPLETE")
     other = line.counterparty
     if line.end_to_end_id is None or other is None:
         return None

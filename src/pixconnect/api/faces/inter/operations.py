@@ -35,7 +35,8 @@ _OWN: Final = (
     Row("extrato", "GET", "/banking/v2/extrato", "ledger.read", "banking", account.list_simple, "read",
         "At most 10,000 lines; their titles and their order are inferred."),
     Row("extrato.completo", "GET", "/banking/v2/extrato/completo", "ledger.read", "banking", account.list_complete, "read",
-        "Without scroll. No fees; accounts and institutions of the two sides are left out. Order and titles are inferred."),
+        "Without scroll. Accounts and institutions of the two sides are left out. Order, titles and kinds but PIX, ESTORNO and "
+        "TARIFA are inferred."),
 )
 _OF_TESTS: Final = (
     Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", receive.pay_by_txid, "read",

@@ -134,7 +134,7 @@ def _read_days(path: Parameters, query: Parameters) -> tuple[date, date] | None:
 
 def _show(line: StatementLine, *, is_end_to_end: bool) -> LinhaDoExtrato:
     description = line.describe("pt")
-    made_at = line.created_at.astimezone(SAO_PAULO).replace(tzinfo=None)
+    made_at = line.dated_at.astimezone(SAO_PAULO).replace(tzinfo=None)
     name = (line.return_id or line.end_to_end_id) if is_end_to_end else None
     return LinhaDoExtrato(
         line_id=name or str(line.id),

@@ -37,6 +37,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code, pix_key, tax_id
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.initiated_transfer import InitiatedTransfer
+from pixconnect.domain.money.rail import date_settled
 from pixconnect.domain.money.transfer import (
     AccountTransferRequest,
     QrCodeTransferRequest,
@@ -279,7 +280,9 @@ async def _show(face: Face, services: Services, caller: Caller, transfer: Transf
         valor=transfer.amount_cents / 100,
         detalhe_rejeicao=(transfer.outcome_reason or transfer.outcome_code) if is_failed else None,
         descricao=transfer.payer_message,
-        horario=format_milliseconds(transfer.settled_at or transfer.modified_at),
+        horario=format_milliseconds(
+            date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.modified_at
+        ),
         origem=_show_account(await _read_own(services, caller)),
         destino=_show_payee(transfer.counterparty),
     )

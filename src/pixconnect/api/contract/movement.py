@@ -1,0 +1,53 @@
+"""What the institution moves by itself, on the wire; the sandbox's alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.frame.operation import Nothing, Request
+from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.wire import Amount, clamp_cents
+from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
+from pixconnect.domain.simulation.sandbox_control import MadeMovementKind
+from pixconnect.usecases.simulation import sandbox as sandbox_usecases
+
+
+class MovementRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Money that the institution, or a person in its app, moves on your account without you."""
+
+    kind: MadeMovementKind
+    """What it is; `by_hand` is a person in the institution's app."""
+    direction: Literal["IN", "OUT"]
+    """IN raises your balance, OUT lowers it."""
+    amount: Amount
+    """How much is moved."""
+    text: Annotated[str, Meta(min_length=1, max_length=DESCRIPTION_LENGTH_MAX)] | None = None
+    """What the institution writes beside it."""
+
+
+class MovementOutcome(Struct, frozen=True, kw_only=True):
+    """Money that the institution has moved."""
+
+    id: str
+    """The institution's name of the item in its own statement."""
+    amount: Amount
+    """How much was moved."""
+    status: Literal["PROCESSING", "POSTED"]
+    """POSTED once it is durably in your account."""
+
+
+async def move(services: Services, request: Request[None, Nothing, MovementRequest]) -> MovementOutcome:
+    """Let the institution move money.
+
+    A fee, a wire, a boleto, or what a person does in its app: no transfer and no event, but a line of your statement.
+    It takes no more than you have available.
+    """
+    body = request.body
+    moved = await sandbox_usecases.move(
+        services.context, request.caller, body.kind, body.direction, clamp_cents(body.amount), body.text
+    )
+    return MovementOutcome(
+        id=moved.id, amount=moved.amount_cents, status="POSTED" if moved.status == "CONFIRMED" else "PROCESSING"
+    )

@@ -240,7 +240,7 @@ def reshape(record: object, omits: Sequence[str], renames: Mapping[str, str] = {
     """A record without some members, and with other names of some; in a list, so is each item.
 
     Example:
-        >>> reshape({"pix": [{"txid": 1, "chave": 2, "valor": 3}]}, ["pix.chave"], {"pix.valor": "amount"})
+        >>> reshape({"pix": [{"txid": 1, "chave": 2, "valor": 3}]}, ["pix.chave"], dict([("pix.valor", "amount")]))
         {'pix': [{'txid': 1, 'amount': 3}]}
     """
     if record is None or not (omits or renames):

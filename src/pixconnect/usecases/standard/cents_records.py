@@ -20,19 +20,14 @@ from pixconnect.domain.money.refund import Refund, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.profiles.profile import SentTraits
 
-ACCOUNT_WORDS: Final[Mapping[AccountType, str]] = {
-    "CHECKING": "CACC",
-    "SAVINGS": "SVGS",
-    "SALARY": "SLRY",
-    "TRANSACTIONAL": "TRAN",
-}
-REFUND_WORDS: Final[Mapping[RefundStatus, str]] = {
-    "PROCESSING": "IN_PROCESSING",
-    "RETURNED": "REFUNDED",
-    "ERROR": "NOT_ACCOMPLISHED",
-}
-_KINDS: Final = {"KEY": "PIX_KEY", "QRCODE": "QR_CODE", "MANUAL": "MANUAL"}
-_KEY_WORDS: Final = {"EVP": "RANDOM"}
+ACCOUNT_WORDS: Final = dict[AccountType, str](
+    [("CHECKING", "CACC"), ("SAVINGS", "SVGS"), ("SALARY", "SLRY"), ("TRANSACTIONAL", "TRAN")]
+)
+REFUND_WORDS: Final = dict[RefundStatus, str](
+    [("PROCESSING", "IN_PROCESSING"), ("RETURNED", "REFUNDED"), ("ERROR", "NOT_ACCOMPLISHED")]
+)
+_KINDS: Final = dict(KEY="PIX_KEY", QRCODE="QR_CODE", MANUAL="MANUAL")
+_KEY_WORDS: Final = dict(EVP="RANDOM")
 
 
 class Documento(Struct, frozen=True, kw_only=True):
@@ -252,7 +247,7 @@ def show_cents_pix(transfer: Transfer, own: Party, charge: Charge | None) -> Pix
 def _say_status(transfer: Transfer) -> str:
     if transfer.status == "CONFIRMED":
         return "PARTIAL_REFUND" if transfer.returned_cents else "CONFIRMED"
-    words = {"PROCESSING": "IN_PROCESSING", "RETURNED": "REFUNDED"}
+    words = dict(PROCESSING="IN_PROCESSING", RETURNED="REFUNDED")
     return words.get(transfer.status, "REJECTED")
 
 

@@ -49,7 +49,7 @@ from pixconnect.usecases.money import initiated_transfer as initiated_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.sent import find_sent
 
-_KEY_WORDS: Final = {"CPF": "CPF", "CNPJ": "CNPJ", "EMAIL": "EMAIL", "PHONE": "TELEFONE", "EVP": "EVP"}
+_KEY_WORDS: Final = dict(CPF="CPF", CNPJ="CNPJ", EMAIL="EMAIL", PHONE="TELEFONE", EVP="EVP")
 _NAME_MAX: Final = 120
 _COMPARED_MAX: Final = 100
 _COMPARED_FOR: Final = timedelta(days=1)

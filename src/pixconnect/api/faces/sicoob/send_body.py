@@ -16,12 +16,9 @@ from pixconnect.domain.money.pix_key import SENT_LENGTH_MAX
 from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX
 
 END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
-ACCOUNT_WORDS: Final[dict[str, AccountType]] = {
-    "CORRENTE": "CHECKING",
-    "POUPANCA": "SAVINGS",
-    "SALARIO": "SALARY",
-    "CONTAPAGAMENTO": "TRANSACTIONAL",
-}
+ACCOUNT_WORDS: Final = dict[str, AccountType](
+    CORRENTE="CHECKING", POUPANCA="SAVINGS", SALARIO="SALARY", CONTAPAGAMENTO="TRANSACTIONAL"
+)
 _ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 _BRANCH: Final = re.compile(r"[0-9]{1,4}")
 _ACCOUNT: Final = re.compile(r"[0-9]{1,20}")

@@ -21,7 +21,7 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.cents_records import PixEmCentavos, show_cents_pix
 
-_DIRECTIONS: Final[dict[str, Direction]] = {"PAYMENT": "IN", "WITHDRAW": "OUT"}
+_DIRECTIONS: Final = dict[str, Direction](PAYMENT="IN", WITHDRAW="OUT")
 _NOBODYS: Final = "0" * 32
 
 

@@ -27,11 +27,9 @@ from pixconnect.usecases.standard.cents_records import EstornoEmCentavos, show_c
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 _REFUND_ID: Final = re.compile(r"[0-9a-f]{32}")
 _ID_MAX: Final = 2**63 - 1
-_OF_CHARGE: Final[dict[RefundStatus, str]] = {
-    "PROCESSING": "IN_PROCESSING",
-    "RETURNED": "CONFIRMED",
-    "ERROR": "REJECTED",
-}
+_OF_CHARGE: Final = dict[RefundStatus, str](
+    [("PROCESSING", "IN_PROCESSING"), ("RETURNED", "CONFIRMED"), ("ERROR", "REJECTED")]
+)
 """A charge's refunds have other words for the same."""
 
 

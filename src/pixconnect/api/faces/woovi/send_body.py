@@ -116,7 +116,7 @@ def _read_key(body: Members) -> PixKey | None:
         key = None if sent is None else pix_key.parse_pix_key(sent)
     except errors.InvalidPixKey:
         return body.refuse("destinationAlias", "não é uma chave Pix")
-    if key is not None and kind is not None and key.key_type != {"RANDOM": "EVP"}.get(kind, kind):
+    if key is not None and kind is not None and key.key_type != dict(RANDOM="EVP").get(kind, kind):
         return body.refuse("destinationAliasType", f"a chave é do tipo {key.key_type}")
     return key
 

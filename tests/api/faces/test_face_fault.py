@@ -11,6 +11,7 @@ from msgspec import structs
 from api.faces.test_efi import COB, SEND, TXID, Face, nome, open_face
 from api.faces.test_inter import open_inter
 from api.faces.test_sicoob import open_sicoob
+from api.faces.test_woovi import CHARGE, PAYMENT, open_woovi
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
 from pixconnect.sandbox.chance import Chance
@@ -126,6 +127,27 @@ async def test_a_list_that_is_late_has_not_yet_what_is_new(face: Face, control: 
         assert [(await face.call("GET", path)).status for _ in range(2)] == [400 if "cob" in path else 404, 200]
     control.set(("face_read", "lag:0"))
     assert len((await face.call("GET", paths[0])).body["cobs"]) == 1
+
+
+async def test_lists_without_the_standards_interval_are_late_too(broken: Bank, control: Control) -> None:
+    woovi = open_woovi(broken)
+    await woovi.do("POST", "/charge", CHARGE)
+    for query in ("", "?end=2099-01-01T00:00:00Z", "?start=2020-01-01T00:00:00Z&end=2020-01-02T00:00:00Z&limit=1"):
+        whole = (await woovi.do("GET", f"/charge{query}"))["charges"]
+        control.set(("face_read", "lag:60"))
+        assert (await woovi.do("GET", f"/charge{query}"))["charges"] == []
+        assert len(whole) == ("limit" not in query)
+        control.set(("face_read", "lag:0"))
+        assert (await woovi.do("GET", f"/charge{query}"))["charges"] == whole
+    for query in ("?start=x", "?end=2020-01-01T00:00:00", "?start=2020-01-01"):
+        control.set(("face_read", "lag:60"))
+        assert (await woovi.call("GET", f"/api/v1/charge{query}")).status == 400
+    begin = broken.service.context.clock.now().isoformat().replace("+00:00", "Z")
+    control.set(("face_read", "lag:60"))
+    assert (await woovi.do("GET", f"/charge?start={begin}"))["charges"] == []
+    control.set(("face_write", "unavailable"), key=PAYEE, amount_cents=1234)
+    assert (await woovi.call("POST", "/api/v1/webhook", {})).status == 400
+    assert (await woovi.call("POST", "/api/v1/payment", PAYMENT | {"correlationID": "p1"})).status == 503
 
 
 async def test_a_page_that_shifts_repeats_what_the_page_before_had(face: Face, control: Control) -> None:

@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 from support.api import Answer
 
 FILE: Final = Path(__file__).parents[2] / "vectors" / "woovi" / "openpix.json"
-_UNDECLARED: Final = frozenset((401, 404, 405, 413))
-"""A wrong AppID, and what no operation is: the document says nothing of them."""
+_UNDECLARED: Final = frozenset((401, 404, 405, 413, 429, 503))
+"""A wrong AppID, what no operation is, and what fault rules cause: the document says nothing of them."""
 
 
 def find_errors(method: str, path: str, answer: Answer) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, cast
@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from pixconnect.api.frame.operation import Document, Later, Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
-from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.frame import Asked, Query
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
@@ -47,9 +47,13 @@ async def answer_token(services: Services, path: str, respond: Respond[AnswerT])
 
 
 async def answer(
-    services: Services, method: str, path: str, request: Asked, respond: RespondTo
+    services: Services, method: str, path: str, request: Asked, respond: RespondTo, interval: Sequence[str] = ()
 ) -> Reply | Document | Later:
-    """What an operation answers, after what the first rule that matches does to it."""
+    """What an operation answers, after what the first rule that matches does to it.
+
+    Args:
+        interval: The parameters by which a list has a begin and an end, where it does not say them again as the standard's do.
+    """
     operation: Operation = "face_read" if method == "GET" else "face_write"
     members = request.body.members if method not in ("GET", "DELETE") else None
     key, amount_cents = _read_body(members or {})
@@ -57,6 +61,9 @@ async def answer(
     message = Message(operation=operation, id=name, key=key, amount_cents=amount_cents)
     effect = await draw_fault(services.context, message)
     kind, _, argument = effect.partition(":")
+    if kind == "lag" and interval:
+        until = services.context.clock.now() - timedelta(seconds=int(argument))
+        return await respond(structs.replace(request, query=_end_before(request.query, interval, until)))
     if kind == "lag":
         return await _answer_late_news(
             request, respond, services.context.clock.now() - timedelta(seconds=int(argument))
@@ -108,6 +115,9 @@ async def _respond_later(respond: Respond[AnswerT], delay_s: float, hold: Hold) 
 
 def _read_body(members: Mapping[str, object]) -> tuple[str | None, int | None]:
     """The Pix key and the amount that rules go by, as far as a body has them."""
+    if type(value := members.get("value")) is int:  # some count in cents
+        key = members.get("destinationAlias")
+        return key if isinstance(key, str) else None, value
     valor, payee = members.get("valor"), members.get("favorecido")
     amount = cast("Mapping[str, object]", valor).get("original") if isinstance(valor, dict) else valor
     key = cast("Mapping[str, object]", payee).get("chave") if isinstance(payee, dict) else members.get("chave")
@@ -133,6 +143,19 @@ async def _answer_late_news(request: Asked, respond: RespondTo, until: datetime)
     earlier, shown = _open(await respond(structs.replace(request, query=request.query.with_values(values))))
     shown["parametros"] |= {name: asked[name] for name in ("inicio", "fim")}
     return structs.replace(cast("Reply", earlier), record=shown)
+
+
+def _end_before(query: Query, interval: Sequence[str], until: datetime) -> Query:
+    """The query of a list that ends by then; what is no interval is left to whoever reads it."""
+    start, end = interval
+    values = query.read(interval)
+    try:
+        begin, asked = (datetime.fromisoformat(values.get(name) or until.isoformat()) for name in interval)
+        if begin > until:
+            return query.with_values(dict.fromkeys((start, end), _BEFORE_ALL["inicio"]))
+        return query if asked < until else query.with_values({end: format_milliseconds(until)})
+    except (TypeError, ValueError):
+        return query
 
 
 async def _answer_shifted(request: Asked, respond: RespondTo) -> Reply | Document:

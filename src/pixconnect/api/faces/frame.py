@@ -84,6 +84,10 @@ class FaceOperation(Struct, frozen=True):
     members: Collection[str] | None = None
     """All that the body may have; ``None`` is not judged here."""
 
+    @property
+    def is_list(self) -> bool:
+        return self.method == "GET" and "{" not in self.path
+
 
 def list_standard_rows(profile: InstitutionProfile) -> tuple[FaceOperation, ...]:
     """What the profile says that the institution speaks of the standard."""
@@ -135,7 +139,8 @@ def _route(face: Face, row: FaceOperation, end: str, login: AppIdLogin | None) -
 
 async def _answer(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document | Later:
     path = f"{face.prefix}{row.path}"
-    return await fault.answer(services, row.method, path, request, partial(_respond, face, row, services))
+    interval = face.profile.interval if row.is_list else ()
+    return await fault.answer(services, row.method, path, request, partial(_respond, face, row, services), interval)
 
 
 async def _respond(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document:

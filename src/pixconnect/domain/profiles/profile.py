@@ -188,6 +188,8 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     sent: SentTraits = SentTraits()
     checked_by: str = ""
     """The library that shows in a test that the profile is right; empty has only been read."""
+    interval: Sequence[str] = ()
+    """The parameters by which all of its lists have a begin and an end, where they are not the standard's."""
     slips: Sequence[str] = ()
     """Where its official document is wrong, so that its face answers otherwise."""
     libraries: Mapping[str, str] = {}

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from pixconnect.adapters.rails.sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.adapters.system import SystemClock
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import Acknowledgement, Order, RefundOrder, Report
 from pixconnect.domain.simulation.sandbox_control import OutsideTransfer
@@ -32,6 +33,15 @@ OUR_KEY = "loja@pix.example"
 _number = counter(1)
 
 
+class StoppedClock(SystemClock):
+    """Its monotonic time moves when told to."""
+
+    monotonic = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.monotonic
+
+
 class Sandbox(Struct, frozen=True, kw_only=True):
     """A running sandbox, and the adapter that speaks to it."""
 
@@ -43,7 +53,7 @@ class Sandbox(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def running(
-    database_url: str, *, seed: int = 1, latency_ms: int = 20, two_steps_ms: int = 0
+    database_url: str, *, seed: int = 1, latency_ms: int = 20, two_steps_ms: int = 0, clock: Clock | None = None
 ) -> AsyncIterator[Sandbox]:
     """The sandbox in this process, over real HTTP."""
     with socket.socket() as listener:
@@ -53,7 +63,7 @@ async def running(
         settings = SandboxSettings(
             database_url=database_url, secrets=[SECRET], seed=seed, latency_ms=latency_ms, two_steps_ms=two_steps_ms
         )
-        async with open_application(settings, SystemClock(), address) as application:
+        async with open_application(settings, clock or SystemClock(), address) as application:
             server = Server(application, grace_s=1)
             serving = asyncio.create_task(server.serve([listener]))
             try:
@@ -65,9 +75,11 @@ async def running(
 
 
 @asynccontextmanager
-async def connected(url: str, secret: str = SECRET) -> AsyncIterator[tuple[SandboxRail, HttpSandboxControl]]:
+async def connected(
+    url: str, secret: str = SECRET, **bounds: float
+) -> AsyncIterator[tuple[SandboxRail, HttpSandboxControl]]:
     """The adapter."""
-    connection = SandboxConnection(url, secret)
+    connection = SandboxConnection(url, secret, **bounds)
     try:
         yield SandboxRail(connection), HttpSandboxControl(connection)
     finally:

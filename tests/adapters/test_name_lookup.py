@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from pixconnect.adapters import dns_lookup, name_lookup
 from pixconnect.adapters.dns_lookup import DnsLookup, read_hosts
-from pixconnect.adapters.name_lookup import LOOKUPS_OF_HOLDER_MAX, NameLookups
+from pixconnect.adapters.name_lookup import FAILURES_MAX, LOOKUPS_MAX, LOOKUPS_OF_HOLDER_MAX, NameLookups
 from pixconnect.flow.outgoing_limit import OutgoingLimit
 from pixconnect.flow.shares import current_party
 from support.dns_server import DnsServer, open_dns_server
@@ -28,6 +27,20 @@ async def find(lookups: NameLookups, party: object, host: str) -> Sequence[str]:
     """As a request of this holder does."""
     current_party.set(party)
     return await lookups.find(host, 443)
+
+
+class Book:
+    """A look-up that answers at once."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, list[str]] = {}
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, _port: int) -> Sequence[str]:
+        self.asked.append(host)
+        if host not in self.names:
+            raise OSError(0, "there is no such name")
+        return self.names[host]
 
 
 class Doors:
@@ -103,17 +116,18 @@ async def test_a_holder_has_four_permits_and_each_of_the_others_has_its_own() ->
     assert doors.most_count <= 3 * LOOKUPS_OF_HOLDER_MAX
 
 
-async def test_all_holders_together_have_so_many_permits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_lookup, "LOOKUPS_MAX", 6)
+async def test_all_holders_together_have_so_many_permits() -> None:
     doors = Doors()
     lookups = NameLookups(doors, lookup_s=600)
-    tasks = [asyncio.create_task(find(lookups, holder_id, f"{holder_id}.example")) for holder_id in range(20)]
-    await until(lambda: doors.under_way_count >= 6)
+    tasks = [
+        asyncio.create_task(find(lookups, holder_id, f"{holder_id}.example")) for holder_id in range(2 * LOOKUPS_MAX)
+    ]
+    await until(lambda: doors.under_way_count >= LOOKUPS_MAX)
     await some_turns()
-    assert doors.under_way_count == 6
+    assert doors.under_way_count == LOOKUPS_MAX
     doors.open.set()
     await asyncio.gather(*tasks)
-    assert doors.most_count == 6
+    assert doors.most_count == LOOKUPS_MAX
 
 
 async def test_one_who_gives_up_leaves_the_look_up_to_those_who_still_wait() -> None:
@@ -128,23 +142,20 @@ async def test_one_who_gives_up_leaves_the_look_up_to_those_who_still_wait() -> 
     assert doors.asked == [GOOD]
 
 
-async def test_a_failure_is_believed_for_some_seconds_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A server that takes its time is not asked a second time.
-    monkeypatch.setattr(dns_lookup, "_TRY_S", 60.0)
-    monkeypatch.setattr(dns_lookup, "ANSWERED_WITHIN_S", 60.0)
-    monkeypatch.setattr(name_lookup, "FAILED_FOR_S", 60.0)
-    async with open_dns_server() as dns:
-        lookups = NameLookups(asking(dns), lookup_s=60)
-        for _ in range(5):
-            with pytest.raises(OSError, match="there is no such name"):
-                await lookups.find(GOOD, 443)
-        assert dns.asked[GOOD] == 1
-        monkeypatch.setattr(name_lookup, "FAILED_FOR_S", 0.05)
+async def test_a_failure_is_believed_for_some_seconds_and_no_longer() -> None:
+    book = Book()
+    believing, forgetting = NameLookups(book, failed_for_s=60.0), NameLookups(book, failed_for_s=0.05)
+    for _ in range(5):
         with pytest.raises(OSError, match="there is no such name"):
-            await lookups.find("other.example", 443)
-        dns.say("other.example", PUBLIC)
-        await asyncio.sleep(0.06)
-        assert await lookups.find("other.example", 443) == PUBLIC
+            await believing.find(GOOD, 443)
+    assert book.asked == [GOOD]
+    with pytest.raises(OSError, match="there is no such name"):
+        await forgetting.find(GOOD, 443)
+    book.names[GOOD] = PUBLIC
+    await asyncio.sleep(0.06)
+    assert await forgetting.find(GOOD, 443) == PUBLIC
+    with pytest.raises(OSError, match="there is no such name"):
+        await believing.find(GOOD, 443)
 
 
 async def test_a_name_that_hangs_has_its_own_time_and_is_not_asked_for_again_at_once() -> None:
@@ -156,14 +167,12 @@ async def test_a_name_that_hangs_has_its_own_time_and_is_not_asked_for_again_at_
     assert doors.asked == ["hangs.example"]
 
 
-async def test_no_more_failures_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_lookup, "_FAILURES_MAX", 10)
-    async with open_dns_server() as dns:
-        lookups = NameLookups(asking(dns))
-        for number in range(30):
-            with pytest.raises(OSError):
-                await lookups.find(f"{number}.example", 443)
-        assert len(lookups._failed) == 10
+async def test_no_more_failures_are_remembered_than_there_is_room_for() -> None:
+    lookups = NameLookups(Book())
+    for number in range(FAILURES_MAX + 20):
+        with pytest.raises(OSError, match="there is no such name"):
+            await lookups.find(f"{number}.example", 443)
+    assert len(lookups._failed) == FAILURES_MAX
 
 
 async def test_nothing_is_remembered_of_holders_that_have_nothing_under_way() -> None:

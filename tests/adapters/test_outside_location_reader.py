@@ -60,8 +60,11 @@ class Outside:
         self.trusted: list[x509.Certificate] = []
         self.clock = Clock()
         self.http = OutgoingHttp(LIMITS, NameLookups(DnsLookup()))
-        self.reader = LocationReader(self.http, self.clock, self._read_trusted, allows_loopback=True)
+        self.reader = self.open_reader()
         self.become(Institution("127.0.0.1", self.jku))
+
+    def open_reader(self, **bounds: Any) -> LocationReader:
+        return LocationReader(self.http, self.clock, self._read_trusted, allows_loopback=True, **bounds)
 
     async def _read_trusted(self) -> list[x509.Certificate]:
         return self.trusted
@@ -192,13 +195,13 @@ async def test_a_new_key_is_asked_for_at_once(outside: Outside) -> None:
     assert outside.asked.count("/jwks") == 2
 
 
-async def test_only_so_many_key_sets_are_remembered(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outside_location_reader, "KEY_SETS_MAX", 2)
+async def test_only_so_many_key_sets_are_remembered(outside: Outside) -> None:
+    reader = outside.open_reader(key_sets_max=2)
     for name in ("a", "b", "c", "a"):
         outside.one.header["jku"] = f"{outside.jku}?{name}"
         outside.serve()
         outside.routes[f"/jwks?{name}"] = outside.routes["/jwks"]
-        await outside.reader.read(outside.location)
+        await reader.read(outside.location)
     assert [path for path in outside.asked if "?" in path] == ["/jwks?a", "/jwks?b", "/jwks?c", "/jwks?a"]
 
 
@@ -553,18 +556,15 @@ async def break_off(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 @pytest.mark.parametrize(
     "route", [hang, drip, break_off, b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"a" * 20_000]
 )
-async def test_what_does_not_come_may_pass(
-    outside: Outside, path: str, route: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outside_location_reader, "LIMITS", type(LIMITS)(connect_s=0.3, exchange_s=0.3))
+async def test_what_does_not_come_may_pass(outside: Outside, path: str, route: Any) -> None:
     outside.routes[path] = route
     started_s = time.monotonic()
     with pytest.raises(LocationUnreachable):
-        await outside.reader.read(outside.location)
+        await outside.open_reader(exchange_s=0.3).read(outside.location)
     assert time.monotonic() - started_s < 60
 
 
-async def test_location_and_keys_have_their_time_together(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_location_and_keys_have_their_time_together(outside: Outside) -> None:
     def slow(answer: bytes) -> Any:
         async def route(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await asyncio.sleep(3)
@@ -572,10 +572,9 @@ async def test_location_and_keys_have_their_time_together(outside: Outside, monk
 
         return route
 
-    monkeypatch.setattr(outside_location_reader, "LIMITS", type(LIMITS)(exchange_s=5.6))
     outside.routes |= {path: slow(outside.routes[path]) for path in ("/qr/1", "/jwks")}
     with pytest.raises(LocationUnreachable, match=r"not read within 5.6 s"):
-        await outside.reader.read(outside.location)
+        await outside.open_reader(exchange_s=5.6).read(outside.location)
     assert outside.asked == ["/qr/1", "/jwks"]
 
 

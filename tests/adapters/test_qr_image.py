@@ -57,9 +57,7 @@ def test_the_reader_would_notice_one_wrong_module() -> None:
         read_symbol(changed.getvalue())
 
 
-async def test_one_picture_is_drawn_in_a_turn_of_the_loop_for_each_party_in_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_one_picture_is_drawn_in_a_turn_of_the_loop_for_each_party_in_turn() -> None:
     turn, drawn = 0, list[tuple[str, int]]()
 
     def render(text: str) -> bytes:
@@ -76,8 +74,7 @@ async def test_one_picture_is_drawn_in_a_turn_of_the_loop_for_each_party_in_turn
         current_party.set(party)
         return await pictures.draw(party)
 
-    monkeypatch.setattr(qr_image, "render_qr_png", render)
-    pictures = QrPictures(Turns())
+    pictures = QrPictures(Turns(), render)
     counting = asyncio.create_task(count_turns())
     asked = [asyncio.create_task(ask(party), context=Context()) for party in ["greedy"] * 20 + ["calm"] * 2]
     assert await asyncio.gather(*asked) == [b"greedy"] * 20 + [b"calm"] * 2
@@ -91,8 +88,7 @@ async def test_beside_others_the_loop_draws_nothing_for_a_while_after_a_picture(
 ) -> None:
     rests_s: list[float] = []
     loop, turns, monotonic_s = asyncio.get_running_loop(), Turns(), iter(range(100))
-    pictures = QrPictures(turns)
-    monkeypatch.setattr(qr_image, "render_qr_png", str.encode)
+    pictures = QrPictures(turns, str.encode)
     monkeypatch.setattr(qr_image, "time", SimpleNamespace(monotonic=lambda: next(monotonic_s)))
     monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
     for others in ((), ("calm",)):

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from pixconnect.api import application
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.request_lines import RequestLines
@@ -160,7 +159,7 @@ async def test_who_goes_away_before_a_refusal_is_told_leaves_a_line_too(
     for _ in range(AT_ONCE_COUNT):
         await logged.api.get(CHARGES, token=None)
     lines_count = len(logged.lines())
-    monkeypatch.setattr(application.asyncio, "sleep", wait)
+    monkeypatch.setattr(asyncio, "sleep", wait)
     gone = asyncio.create_task(logged.api.get(CHARGES, token=None))
     async with asyncio.timeout(60):
         await waits.wait()

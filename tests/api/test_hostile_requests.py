@@ -1,5 +1,6 @@
 """What is made to be dear to read costs little, in units of one health request of the same minute."""
 
+import asyncio
 import base64
 import json
 import time
@@ -158,7 +159,7 @@ async def test_a_flood_of_malformed_bodies_is_told_later_and_later(
     async def note(delay_s: float) -> None:
         waited_s.append(delay_s)
 
-    monkeypatch.setattr("pixconnect.api.application.asyncio.sleep", note)
+    monkeypatch.setattr(asyncio, "sleep", note)
     for _ in range(30):
         assert (await api.call("POST", LOGIN, b"a", token=None, content_type=FORM)).status == 400
     assert waited_s == pytest.approx([EACH_S * (number + 1) for number in range(10)])

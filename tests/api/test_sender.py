@@ -1,5 +1,6 @@
 """Which address a request is said to come from."""
 
+import asyncio
 from collections.abc import Hashable
 from ipaddress import ip_network
 from types import SimpleNamespace
@@ -74,7 +75,7 @@ async def test_strangers_behind_a_trusted_proxy_are_parties_of_their_own_and_nob
         waited_s.append(delay_s)
 
     monkeypatch.setattr(services.verifier, "verify", note_party)
-    monkeypatch.setattr("pixconnect.api.application.asyncio.sleep", note_wait)
+    monkeypatch.setattr(asyncio, "sleep", note_wait)
     api = behind_proxies(services, trusted)
     for _ in range(AT_ONCE_COUNT):
         await api.get(CHARGES, token="old", headers={"X-Forwarded-For": "203.0.113.9"})
@@ -98,7 +99,7 @@ async def test_a_flood_of_readings_of_a_code_is_answered_at_a_pace_and_other_add
         waited_s.append(delay_s)
 
     monkeypatch.setattr("pixconnect.api.standard.payload.payload_usecases", SimpleNamespace(read_payload=read))
-    monkeypatch.setattr("pixconnect.api.application.asyncio.sleep", note_wait)
+    monkeypatch.setattr(asyncio, "sleep", note_wait)
     api = behind_proxies(services, "127.0.0.0/8")
     at_once_count = round(AT_ONCE_COUNT * EACH_S / PACE_S)
     for _ in range(at_once_count + 20):

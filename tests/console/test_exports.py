@@ -3,8 +3,10 @@
 import asyncio
 import errno
 import io
+import tempfile
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,16 +22,18 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.console import ALL_SCOPES, Visitor
 
 
-async def _parts(gate: asyncio.Event, error: Exception | None = None) -> AsyncIterator[tuple[int, bytes]]:
+async def _parts(
+    gate: asyncio.Event, error: Exception | None = None, end: bytes = b"c"
+) -> AsyncIterator[tuple[int, bytes]]:
     yield 2, b"ab"
     await gate.wait()
     if error is not None:
         raise error
-    yield 1, b"c"
+    yield 1, end
 
 
-def _export(gate: asyncio.Event, error: Exception | None = None) -> Export:
-    return Export("a.csv", "text/csv", 3, _parts(gate, error))
+def _export(gate: asyncio.Event, error: Exception | None = None, end: bytes = b"c") -> Export:
+    return Export("a.csv", "text/csv", 3, _parts(gate, error, end))
 
 
 async def _until(condition: Any) -> None:
@@ -125,21 +129,18 @@ async def test_an_operator_takes_the_place_of_what_is_whole_rather_than_of_what_
         await _forget(exports.find(session_id))
 
 
-async def test_a_download_that_has_begun_is_whole_although_the_session_begins_another_file(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("pixconnect.console.exports._READ_SIZE", 1)
-    exports, gate = Exports(), asyncio.Event()
+async def test_a_download_that_has_begun_is_whole_although_the_session_begins_another_file() -> None:
+    exports, gate, long = Exports(), asyncio.Event(), b"c" * 200_000
     gate.set()
-    exports.begin(1, lambda: _export(gate))
+    exports.begin(1, lambda: _export(gate, end=long))
     earlier = exports.find(1)
     await _until(lambda: earlier.is_done)
     begun, waiting = earlier.read(), earlier.read()
     first = await anext(begun)
     exports.begin(1, lambda: _export(gate))
     await _until(lambda: earlier._file.closed)
-    assert first + b"".join([content async for content in begun]) == b"abc"
-    assert b"".join([content async for content in waiting]) == b"abc"
+    assert first + b"".join([content async for content in begun]) == b"ab" + long
+    assert b"".join([content async for content in waiting]) == b"ab" + long
     await _forget(exports.find(1))
 
 
@@ -166,14 +167,11 @@ async def test_of_two_files_that_a_session_begins_at_once_one_is_kept_and_the_ot
     await _forget(kept)
 
 
-async def test_a_console_without_a_temporary_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find_no_folder() -> None:
-        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
-
+async def test_a_console_without_a_temporary_folder_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     exports, gate = Exports(), asyncio.Event()
     exports.begin(1, lambda: _export(gate))
     earlier = exports.find(1)
-    monkeypatch.setattr("pixconnect.console.exports.tempfile.TemporaryFile", find_no_folder)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with capture_logs() as logs, pytest.raises(errors.ServiceUnavailable, match="TMPDIR"):
         exports.begin(1, lambda: _export(gate))
     assert [(row["event"], row["log_level"]) for row in logs] == [("no temporary file", "error")]
@@ -197,7 +195,7 @@ class _FullDisk(io.BytesIO):
 async def test_a_disk_that_is_full_at_the_end_is_found_before_the_file_is_called_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pixconnect.console.exports.tempfile.TemporaryFile", _FullDisk)
+    monkeypatch.setattr(tempfile, "TemporaryFile", _FullDisk)
     gate = asyncio.Event()
     gate.set()
     export = _export(gate)

@@ -53,10 +53,8 @@ async def test_orders_and_anything_else_at_once_are_told_once_and_to_everybody(
     assert pool.said.empty()
 
 
-async def test_other_news_does_not_wait_out_the_pause_after_many_orders(
-    pool: FakePool, notifier: Notifier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notifier_module, "QUIET_BUSY_S", 3600)
+async def test_other_news_does_not_wait_out_the_pause_after_many_orders(pool: FakePool) -> None:
+    notifier = Notifier(cast(Pool, pool), quiet_busy_s=3600)
     notifier.notify(notifier_module.BUSY_FROM)
     assert await pool.hear() == ORDERS
     notifier.notify(1)

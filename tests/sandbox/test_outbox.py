@@ -8,17 +8,9 @@ import pytest
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.money.rail import SettledReport
 from pixconnect.sandbox.outbox import BATCH_MAX, Outbox, Pending
+from support.sandbox import StoppedClock
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class StoppedClock(SystemClock):
-    """Moves when told to."""
-
-    monotonic = 0.0
-
-    def monotonic_s(self) -> float:
-        return self.monotonic
 
 
 def pending(name: str, count: int = 1) -> Pending:

@@ -18,7 +18,6 @@ from pixconnect.domain.simulation.sandbox_control import (
     FaultRule,
     SandboxRefusal,
 )
-from pixconnect.sandbox import outside
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, outside_transfer
@@ -81,9 +80,8 @@ async def test_a_code_that_the_scheme_does_not_have_cancels_nothing(sandbox: San
 
 
 async def test_by_its_setting_all_payments_take_two_steps_and_out_of_order_the_end_comes_first(
-    database: Addresses, monkeypatch: pytest.MonkeyPatch
+    database: Addresses,
 ) -> None:
-    monkeypatch.setattr(outside, "OVERTAKEN_BY_MS", 1)
     async with support.running(database.service_url, two_steps_ms=1) as sandbox:
         (first, last), arrival = await follow(sandbox, [None, None])
         assert isinstance(first, CreditAccepted)

@@ -1,5 +1,6 @@
 """A COMMIT whose answer is lost: whatever was written has one effect, and whoever asked for it gets the right answer."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import count
@@ -363,7 +364,7 @@ async def test_a_lost_commit_has_one_effect_and_the_right_answer(shop: Shop, ope
 
 async def _lose(shop: Shop, act: Act, meanwhile: Act, monkeypatch: pytest.MonkeyPatch) -> object:
     """Do something under a lost COMMIT; before it is tried again, something else is done beside it."""
-    real_sleep, done = batch_queue.asyncio.sleep, False
+    real_sleep, done = asyncio.sleep, False
 
     async def sleep(delay_s: float) -> None:
         nonlocal done
@@ -373,7 +374,7 @@ async def _lose(shop: Shop, act: Act, meanwhile: Act, monkeypatch: pytest.Monkey
         await real_sleep(delay_s)
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch_queue.asyncio, "sleep", sleep)
+        patched.setattr(asyncio, "sleep", sleep)
         shop.wire.cuts = ["after"]
         outcome = await act()
     assert done

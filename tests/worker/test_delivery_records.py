@@ -4,13 +4,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.delivery import Conclusion, conclude
 from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.usecases.webhooks.delivery import Recording
-from pixconnect.worker import delivery_records
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt
 from support.records import NOW, make_delivery
@@ -68,9 +65,8 @@ async def test_what_is_recorded_at_once_needs_no_task() -> None:
     assert len(asyncio.all_tasks()) == tasks_count
 
 
-async def test_what_finds_no_room_is_tried_again_until_it_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_records, "RETRY_S", 0)
-    told = Told(Writes(3, answers=True))
+async def test_what_finds_no_room_is_tried_again_until_it_is_recorded() -> None:
+    told = Told(Writes(2, answers=True))
     told.add(1)
     await told.records.wait_until_empty()
     assert told.told == [(1, True, False)]

@@ -37,25 +37,24 @@ class Worker(Struct):
 
 
 @pytest.fixture
-async def service(database: Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    # Whatever these tests see is done because somebody was woken.
-    monkeypatch.setattr(feed_worker, "POLL_S", 3600.0)
+async def service(database: Addresses) -> AsyncIterator[Service]:
     async with open_service(database, clock=SystemClock()) as opened:
         yield opened
 
 
-def start_worker(service: Service) -> Worker:
+def start_worker(service: Service, poll_s: float = 3600.0, sweep_s: float = 3600.0) -> Worker:
+    """Whatever it does it does because somebody woke it, unless it is to look so often."""
     open_connection = partial(
         connect, service.database.service_url, role="pixconnect_service", schema="pixconnect", name="worker of tests"
     )
     leases = SlotLeases(open_connection, service.context.clock)
-    sequencer = Sequencer(service.context, leases)
+    sequencer = Sequencer(service.context, leases, poll_s, sweep_s)
     return Worker(sequencer, leases, [asyncio.create_task(leases.run()), asyncio.create_task(sequencer.run())])
 
 
 @asynccontextmanager
-async def running(service: Service) -> AsyncIterator[Worker]:
-    worker = start_worker(service)
+async def running(service: Service, **often_s: float) -> AsyncIterator[Worker]:
+    worker = start_worker(service, **often_s)
     try:
         yield worker
     finally:
@@ -109,7 +108,6 @@ async def test_only_one_of_two_workers_does_it_and_the_other_takes_over(service:
 
 
 async def test_a_database_that_is_away_ends_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_worker, "RETRY_AFTER_S", 0.01)
     failures = [OSError("away"), TimeoutError()]
     give_positions = feed_usecases.give_positions
 
@@ -128,10 +126,8 @@ async def read_swept_id(service: Service) -> int:
     return await service.context.pool.fetchval("select swept_id from event_feed_state")
 
 
-async def test_it_sweeps_from_time_to_time(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_worker, "SWEEP_EVERY_S", 0.0)
-    monkeypatch.setattr(feed_worker, "POLL_S", 0.01)
-    async with running(service):
+async def test_it_sweeps_from_time_to_time(service: Service) -> None:
+    async with running(service, poll_s=0.01, sweep_s=0.0):
         event_ids = await write_events(service, 1)
         await until_read(service, event_ids)
         async with asyncio.timeout(60):

@@ -9,7 +9,6 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.foundation import jose
-from pixconnect.worker import jws_cache
 from pixconnect.worker.jws_cache import EventSignatures
 from support import identity
 from support.records import make_delivery
@@ -83,10 +82,9 @@ def test_a_signature_goes_with_its_key() -> None:
         signatures.sign(make_delivery(), STARTED_AT)
 
 
-def test_no_more_signatures_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jws_cache, "_KEPT_MAX", 3)
+def test_no_more_signatures_are_kept_than_there_is_room_for() -> None:
     signer = CountingSigner()
-    signatures = EventSignatures(signer)
+    signatures = EventSignatures(signer, kept_max=3)
 
     def sign(event_id: int, at: datetime = STARTED_AT) -> None:
         signatures.sign(make_delivery(event_id=event_id), at)

@@ -38,8 +38,8 @@ class AllSlots:
         return {}
 
 
-def a_mover(service: Service, leases: AllSlots) -> OrderMover:
-    return OrderMover(service.context, cast("SlotLeases", leases))
+def a_mover(service: Service, leases: AllSlots, **bounds: int) -> OrderMover:
+    return OrderMover(service.context, cast("SlotLeases", leases), **bounds)
 
 
 async def send(service: Service, caller: Caller) -> Transfer:
@@ -85,14 +85,11 @@ async def test_a_mark_waits_for_a_takeover_under_way_and_is_not_made(service: Se
     assert await order_store.mark_handed(pool, {slot: epoch + 1}, [name], now, now) == {name}
 
 
-async def test_more_than_a_batch_is_walked_through(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(settlement, "BATCH_MAX", 4)
+async def test_more_than_a_batch_is_walked_through(service: Service, caller: Caller) -> None:
     for _ in range(10):
         await send(service, caller)
         service.clock.advance(seconds=3)
-    mover = a_mover(service, AllSlots())
+    mover = a_mover(service, AllSlots(), batch_max=4)
     counts = [await mover.move_due(service.clock.now()) for _ in range(4)]
     assert sum(counts[:3]) >= 10
     assert len(service.rail.orders) == 10
@@ -113,7 +110,6 @@ async def test_what_was_committed_late_is_found(service: Service, caller: Caller
 async def test_reports_go_on_after_the_rail_and_the_database_were_away(
     service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settlement, "PAUSE_S", 0.01)
     transfers = [await send(service, caller) for _ in range(2)]
     reports = [
         SettledReport(report_id=one.end_to_end_id, id=one.end_to_end_id, settled_at=STARTED_AT) for one in transfers
@@ -141,7 +137,7 @@ async def test_reports_go_on_after_the_rail_and_the_database_were_away(
 
     monkeypatch.setattr(service.rail, "reports", answer)
     monkeypatch.setattr(settlement, "take_reports", fail_at_first)
-    task = asyncio.create_task(keep_taking_reports(service.context))
+    task = asyncio.create_task(keep_taking_reports(service.context, pause_s=0.01))
     async with asyncio.timeout(60):
         await all_said.wait()
     task.cancel()

@@ -146,12 +146,12 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 4000)
-    monkeypatch.setattr(connection_pool, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 120_000)
     async with open_service(database) as service:
         for number in ("1", "2", "3"):
             await open_holder(service, account_number=number)
         async with open_words(service) as (_, queue), service.context.pool.acquire() as somebody:
             async with somebody.transaction():
+                await somebody.execute("set local idle_in_transaction_session_timeout = 0")
                 await somebody.execute("select from balance where holder_id = 2 for update")
                 first = [asyncio.create_task(queue.submit(Word(holder_id=holder_id))) for holder_id in (1, 2, 3)]
                 await asyncio.wait([first[0], first[2]])
@@ -171,22 +171,18 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
                 assert await stalled == "good"
 
 
-async def test_one_stalled_holder_alone_is_told_that_nothing_was_done(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 3000)
-    monkeypatch.setattr(connection_pool, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 120_000)
-    async with open_service(database) as service:
-        await open_holder(service)
-        async with open_words(service) as (words, queue), service.context.pool.acquire() as somebody:
-            async with somebody.transaction():
-                await somebody.execute("select from balance for update")
-                with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
-                    await queue.submit(Word())
-                beside = asyncio.create_task(queue.submit(Word(text="beside")))
-                await asyncio.sleep(0.05)
-            assert await beside == "beside"
-            assert await words.written(service) == ["beside"]
+async def test_one_stalled_holder_alone_is_told_that_nothing_was_done(service: Service) -> None:
+    await open_holder(service)
+    async with open_words(service) as (words, queue), service.context.pool.acquire() as somebody:
+        async with somebody.transaction():
+            await somebody.execute("set local idle_in_transaction_session_timeout = 0")
+            await somebody.execute("select from balance for update")
+            with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+                await queue.submit(Word())
+            beside = asyncio.create_task(queue.submit(Word(text="beside")))
+            await asyncio.sleep(0.05)
+        assert await beside == "beside"
+        assert await words.written(service) == ["beside"]
 
 
 async def test_a_client_that_goes_before_its_group_starts_is_dropped_and_after_that_committed(service: Service) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.flow import busy_holder
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from support.service import Service, open_holder
@@ -61,9 +60,8 @@ async def test_who_has_most_waiting_is_written_apart_and_nobody_else_waits_for_i
 
 
 async def test_a_holder_is_written_with_everybody_else_when_nothing_of_it_has_come_for_a_while(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ) -> None:
-    monkeypatch.setattr(busy_holder, "KEPT_S", 0.05)
     for number in ("1", "2"):
         await open_holder(service, account_number=number)
     later = [Word(text=f"hot{n}") for n in range(8)] + [Word(text="calm", holder_id=2)]

@@ -26,7 +26,7 @@ LOOKUPS_OF_HOLDER_MAX: Final = 4
 # How long a failure is cached: short enough for a holder who has just corrected the name, long enough that we seldom
 # wait for a name that hangs.
 FAILED_FOR_S: Final = 5.0
-_FAILURES_MAX: Final = 1024
+FAILURES_MAX: Final = 1024
 
 
 class _Asked:
@@ -38,13 +38,14 @@ class _Asked:
 
 
 class NameLookups:
-    def __init__(self, lookup: Lookup, *, lookup_s: float = LOOKUP_S) -> None:
+    def __init__(self, lookup: Lookup, *, lookup_s: float = LOOKUP_S, failed_for_s: float = FAILED_FOR_S) -> None:
         self._lookup = lookup
         self._lookup_s = lookup_s
+        self._failed_for_s = failed_for_s
         self._limit = OutgoingLimit(LOOKUPS_MAX, holder_max=LOOKUPS_OF_HOLDER_MAX, what="look-ups of names")
         # By holder, so that nobody joins a look-up that waits for another holder's permit.
         self._asked: dict[tuple[Hashable, str, int], _Asked] = {}
-        self._failed = BoundedCache[str, tuple[float, str]](_FAILURES_MAX)
+        self._failed = BoundedCache[str, tuple[float, str]](FAILURES_MAX)
 
     async def find(self, host: str, port: int) -> Sequence[str]:
         """All addresses of a name.
@@ -82,7 +83,7 @@ class NameLookups:
                 raise self._failure(host, reason or type(error).__name__) from error
 
     def _failure(self, host: str, reason: str) -> OSError:
-        self._failed.keep(host, (asyncio.get_running_loop().time() + FAILED_FOR_S, reason))
+        self._failed.keep(host, (asyncio.get_running_loop().time() + self._failed_for_s, reason))
         return OSError(0, reason)
 
     def _check_failed(self, host: str) -> None:

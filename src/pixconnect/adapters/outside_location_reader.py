@@ -59,8 +59,12 @@ class LocationReader:
         *,
         allows_loopback: bool,
         sandbox_authority: str | None = None,
+        exchange_s: float = LIMITS.exchange_s,
+        key_sets_max: int = KEY_SETS_MAX,
     ) -> None:
         self._http = http
+        self._exchange_s = exchange_s
+        self._key_sets_max = key_sets_max
         self._clock = clock
         self._trusted = trusted
         self._allows_loopback = allows_loopback
@@ -72,14 +76,14 @@ class LocationReader:
         target = self._parse_location(location)
         # One limit for both requests together and the wait for a permit: the caller waits for the answer.
         try:
-            async with asyncio.timeout(LIMITS.exchange_s), self._limit.hold():
+            async with asyncio.timeout(self._exchange_s), self._limit.hold():
                 signed = parse_jws(await self._fetch(target, "location"))
                 key = await self._find_key(signed.header, target)
                 trusted = await self._trusted()
                 # Within the limit too: it is the holder's work, whatever came. Certificates do not follow the sandbox's clock.
                 verify_payload(signed, key, target.host, trusted, self._clock.real_now())
         except TimeoutError:
-            raise LocationUnreachable(f"not read within {LIMITS.exchange_s:g} s") from None
+            raise LocationUnreachable(f"not read within {self._exchange_s:g} s") from None
         except errors.ServiceUnavailable as error:
             raise LocationUnreachable(error.message) from error
         return parse_payload(signed.payload)
@@ -127,7 +131,7 @@ class LocationReader:
 
     def _keep(self, target: Target, key_set: bytes) -> None:
         self._key_sets.pop(target, None)
-        if len(self._key_sets) >= KEY_SETS_MAX:
+        if len(self._key_sets) >= self._key_sets_max:
             del self._key_sets[next(iter(self._key_sets))]
         self._key_sets[target] = (self._clock.monotonic_s(), key_set)
 

@@ -15,6 +15,7 @@ import struct
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from math import isqrt
 from typing import Final, cast
 
@@ -39,8 +40,9 @@ REST_TIMES: Final = 3
 class QrPictures:
     """Draws QR codes one after the other, for each party in turn."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, render: Callable[[str], bytes] | None = None) -> None:
         self._turns = turns
+        self._render = render or render_qr_png
         # Nobody is refused: no more can wait than there are requests.
         self._semaphore = FairSemaphore(1, waiting_max=sys.maxsize, what="pictures")
 
@@ -51,7 +53,7 @@ class QrPictures:
         # The loop's own time stands still while a picture is drawn.
         began_at_s = time.monotonic()
         try:
-            return render_qr_png(text)
+            return self._render(text)
         finally:
             rest_s = 0.0 if self._turns.is_alone(party) else REST_TIMES * (time.monotonic() - began_at_s)
             # Between two pictures the event loop does its other work, even if only one holder waits.

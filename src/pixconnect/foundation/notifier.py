@@ -42,8 +42,9 @@ def _nobody_is_here(_news: str) -> bool:
 
 
 class Notifier:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, quiet_busy_s: float = QUIET_BUSY_S) -> None:
         self._pool = pool
+        self._quiet_busy_s = quiet_busy_s
         self._speaking: asyncio.Task[None] | None = None
         self._orders_count = 0
         self._is_all_new = False
@@ -75,7 +76,7 @@ class Notifier:
                     return
             await asyncio.sleep(QUIET_S)
             if is_busy:
-                await self._wait_for_other_news(QUIET_BUSY_S - QUIET_S)
+                await self._wait_for_other_news(self._quiet_busy_s - QUIET_S)
 
     def _take_news(self) -> str:
         """Everything new since the last time, as the payload says it."""

@@ -73,13 +73,13 @@ class ChildProcess:
         with contextlib.suppress(BrokenPipeError):
             os.write(parent_fd, supervised.START)
 
-    async def wait_until_ready(self) -> bytes:
+    async def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> bytes:
         """Wait for the child's report and return its message."""
         try:
-            async with asyncio.timeout(READY_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 report = await self._read_report()
         except TimeoutError:
-            raise ChildFailedError(f"{self.name} is not ready after {READY_TIMEOUT_S} s") from None
+            raise ChildFailedError(f"{self.name} is not ready after {timeout_s} s") from None
         if report.startswith(supervised.READY):
             return report[1:]
         self.lacked_database = report.startswith(supervised.WAITING)

@@ -38,9 +38,13 @@ class SequencingContext(FeedContext, HasClock, Protocol): ...
 
 
 class Sequencer(Member):
-    def __init__(self, context: SequencingContext, leases: SlotLeases) -> None:
+    def __init__(
+        self, context: SequencingContext, leases: SlotLeases, poll_s: float = POLL_S, sweep_s: float = SWEEP_EVERY_S
+    ) -> None:
         self._context = context
         self._leases = leases
+        self._poll_s = poll_s
+        self._sweep_s = sweep_s
         self._woken = asyncio.Event()
         self._is_ours = False
         self.given_count = 0
@@ -68,7 +72,8 @@ class Sequencer(Member):
                 await asyncio.sleep(rest_s)
                 continue
             try:
-                async with asyncio.timeout(until_beat(POLL_S, Poller.POSITIONS, self._context.clock.monotonic_s())):
+                wait_s = until_beat(self._poll_s, Poller.POSITIONS, self._context.clock.monotonic_s())
+                async with asyncio.timeout(wait_s):
                     await self._woken.wait()
             except TimeoutError:
                 continue
@@ -87,7 +92,7 @@ class Sequencer(Member):
     async def _sweep(self) -> None:
         # Beside the looks, which must not wait for it.
         while True:
-            await asyncio.sleep(SWEEP_EVERY_S)
+            await asyncio.sleep(self._sweep_s)
             if SLOT not in self._leases.held:
                 continue
             try:

@@ -27,9 +27,9 @@ class _Signature(Struct, frozen=True, kw_only=True):
 
 
 class EventSignatures:
-    def __init__(self, signer: Signer) -> None:
+    def __init__(self, signer: Signer, kept_max: int = _KEPT_MAX) -> None:
         self._signer = signer
-        self._kept = BoundedCache[str, _Signature](_KEPT_MAX)
+        self._kept = BoundedCache[str, _Signature](kept_max)
 
     def sign_ahead(self, deliveries: Iterable[DueDelivery], real_now: datetime) -> None:
         """Sign what is sent next, one after the other: that costs a fifth less than each before it is sent."""

@@ -63,8 +63,9 @@ class OrdersContext(HandoverContext, HasClock, Protocol): ...
 class OrderMover(Member):
     """Does the next step of every transfer and refund that is due in the worker's slots."""
 
-    def __init__(self, context: OrdersContext, leases: SlotLeases) -> None:
+    def __init__(self, context: OrdersContext, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
         self._context = context
+        self._batch_max = batch_max
         self._leases = leases
         self._has_news = asyncio.Event()
         self._cursor: _Cursor | None = None
@@ -80,7 +81,7 @@ class OrderMover(Member):
                 _log.warning("orders wait", reason=type(error).__name__)
                 await asyncio.sleep(PAUSE_S)
                 continue
-            if due_count < BATCH_MAX:
+            if due_count < self._batch_max:
                 ended_s = self._context.clock.monotonic_s()
                 await self._wait_for_news(self._rest.after(ended_s, has_found=due_count > 0))
                 # The pause is over where the news came late.
@@ -98,7 +99,7 @@ class OrderMover(Member):
         # Start from the beginning too when the sandbox clock was moved back, or when this worker holds other slots.
         if cursor is None or until < cursor.until or slots != cursor.slots or now_s - cursor.swept_s > SWEEP_EVERY_S:
             cursor = _Cursor(since=_EARLIEST, until=until, slots=slots, swept_s=now_s)
-        due = await move_due(self._context, self._leases, slots, cursor.since, until, BATCH_MAX)
+        due = await move_due(self._context, self._leases, slots, cursor.since, until, self._batch_max)
         since = max(cursor.since, due[-1] - COMMITTED_LATE) if due else cursor.since
         self._cursor = _Cursor(since=since, until=until, slots=slots, swept_s=cursor.swept_s)
         return len(due)
@@ -115,7 +116,7 @@ class OrderMover(Member):
             return
 
 
-async def keep_taking_reports(context: ReportContext) -> None:
+async def keep_taking_reports(context: ReportContext, pause_s: float = PAUSE_S) -> None:
     """Record what the rail reports, until cancelled; the next batch is fetched while the last ones are recorded."""
     batch_limit = asyncio.Semaphore(REPORT_BATCHES_MAX)
     async with asyncio.TaskGroup() as batches:
@@ -126,21 +127,23 @@ async def keep_taking_reports(context: ReportContext) -> None:
                 reports = await context.rail.reports(REPORTS_WAIT_S)
             except RailUnavailable:
                 batch_limit.release()
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(pause_s)
                 continue
-            batches.create_task(_take(context, reports, batch_limit))
+            batches.create_task(_take(context, reports, batch_limit, pause_s))
             if len(reports) < BATCH_MAX:
                 await asyncio.sleep(_gather_s(len(reports)))
 
 
-async def _take(context: ReportContext, reports: Sequence[Report], batch_limit: asyncio.Semaphore) -> None:
+async def _take(
+    context: ReportContext, reports: Sequence[Report], batch_limit: asyncio.Semaphore, pause_s: float
+) -> None:
     try:
         if reports and await take_reports(context, reports) < len(reports):
             # The rail sends a report again at once if we did not acknowledge it, and would keep this loop busy.
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(pause_s)
     except _AWAY as error:
         _log.warning("reports wait", reports_count=len(reports), reason=type(error).__name__)
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(pause_s)
     finally:
         batch_limit.release()
 

@@ -53,6 +53,7 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxSilent,
     SandboxUnavailable,
 )
+from pixconnect.sandbox.outbox import REDELIVERED_AFTER_S
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, next_reports, order, outside_transfer, refund_order, reports_of
@@ -219,28 +220,31 @@ async def test_two_groups_that_overlap_in_opposite_orders_both_end(sandbox: Sand
 # -- reports -----------------------------------------------------------------------------------------------
 
 
-async def test_a_report_comes_again_until_it_is_acknowledged(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixconnect.sandbox.outbox.REDELIVERED_AFTER_S", 0.1)
-    await sandbox.rail.submit([order()])
-    first = await sandbox.rail.reports(20)
-    assert await sandbox.rail.reports(20) == first
-    words = [Acknowledgement(report_id=first[0].report_id)]
-    await sandbox.rail.acknowledge(words)
-    await sandbox.rail.acknowledge(words)
-    assert await sandbox.rail.reports(0.3) == []
+async def test_a_report_comes_again_until_it_is_acknowledged(database: Addresses) -> None:
+    clock = support.StoppedClock()
+    async with support.running(database.service_url, clock=clock) as sandbox:
+        await sandbox.rail.submit([order()])
+        first = await sandbox.rail.reports(20)
+        clock.monotonic += REDELIVERED_AFTER_S
+        assert await sandbox.rail.reports(20) == first
+        words = [Acknowledgement(report_id=first[0].report_id)]
+        await sandbox.rail.acknowledge(words)
+        await sandbox.rail.acknowledge(words)
+        clock.monotonic += REDELIVERED_AFTER_S
+        assert await sandbox.rail.reports(0) == []
 
 
-async def test_at_most_256_reports_come_at_once_oldest_first(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixconnect.sandbox.outbox.REDELIVERED_AFTER_S", 300.0)
-    groups = [[order() for _ in range(150)] for _ in range(2)]
-    for group in groups:
-        await sandbox.rail.submit(group)
-    async with asyncio.timeout(60):
-        while (await sandbox.control.call(READ_DUE, None)).reports_count < 300:  # noqa: ASYNC110  nothing tells when they are due
-            await asyncio.sleep(0.02)
-    first, second = await sandbox.rail.reports(1), await sandbox.rail.reports(1)
-    assert (len(first), len(second)) == (256, 44)
-    assert {report.report_id for report in first[:150]} == {one.end_to_end_id for one in groups[0]}
+async def test_at_most_256_reports_come_at_once_oldest_first(database: Addresses) -> None:
+    async with support.running(database.service_url, clock=support.StoppedClock()) as sandbox:
+        groups = [[order() for _ in range(150)] for _ in range(2)]
+        for group in groups:
+            await sandbox.rail.submit(group)
+        async with asyncio.timeout(60):
+            while (await sandbox.control.call(READ_DUE, None)).reports_count < 300:  # noqa: ASYNC110  nothing tells when they are due
+                await asyncio.sleep(0.02)
+        first, second = await sandbox.rail.reports(1), await sandbox.rail.reports(1)
+        assert (len(first), len(second)) == (256, 44)
+        assert {report.report_id for report in first[:150]} == {one.end_to_end_id for one in groups[0]}
 
 
 async def test_a_poller_that_goes_away_takes_no_report_with_it(sandbox: Sandbox) -> None:
@@ -722,12 +726,12 @@ async def test_a_kept_connection_that_is_cut_with_our_order_in_it_leaves_it_open
         assert counts == [2]
 
 
-async def test_a_connection_is_used_again_unless_it_was_idle_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with answering_in_turn(*[answer_of(b"[]")] * 3) as (url, counts), support.connected(url) as (rail, _):
-        assert [await rail.reports(0) for _ in range(2)] == [[], []]
-        monkeypatch.setattr("pixconnect.adapters.rails.sandbox.IDLE_S", 0.0)
-        assert await rail.reports(0) == []
-        assert counts == [2, 1]
+async def test_a_connection_is_used_again_unless_it_was_idle_for_long() -> None:
+    for idle_s, expected in ((60.0, [3]), (0.0, [1, 1, 1])):
+        async with answering_in_turn(*[answer_of(b"[]")] * 3) as (url, counts):
+            async with support.connected(url, idle_s=idle_s) as (rail, _):
+                assert [await rail.reports(0) for _ in range(3)] == [[], [], []]
+            assert counts == expected
 
 
 async def _settled(sandbox: Sandbox, order_id: str) -> object:

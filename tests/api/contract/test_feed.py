@@ -15,7 +15,6 @@ from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases.money.incoming import receive_credit
-from pixconnect.usecases.webhooks import feed_waits as waits_usecases
 from pixconnect.usecases.webhooks.feed import give_positions
 from pixconnect.usecases.webhooks.feed_waits import HOLDER_MAX, FeedWaits
 from support.api import Api, StubVerifier, UseCases
@@ -48,12 +47,11 @@ class Feed(Api):
 
 
 @pytest.fixture
-async def feed(database: Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Feed]:
-    # Whatever wakes a request in these tests, it is not the slow poll.
-    monkeypatch.setattr(waits_usecases, "POLL_S", 3600.0)
+async def feed(database: Addresses) -> AsyncIterator[Feed]:
     async with open_service(database) as service:
         waits = FeedWaits(
-            partial(connect, database.service_url, role="pixconnect_service", schema="pixconnect", name="test feed")
+            partial(connect, database.service_url, role="pixconnect_service", schema="pixconnect", name="test feed"),
+            poll_s=3600.0,  # whatever wakes a request in these tests, it is not the slow poll
         )
         listening = asyncio.create_task(waits.listen())
         yield Feed(service, waits)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -146,11 +147,16 @@ async def test_every_line_says_what_it_is_in_words_and_an_authors_own_stay(
     assert [row["description"] for row in rows] == words
 
 
+def read_in_parts_of(lines_a_part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = partial(statement_usecases.read_parts, lines_a_part=lines_a_part)
+    monkeypatch.setattr(statement_usecases, "read_parts", read)
+
+
 @pytest.mark.parametrize("lines_a_part", [1, 4, 100])
 async def test_ids_are_the_same_in_every_format(
     answers: Answers, monkeypatch: pytest.MonkeyPatch, lines_a_part: int
 ) -> None:
-    monkeypatch.setattr(statement_usecases, "LINES_A_PART", lines_a_part)
+    read_in_parts_of(lines_a_part, monkeypatch)
     found: dict[str, list[str]] = {}
     for form, media_type in MEDIA_TYPES.items():
         status, headers, content = await answers.get(EVER + b"&format=" + form.encode())
@@ -169,7 +175,7 @@ async def test_a_statement_without_lines_is_whole(answers: Answers, form: str) -
 
 
 async def test_a_statement_is_sent_in_parts(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statement_usecases, "LINES_A_PART", 2)
+    read_in_parts_of(2, monkeypatch)
     sent: list[dict[str, Any]] = []
     await answers.get(EVER, sent=sent)
     assert [message.get("more_body", False) for message in sent[1:]] == [True] * 5 + [False]
@@ -178,7 +184,7 @@ async def test_a_statement_is_sent_in_parts(answers: Answers, monkeypatch: pytes
 async def test_an_answer_that_fails_half_way_never_looks_whole(
     answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statement_usecases, "LINES_A_PART", 2)
+    read_in_parts_of(2, monkeypatch)
     read_lines, calls_count = statement_store.read_lines, 0
 
     async def fail_on_the_second(*arguments: Any) -> Any:

@@ -31,7 +31,6 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import feed as feed_store
-from pixconnect.usecases.frame import server_watch
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -467,11 +466,10 @@ async def test_a_dump_of_an_older_program_that_was_put_in_our_place_is_seen_by_w
 
 
 async def test_a_service_that_goes_on_sees_that_a_dump_was_restored_over_its_tables(
-    outlived: Outlived, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, tmp_path: Path
+    outlived: Outlived, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     database, watch = outlived.service.database, ServerWatch()
     programs = find_programs(cast("PostgresVersion", request.config.getoption("postgres_version"))) / "bin"
-    monkeypatch.setattr(server_watch, "NOTE_EVERY_S", 0.05)
     words = ["--format=custom", "--schema=pixconnect", f"--file={tmp_path}/dump", f"--dbname={database.owner_url}"]
     async with connected(database, watch) as connection:
         await asyncio.to_thread(subprocess.run, [programs / "pg_dump", *words], check=True)
@@ -492,7 +490,7 @@ async def test_a_service_that_goes_on_sees_that_a_dump_was_restored_over_its_tab
             assert await one.fetchval("select count(*) from open_order where handed_at is null") == 2
             with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
                 await lease_store.fence(one, {1: 0})
-        noting = asyncio.create_task(watch.keep_noting(pool, for_others=True))
+        noting = asyncio.create_task(watch.keep_noting(pool, for_others=True, every_s=0.05))
         try:
             async with asyncio.timeout(10):
                 while not await pool.fetchval("select count(*) from database_loss"):  # noqa: ASYNC110  nothing tells

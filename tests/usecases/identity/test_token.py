@@ -16,7 +16,6 @@ from pixconnect.domain.identity.access import SCOPES, Caller, IssuedClient
 from pixconnect.foundation import jose
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import access, signing_key, token
-from pixconnect.usecases.identity import keyring as keyring_usecases
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
@@ -244,7 +243,7 @@ async def test_a_token_of_the_next_key_is_good_on_a_process_that_has_only_just_r
     clock.advance(seconds=0.05)
     await processes[0].keyring.reload()
     fresh = await make_header(processes[0], issued)
-    monkeypatch.setattr(keyring_usecases.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     assert await processes[1].verifier.verify(fresh)
     assert waits == [pytest.approx(0.15)]
 

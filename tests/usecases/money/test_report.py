@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import msgspec
 import pytest
+from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
@@ -23,7 +24,7 @@ from pixconnect.domain.money.rail import (
     SettledReport,
 )
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
-from pixconnect.usecases.frame import failed_reports
+from pixconnect.usecases.frame.failed_reports import LASTING_MIN_S, FailedReports
 from pixconnect.usecases.money import incoming, settlement
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
@@ -45,6 +46,11 @@ if TYPE_CHECKING:
 async def send(service: Service, caller: Caller) -> Transfer:
     request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
     return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+
+
+def refusing_soon(service: Service) -> "Context":
+    """Refuses a report that has failed often, however short the time was."""
+    return structs.replace(service.context, failed_reports=FailedReports(lasting_min_s=0.0))
 
 
 def settled(transfer: Transfer, report_id: str = "s") -> SettledReport:
@@ -423,7 +429,7 @@ async def test_what_a_defect_cannot_record_is_refused_after_some_tries_and_some_
     for _ in range(5):
         assert await take_reports(service.context, [bad, good]) == 1
     assert await waiting(service) == []
-    service.clock.advance(seconds=failed_reports.LASTING_MIN_S)
+    service.clock.advance(seconds=LASTING_MIN_S)
     assert await take_reports(service.context, [bad, good]) == 2
     assert Acknowledgement(report_id="bad", refusal_code="AB09") in service.rail.acknowledged
     assert await waiting(service) == [("credit", "cannot_be_recorded", bad.end_to_end_id, 1)]
@@ -438,7 +444,7 @@ async def test_what_a_defect_cannot_record_is_refused_after_some_tries_and_some_
 async def test_what_was_recorded_after_all_is_not_refused(
     service: Service, caller: Caller, defect: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failed_reports, "LASTING_MIN_S", 0.0)
+    context = refusing_soon(service)
     report = credit_report(service)
     receive = report_usecases.receive_credit
 
@@ -447,7 +453,7 @@ async def test_what_was_recorded_after_all_is_not_refused(
         raise ZeroDivisionError
 
     monkeypatch.setattr(report_usecases, "receive_credit", record_and_fail)
-    assert [await take_reports(service.context, [report]) for _ in range(3)] == [0, 0, 1]
+    assert [await take_reports(context, [report]) for _ in range(3)] == [0, 0, 1]
     assert service.rail.acknowledged == [Acknowledgement(report_id="r1")]
     assert (await ledger_usecases.read_balance(service.context, caller)).available_cents == 1_001_000
 
@@ -478,7 +484,7 @@ async def test_whoever_refuses_and_whoever_credits_at_once_agree(
 async def test_a_database_that_is_away_never_turns_good_reports_into_kept_ones(
     service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    monkeypatch.setattr(failed_reports, "LASTING_MIN_S", 0.0)
+    context = refusing_soon(service)
     transfer = await send(service, caller)
     reports: list[Report] = [settled(transfer), credit_report(service), a_return(transfer)]
 
@@ -492,15 +498,15 @@ async def test_a_database_that_is_away_never_turns_good_reports_into_kept_ones(
         with monkeypatch.context() as patch:
             for name in ("end_orders", "receive_credit", "receive_return"):
                 patch.setattr(report_usecases, name, failing)
-            assert [await take_reports(service.context, reports) for _ in range(5)] == [0] * 5
+            assert [await take_reports(context, reports) for _ in range(5)] == [0] * 5
     assert await waiting(service) == []
-    assert await take_reports(service.context, reports) >= 2
+    assert await take_reports(context, reports) >= 2
 
 
 async def test_an_ending_that_a_defect_cannot_record_is_kept_after_some_tries(
     service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failed_reports, "LASTING_MIN_S", 0.0)
+    context = refusing_soon(service)
     transfers = [await send(service, caller) for _ in range(3)]
     original = settlement.transfer_rules.settle_transfer
 
@@ -512,7 +518,7 @@ async def test_an_ending_that_a_defect_cannot_record_is_kept_after_some_tries(
     reports = [settled(transfer, f"s{n}") for n, transfer in enumerate(transfers)]
     with monkeypatch.context() as patch:
         patch.setattr(settlement.transfer_rules, "settle_transfer", refuse_one)
-        assert [await take_reports(service.context, reports) for _ in range(3)] == [2, 2, 3]
+        assert [await take_reports(context, reports) for _ in range(3)] == [2, 2, 3]
     assert [(reason, name) for _, reason, name, _ in await waiting(service)] == [
         ("cannot_be_recorded", transfers[1].end_to_end_id)
     ]

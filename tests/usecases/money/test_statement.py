@@ -98,11 +98,7 @@ async def test_two_spans_that_meet_are_the_whole(service: Service, caller: Calle
         assert await read_all(service, before) + await read_all(service, after) == lines
 
 
-async def test_a_statement_stays_what_it_was_while_money_arrives(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(statement_usecases, "LINES_A_PART", 3)
-
+async def test_a_statement_stays_what_it_was_while_money_arrives(service: Service, caller: Caller) -> None:
     async def pay_in() -> None:
         # So much and no more: who pays faster than another reads would make statements grow without an end.
         for _ in range(40):
@@ -111,7 +107,7 @@ async def test_a_statement_stays_what_it_was_while_money_arrives(
     async def read() -> int:
         statement = await statement_usecases.open_statement(service.context, caller, *EVER)
         lines: list[StatementLine] = []
-        async for part in statement_usecases.read_parts(service.context, statement):
+        async for part in statement_usecases.read_parts(service.context, statement, lines_a_part=3):
             lines += part
             await asyncio.sleep(0)
         assert adds_up(statement.extent.opening_cents, lines, statement.extent.closing_cents)
@@ -127,14 +123,11 @@ async def test_a_statement_stays_what_it_was_while_money_arrives(
     assert lengths[0] < lengths[-1]
 
 
-async def test_nothing_is_held_in_the_database_while_a_reader_takes_its_time(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(statement_usecases, "LINES_A_PART", 1)
+async def test_nothing_is_held_in_the_database_while_a_reader_takes_its_time(service: Service, caller: Caller) -> None:
     await make_history(service, caller)
     statement = await statement_usecases.open_statement(service.context, caller, *EVER)
     pool, parts_count = service.context.pool, 0
-    async for _ in statement_usecases.read_parts(service.context, statement):
+    async for _ in statement_usecases.read_parts(service.context, statement, lines_a_part=1):
         parts_count += 1
         assert pool.get_idle_size() == pool.get_size()
         held = await pool.fetchval(
@@ -146,11 +139,10 @@ async def test_nothing_is_held_in_the_database_while_a_reader_takes_its_time(
 
 
 @pytest.mark.parametrize("lines_a_part", [1, 2, 5, 6, 7])
-async def test_parts_of_any_size_are_the_same_statement(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch, lines_a_part: int
-) -> None:
+async def test_parts_of_any_size_are_the_same_statement(service: Service, caller: Caller, lines_a_part: int) -> None:
     await make_history(service, caller)
     statement = await statement_usecases.open_statement(service.context, caller, *EVER)
     whole = await read_all(service, statement)
-    monkeypatch.setattr(statement_usecases, "LINES_A_PART", lines_a_part)
-    assert await read_all(service, statement) == whole
+    parts = [part async for part in statement_usecases.read_parts(service.context, statement, lines_a_part)]
+    assert [line for part in parts for line in part] == whole
+    assert {len(part) for part in parts[:-1]} <= {lines_a_part}

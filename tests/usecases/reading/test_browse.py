@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EVENT_NAMES
@@ -17,7 +18,7 @@ from pixconnect.usecases.reading import browse, browse_webhooks, search
 from pixconnect.usecases.reading.browse import Browsed
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.records import own_key
-from support.service import Service, credit_report, make_charge, open_holder
+from support.service import FakeClock, Service, credit_report, make_charge, open_holder
 
 _ALL = Viewer(holder_id=None, scopes=frozenset(SCOPES))
 
@@ -142,15 +143,26 @@ async def test_all_holders_are_listed_by_instant_and_status_whether_merged_or_by
     assert len(ids) == 2
 
 
+class SlowClock(FakeClock):
+    """Everything takes a second."""
+
+    def __init__(self) -> None:
+        super().__init__(monotonic_s=0.0)
+
+    def monotonic_s(self) -> float:
+        self.advance(seconds=1)
+        return super().monotonic_s()
+
+
 async def test_looking_back_ends_in_time_and_says_how_far_it_came(
     service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await _make(service, caller, 12)
-    monkeypatch.setattr(browse, "LOOK_BACK_S", -1.0)
     monkeypatch.setattr(browse, "_FIRST_LOOK", 4)
+    slow = structs.replace(service.context, clock=SlowClock())
 
     async def read(after: str | None) -> Browsed[Charge]:
-        return await browse.browse_charges(service.context, _viewer(caller), Wanted(amount_max_cents=200), after, 5)
+        return await browse.browse_charges(slow, _viewer(caller), Wanted(amount_max_cents=200), after, 5)
 
     first = await read(None)
     assert (first.items, first.searched_to) == ([], made[8].created_at)

@@ -74,10 +74,9 @@ async def test_an_error_names_no_address_and_no_secret() -> None:
     assert found.checks["rail"].error == "the rail cannot be reached"
 
 
-async def test_what_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.05)
+async def test_what_hangs_is_left_behind() -> None:
     stubborn = Stubborn()
-    watch = HealthWatch({"database": stubborn, "rail": stubborn, "webhooks": fine}, SystemClock())
+    watch = HealthWatch({"database": stubborn, "rail": stubborn, "webhooks": fine}, SystemClock(), timeout_s=0.05)
     try:
         async with asyncio.timeout(60):
             found = await watch.read_health()

@@ -8,7 +8,6 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
-from pixconnect.foundation import pool
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.money import tally
 from pixconnect.usecases.running.partition import check_partitions, keep_partitions
@@ -22,9 +21,7 @@ EVENT_SPAN, DELIVERY_SPAN = 1 << 34, 1 << 24
 
 
 @pytest.fixture
-async def service(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WebhookService]:
-    # Some of these tests keep a transaction open while they do something else.
-    monkeypatch.setattr(pool, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 120_000)
+async def service(database: postgres.Addresses) -> AsyncIterator[WebhookService]:
     async with open_webhook_service(database) as opened:
         # The database is a copy of one that was made when the tests began: that is no jump of the clock.
         await opened.execute_as_owner("update partition_pass set passed_at = clock_timestamp()")
@@ -196,6 +193,7 @@ async def test_nobody_waits_while_partitions_are_made(service: WebhookService) -
     async with service.context.pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
+        await connection.execute("set local idle_in_transaction_session_timeout = 0")
         await connection.fetch("select from delivery")
         await connection.execute("update delivery set due_at = due_at")
         await service.announce([1])
@@ -211,6 +209,7 @@ async def test_a_partition_that_somebody_reads_is_dropped_in_a_later_pass(servic
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null")
     await keep(service, days_later=10)
     async with service.context.pool.acquire() as connection, connection.transaction():
+        await connection.execute("set local idle_in_transaction_session_timeout = 0")
         await connection.fetch("select from delivery")
         await connection.fetch("select from event")
         with pytest.raises(asyncpg.LockNotAvailableError):

@@ -11,7 +11,6 @@ from pixconnect.store.running import installation
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import holder, ledger
-from pixconnect.usecases.simulation import sandbox_holder
 from pixconnect.usecases.simulation.sandbox_holder import NewSandboxHolder, open_sandbox_holder
 from support.books import check_books
 from support.operators import as_operator
@@ -70,11 +69,11 @@ async def test_what_no_holder_can_be_makes_none(
     assert [row["id"] for row in await service.fetch("select id from holder")] == [caller.holder_id]
 
 
-async def test_there_is_a_bound(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_holder, "HOLDERS_MAX", caller.holder_id + 1)
-    await open_sandbox_holder(service.context, caller, NewSandboxHolder())
-    with pytest.raises(errors.LimitExceeded):
-        await open_sandbox_holder(service.context, caller, NewSandboxHolder())
+async def test_there_is_a_bound(service: Service, caller: Caller) -> None:
+    holders_max = caller.holder_id + 1
+    await open_sandbox_holder(service.context, caller, NewSandboxHolder(), holders_max)
+    with pytest.raises(errors.LimitExceeded, match=f"can have {holders_max} holders"):
+        await open_sandbox_holder(service.context, caller, NewSandboxHolder(), holders_max)
 
 
 async def test_in_live_mode_there_are_none(service: Service, caller: Caller) -> None:

@@ -37,9 +37,8 @@ async def paused_endpoint(service: WebhookService) -> int:
 async def replay(service: WebhookService, endpoint_id: int, context: Context | None = None, **bounds: int) -> int:
     (row,) = await service.fetch("select min(created_at) as first from event")
     now = service.context.clock.now()
-    return await redelivery.redeliver_events(
-        context or service.context, service.caller, endpoint_id, row["first"], now, **bounds
-    )
+    endpoint = await endpoint_usecases.read_endpoint(service.context, service.caller, endpoint_id)
+    return await redelivery.redeliver_events_to(context or service.context, endpoint, row["first"], now, **bounds)
 
 
 def with_pending_max(service: WebhookService, pending_max: int) -> Context:

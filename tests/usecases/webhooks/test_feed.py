@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 
 import asyncpg
 import pytest
@@ -15,20 +15,11 @@ from pixconnect.foundation import pool
 from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.webhooks import feed as feed_usecases
 from pixconnect.usecases.webhooks.feed import give_positions, read_feed, sweep_positions
-from support import postgres
 from support.feed import insert_events, write_events
-from support.service import Service, open_service
+from support.service import Service
 
 RETENTION = timedelta(days=90)
 CALLER = Caller(client_id="test", holder_id=7, scopes=frozenset())
-
-
-@pytest.fixture
-async def service(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    # Some of these tests keep a transaction open while they do something else.
-    monkeypatch.setattr(pool, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 120_000)
-    async with open_service(database) as opened:
-        yield opened
 
 
 async def read_all(service: Service, caller: Caller = CALLER, page_size: int = 3) -> list[int]:
@@ -58,8 +49,10 @@ async def test_what_commits_late_gets_a_later_position(service: Service) -> None
     async with service.context.pool.acquire() as late, service.context.pool.acquire() as later:
         one, other = late.transaction(), later.transaction()
         await one.start()
+        await late.execute("set local idle_in_transaction_session_timeout = 0")
         late_id = await late.fetchval("select nextval('write_group_id')")
         await other.start()
+        await later.execute("set local idle_in_transaction_session_timeout = 0")
         later_id = await later.fetchval("select nextval('write_group_id')")
         early = await write_events(service, 2)
         # However often it is looked meanwhile: what may still be written is never passed over.
@@ -83,6 +76,7 @@ async def test_ids_that_nobody_may_write_any_more_are_looked_at_no_longer(servic
     async with service.context.pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
+        await connection.execute("set local idle_in_transaction_session_timeout = 0")
         held_id = await connection.fetchval("select nextval('write_group_id')")
         await write_events(service)
         await give_positions(service.context)
@@ -99,21 +93,19 @@ async def read_state(service: Service) -> asyncpg.Record:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 7, 100])
-async def test_a_backlog_is_worked_off_in_parts(
-    service: Service, monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
+async def test_a_backlog_is_worked_off_in_parts(service: Service, at_once: int) -> None:
     async with service.context.pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
+        await connection.execute("set local idle_in_transaction_session_timeout = 0")
         held_id = await connection.fetchval("select nextval('write_group_id')")
         # These have positions beyond the bound when the backlog comes before them.
         early = await write_events(service, 3)
         await give_positions(service.context)
         await insert_events(connection, *range(held_id, held_id + 20))
         await transaction.commit()
-    monkeypatch.setattr(feed_usecases, "GIVEN_MAX", at_once)
     new = await write_events(service, 5)
-    while (await give_positions(service.context)).has_more:
+    while (await give_positions(service.context, at_once)).has_more:
         pass
     expected = [*early, *range(held_id, held_id + 20), *new]
     assert await read_all(service) == expected
@@ -134,15 +126,12 @@ async def test_the_sweep_finds_what_the_bound_has_passed(service: Service) -> No
     assert await sweep_positions(service.context) == 0
 
 
-async def test_a_sweep_goes_on_behind_a_backlog_that_is_too_long_for_it(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed_usecases, "SWEPT_MAX", 1)
-    await sweep_positions(service.context)
+async def test_a_sweep_goes_on_behind_a_backlog_that_is_too_long_for_it(service: Service) -> None:
+    await sweep_positions(service.context, swept_max=1)
     event_ids = await write_events(service, 11)
     await give_positions(service.context)
-    await sweep_positions(service.context)
-    assert await sweep_positions(service.context) == 0
+    await sweep_positions(service.context, swept_max=1)
+    assert await sweep_positions(service.context, swept_max=1) == 0
     assert (await read_state(service))["swept_id"] >= event_ids[-1]
 
 
@@ -216,22 +205,20 @@ async def connect(service: Service) -> asyncpg.Connection:
     )
 
 
-async def test_filters_pass_over_and_go_on(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_usecases, "LOOKED_AT_MAX", 4)
+async def test_filters_pass_over_and_go_on(service: Service) -> None:
+    read = partial(read_feed, service.context, CALLER, looked_at_max=4)
     pending = await write_events(service, 5)
     approved = await write_events(service, 2, name="qrcode.approved")
     await give_positions(service.context)
-    first = await read_feed(service.context, CALLER, FeedQuery(names=frozenset({"qrcode.approved"})))
+    first = await read(FeedQuery(names=frozenset({"qrcode.approved"})))
     assert (first.events, first.has_more) == ([], True)
-    second = await read_feed(
-        service.context, CALLER, FeedQuery(names=frozenset({"qrcode.approved"}), cursor=first.next)
-    )
+    second = await read(FeedQuery(names=frozenset({"qrcode.approved"}), cursor=first.next))
     assert ([one.event.id for one in second.events], second.has_more) == (approved, False)
-    of_transfers = await read_feed(service.context, CALLER, FeedQuery(resource="transfer", cursor=first.next))
+    of_transfers = await read(FeedQuery(resource="transfer", cursor=first.next))
     assert (of_transfers.events, of_transfers.next) == ([], second.next)
     # Filters may change from page to page.
-    assert await read_feed(service.context, CALLER, FeedQuery(cursor=second.next)) == second_end(second.next)
-    one = await read_feed(service.context, CALLER, FeedQuery(names=frozenset({"qrcode.pending"}), page_size=1))
+    assert await read(FeedQuery(cursor=second.next)) == second_end(second.next)
+    one = await read(FeedQuery(names=frozenset({"qrcode.pending"}), page_size=1))
     assert ([each.event.id for each in one.events], one.has_more) == (pending[:1], True)
     assert one.next == one.events[0].next
 

@@ -115,7 +115,8 @@ class _NobodyKnowsError(Exception):
 class SandboxConnection:
     """Kept connections to the sandbox, for one event loop."""
 
-    def __init__(self, url: str, secret: str) -> None:
+    def __init__(self, url: str, secret: str, idle_s: float = IDLE_S) -> None:
+        self._idle_s = idle_s
         parts = urlsplit(url)
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._tls else 80)
@@ -163,7 +164,7 @@ class SandboxConnection:
         return answer.status_code, answer.body
 
     async def _connection(self) -> HttpConnection:
-        idle_since_s = asyncio.get_running_loop().time() - IDLE_S
+        idle_since_s = asyncio.get_running_loop().time() - self._idle_s
         while self._idle:
             used_s, connection = self._idle.pop()
             if connection.is_reusable and used_s > idle_since_s:

@@ -15,14 +15,15 @@ REMEMBERED_MAX: Final = 4096
 
 
 class FailedReports:
-    def __init__(self) -> None:
+    def __init__(self, lasting_min_s: float = LASTING_MIN_S) -> None:
+        self._lasting_min_s = lasting_min_s
         self._failures = BoundedCache[str, tuple[int, float]](REMEMBERED_MAX)
 
     def is_enough(self, name: str, now_s: float) -> bool:
         """Count a failure; answers whether this report has failed often and long enough."""
         count, first_s = self._failures.get(name, (0, now_s))
         self._failures.keep(name, (count + 1, first_s))
-        return count + 1 >= TRIES_MIN and now_s - first_s >= LASTING_MIN_S
+        return count + 1 >= TRIES_MIN and now_s - first_s >= self._lasting_min_s
 
     def forget_all(self) -> None:
         self._failures.clear()

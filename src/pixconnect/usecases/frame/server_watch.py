@@ -86,7 +86,7 @@ class ServerWatch:
                 "sequences were behind the ids that they gave out, and have been moved ahead", sequences=behind
             )
 
-    async def keep_noting(self, pool: Pool, *, for_others: bool) -> None:
+    async def keep_noting(self, pool: Pool, *, for_others: bool, every_s: float = NOTE_EVERY_S) -> None:
         """Remember how far the server is, until cancelled; ``for_others`` also writes it down, and how far ids are."""
         while True:
             for number in range(HIGH_WATER_EVERY):
@@ -99,7 +99,7 @@ class ServerWatch:
                         self._write()
                 except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
                     _log.debug("the database's position is not known", reason=type(error).__name__)
-                await asyncio.sleep(NOTE_EVERY_S)
+                await asyncio.sleep(every_s)
 
     async def note(self, connection: Connection) -> bool:
         """Look how far the server is; answers whether it is further than we knew."""

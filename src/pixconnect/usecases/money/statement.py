@@ -47,12 +47,14 @@ async def read_lines(
     return await statement_store.read_lines(context.pool, statement.holder_id, first, last)
 
 
-async def read_parts(context: HasPool, statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
+async def read_parts(
+    context: HasPool, statement: Statement, lines_a_part: int = LINES_A_PART
+) -> AsyncIterator[Sequence[StatementLine]]:
     """The lines, oldest first, part by part."""
     extent = statement.extent
     # Each part takes a connection of its own from the pool: a slow reader holds none between two parts.
-    for first_number in range(extent.first_number, extent.last_number + 1, LINES_A_PART):
-        last_number = min(first_number + LINES_A_PART - 1, extent.last_number)
+    for first_number in range(extent.first_number, extent.last_number + 1, lines_a_part):
+        last_number = min(first_number + lines_a_part - 1, extent.last_number)
         lines = await statement_store.read_lines(context.pool, statement.holder_id, first_number, last_number)
         errors.ensure(len(lines) == last_number - first_number + 1, "numbers have no gaps")
         yield lines

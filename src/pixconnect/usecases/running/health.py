@@ -62,8 +62,9 @@ class Health(Struct, frozen=True, kw_only=True):
 class HealthWatch:
     """Runs the checks, which have names; without ``database`` nothing works."""
 
-    def __init__(self, checks: Mapping[str, Check], clock: Clock) -> None:
+    def __init__(self, checks: Mapping[str, Check], clock: Clock, timeout_s: float = CHECK_TIMEOUT_S) -> None:
         self._checks = checks
+        self._timeout_s = timeout_s
         self._clock = clock
         self._started_s = clock.monotonic_s()
         self._shared_look = SharedLook(self._look, "health")
@@ -99,20 +100,20 @@ class HealthWatch:
         started_s = self._clock.monotonic_s()
         task = asyncio.ensure_future(self._checks[name]())
         # Not wait_for: that would wait on for a check that does not let itself be cancelled.
-        await asyncio.wait([task], timeout=CHECK_TIMEOUT_S)
+        await asyncio.wait([task], timeout=self._timeout_s)
         duration_s = self._clock.monotonic_s() - started_s
-        error = _verdict(name, task)
+        error = _verdict(name, task, self._timeout_s)
         if error is None:
             return CheckResult(status="healthy", duration_s=duration_s)
         status: HealthStatus = "unhealthy" if name == "database" else "degraded"
         return CheckResult(status=status, duration_s=duration_s, error=error)
 
 
-def _verdict(name: str, task: asyncio.Future[None]) -> str | None:
+def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | None:
     if not task.done():
         task.cancel()
         task.add_done_callback(_forget)
-        return f"no answer within {CHECK_TIMEOUT_S} s"
+        return f"no answer within {timeout_s} s"
     if task.cancelled():
         return "was cancelled"
     error = task.exception()

@@ -50,7 +50,9 @@ class SandboxHolder(Struct, frozen=True, kw_only=True):
     """An EVP."""
 
 
-async def open_sandbox_holder(context: SandboxHolderContext, caller: Caller, new: NewSandboxHolder) -> SandboxHolder:
+async def open_sandbox_holder(
+    context: SandboxHolderContext, caller: Caller, new: NewSandboxHolder, holders_max: int = HOLDERS_MAX
+) -> SandboxHolder:
     """Make a holder with a client, a Pix key and, if asked, money.
 
     Raises:
@@ -88,10 +90,10 @@ async def open_sandbox_holder(context: SandboxHolderContext, caller: Caller, new
                 stored,
                 now=await service_now_to_write(context.clock, connection),
                 asked_by=f"client {caller.client_id}",
-                holders_max=HOLDERS_MAX,
+                holders_max=holders_max,
             )
             if holder_id is None:
-                raise errors.LimitExceeded(f"a sandbox can have {HOLDERS_MAX} holders: begin with an empty home")
+                raise errors.LimitExceeded(f"a sandbox can have {holders_max} holders: begin with an empty home")
         if new.balance_cents is not None:
             await ledger.deposit(context, holder_id, new.balance_cents)
     return SandboxHolder(holder_id=holder_id, client_id=client.client_id, client_secret=client_secret, key=key.key)

@@ -43,27 +43,29 @@ _log = structlog.get_logger(__name__)
 class FeedContext(HasPool, Protocol): ...
 
 
-async def give_positions(context: FeedContext) -> NewPositions:
+async def give_positions(context: FeedContext, given_max: int = GIVEN_MAX) -> NewPositions:
     """Give positions to newly committed events, and wake the requests that wait for them."""
     with for_everybody():
-        given = await feed_store.give_positions(context.pool, GIVEN_MAX)
+        given = await feed_store.give_positions(context.pool, given_max)
         # After the commit, and not in its transaction: a notice would make it queue behind all others.
         if given.holder_ids:
             await feed_store.tell_given(context.pool, given.holder_ids)
     return given
 
 
-async def sweep_positions(context: FeedContext) -> int:
+async def sweep_positions(context: FeedContext, swept_max: int = SWEPT_MAX) -> int:
     """Give positions to events that were missed; returns how many there were."""
     with for_everybody():
-        late = await feed_store.sweep_positions(context.pool, SWEPT_MAX)
+        late = await feed_store.sweep_positions(context.pool, swept_max)
         if late:
             _log.error("events had no position in the feed and were found by the sweep", events_count=len(late))
             await feed_store.tell_given(context.pool, sorted(set(late)))
     return len(late)
 
 
-async def read_feed(context: FeedContext, caller: Caller, query: FeedQuery) -> FeedPage:
+async def read_feed(
+    context: FeedContext, caller: Caller, query: FeedQuery, looked_at_max: int = LOOKED_AT_MAX
+) -> FeedPage:
     """The events after a cursor that a query asks for, in their order.
 
     Raises:
@@ -71,7 +73,7 @@ async def read_feed(context: FeedContext, caller: Caller, query: FeedQuery) -> F
         BadRequest: The id in the query has a form that no id has.
     """
     cursor = query.cursor or _BEGINNING
-    wanted_count = LOOKED_AT_MAX if query.is_filtered else query.page_size
+    wanted_count = looked_at_max if query.is_filtered else query.page_size
     # One more says whether there are more. What stands before the cursor at its own position counts too.
     ids_count = wanted_count + cursor.passed_count + 1
     rows = await feed_store.read_rows(context.pool, caller.holder_id, cursor.position, ids_count)

@@ -30,8 +30,9 @@ RETRY_AFTER_S: Final = 1
 class FeedWaits:
     """The waiting requests of one process."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, poll_s: float = POLL_S) -> None:
         self._connect = connect
+        self._poll_s = poll_s
         self._waiting: dict[int, set[asyncio.Event]] = defaultdict(set)
         self._count = 0
         self._is_listening = asyncio.Event()
@@ -54,7 +55,7 @@ class FeedWaits:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REJOIN_AFTER_S):
                     await self._is_listening.wait()
-            yield Wait(woken, lambda: self._has_ended)
+            yield Wait(woken, lambda: self._has_ended, self._poll_s)
         finally:
             self._count -= 1
             self._waiting[holder_id].discard(woken)
@@ -106,8 +107,9 @@ class FeedWaits:
 class Wait:
     """One request that waits."""
 
-    def __init__(self, woken: asyncio.Event, has_ended: Callable[[], bool]) -> None:
+    def __init__(self, woken: asyncio.Event, has_ended: Callable[[], bool], poll_s: float) -> None:
         self._woken = woken
+        self._poll_s = poll_s
         self._has_ended = has_ended
 
     async def until_woken(self, seconds: float) -> bool:
@@ -115,7 +117,7 @@ class Wait:
         if seconds <= 0 or self._has_ended():
             return False
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(seconds, POLL_S)):
+            async with asyncio.timeout(min(seconds, self._poll_s)):
                 await self._woken.wait()
         self._woken.clear()
         return not self._has_ended()

@@ -137,19 +137,13 @@ async def _find_some(connection: Connection, wanted: RedeliveryFilter, after_id:
 
 
 async def redeliver_events(
-    context: EndpointContext,
-    caller: Caller,
-    endpoint_id: int,
-    initial_at: datetime,
-    final_at: datetime,
-    batch_max: int = BATCH_MAX,
+    context: EndpointContext, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
 ) -> int:
     """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
 
     An event that waits for the endpoint already is neither sent twice nor counted.
     """
-    endpoint = await read_endpoint(context, caller, endpoint_id)
-    return await redeliver_events_to(context, endpoint, initial_at, final_at, batch_max)
+    return await redeliver_events_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
 
 
 async def redeliver_events_to(

@@ -29,7 +29,8 @@ _OWN: Final = (
     Row("transacao.consultar", "GET", "/api/v1/transaction/{id}", "transfer.read", "general", pix.get_pix_either_way,
         "read", "By end-to-end id only."),
     Row("transacao.listar", "GET", "/api/v1/transaction", "transfer.read", "general", pix.list_pix_both_ways, "read",
-        "Refunds are at /refund and there are no fees. By when it was made. Filters pixQrCode and hasWebhook are ignored."),
+        "Refunds are at /refund, and fees in the statement alone. By when it was made. Filters pixQrCode and "
+        "hasWebhook are ignored."),
     Row("webhook.criar", "POST", "/api/v1/webhook", "webhook.write", "general", webhook.add_event_webhook, "read",
         "The answer has hmacSecret besides, which their dashboard shows. Events that never happen here are refused. An "
         "answer is waited for as long as our own webhooks do, and not 100 s; it is listed among those."),

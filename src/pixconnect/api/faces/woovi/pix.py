@@ -61,7 +61,7 @@ async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> 
     kind = parameters.choice("type", (*_DIRECTIONS, "REFUND", "FEE"))
     of_charge, withdrawal = parameters.text("charge", NAME), parameters.text("withdrawal", NAME)
     violations.raise_if_any()
-    # Refunds are listed among refunds, and there are no fees.
+    # Refunds are listed among refunds, and fees are in the statement alone.
     search = TransferSearch(end_to_end_id=_NOBODYS) if kind in ("REFUND", "FEE") else TransferSearch()
     if kind in _DIRECTIONS:
         search = TransferSearch(direction=_DIRECTIONS[kind])

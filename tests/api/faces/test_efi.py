@@ -140,6 +140,12 @@ async def test_each_refusal_has_its_status_and_name(bank: Bank) -> None:
     assert found == [expected for *_, expected in REFUSED[17:]]
 
 
+async def test_a_member_whose_name_is_half_a_letter_is_refused_in_an_answer(bank: Bank) -> None:
+    face = await open_face(bank)
+    answer = await face.call("PUT", f"/v2/cob/{TXID}", b'{"\\ud800": 1}')
+    assert nome(answer)[0] == 400
+
+
 BODIES: list[Any] = [
     b"",
     b"{",

@@ -28,12 +28,23 @@ async def test_exchanges_at_faces_are_noted_without_secrets() -> None:
     log = FaceLog(Echo(), FakeClock(), lambda face, line: noted.append((face, json.loads(line))))
     await Api(log).call("POST", "/v2/cob", b"x")
     assert noted == []
-    asked = b'grant_type=a&client_secret=s3cret&x=1 {"client_secret": "s3cret", "authorization": "s3cret"}'
-    answer = await Api(FaceDoor(log, "/faces/efi")).call("POST", "/oauth/token?a=b", asked)
+    # Of a login nothing is kept but that there was one.
+    answer = await Api(FaceDoor(log, "/faces/efi")).call(
+        "POST", "/oauth/token?access_token=s3cret", b"client%5Fsecret=s3cret"
+    )
     assert b"t0k3n" in answer.content
-    ((face, exchange),) = noted
-    assert (face, exchange["path"], exchange["status"]) == ("efi", "/oauth/token?a=b", 201)
-    assert "s3cret" not in exchange["asked"]
-    assert "t0k3n" not in exchange["answered"]
+    asked = (
+        b'{"authorization": "s3cret", "webhookUrl": "https://shop.example/pix?hmac=s3cret&ignorar=", "valor": "1.00"}'
+    )
+    await Api(FaceDoor(log, "/faces/efi")).call("PUT", "/v2/webhook/a?b=c", asked)
+    assert [(face, each["path"], each["status"]) for face, each in noted] == [
+        ("efi", "/oauth/token", 201),
+        ("efi", "/v2/webhook/a?b=c", 201),
+    ]
+    assert "s3cret" not in str(noted)
+    assert "t0k3n" not in str(noted)
+    assert "https://shop.example/pix?***" in noted[1][1]["asked"]
+    assert '"valor": "1.00"' in noted[1][1]["asked"]
+    noted.clear()
     await Api(log).call("PUT", "/faces/efi/x", b"y" * (KEPT_MAX + 1))
-    assert len(noted[1][1]["asked"]) == KEPT_MAX
+    assert len(noted[0][1]["asked"]) == KEPT_MAX

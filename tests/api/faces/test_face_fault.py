@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -31,6 +32,7 @@ class Control:
 
     async def call(self, what: object, asked: Message) -> FaultAnswer:
         assert what is sandbox_control.DRAW_FAULT
+        msgspec.json.encode(asked)  # as it goes to the sandbox
         return FaultAnswer(effect=self.faults.draw(asked))
 
     def set(self, *rules: tuple[str, str], **match: Any) -> None:
@@ -192,3 +194,22 @@ async def test_rules_by_amount_know_how_each_institution_writes_it(broken: Bank,
     assert (await sicoob.confirm(name, valor="12,3")).status == 503
     control.set(("face_write", "unavailable"), amount_cents=1230)
     assert (await inter.send(valor=12.3)).status == 503
+
+
+@pytest.mark.parametrize("place", ["favorecido", "chave", "cob"])
+async def test_half_a_letter_is_refused_before_any_rule_looks_at_it(face: Face, broken: Bank, place: str) -> None:
+    if place == "favorecido":
+        answer = await face.call("PUT", "/v3/gn/pix/a1", SEND | {"favorecido": {"chave": "\ud800"}})
+    elif place == "cob":
+        answer = await face.call("PUT", f"/v2/cob/{TXID}", COB | {"chave": "\ud800"})
+    else:
+        answer = await (await open_inter(broken)).send(1, chave="\ud800")
+    # Inter ignores what it does not know.
+    assert answer.status == (200 if place == "chave" else 400)
+
+
+async def test_a_rule_goes_by_the_key_and_the_amount_of_inters_sends(broken: Bank, control: Control) -> None:
+    inter = await open_inter(broken)
+    for match in (dict(key=PAYEE), dict(amount_cents=1234)):
+        control.set(("face_write", "too_many:30"), **match)
+        assert [(await inter.send(1)).status, (await inter.send(1)).status] == [429, 200]

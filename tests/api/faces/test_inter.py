@@ -192,6 +192,17 @@ async def test_a_key_that_is_forgotten_after_a_day_pays_again(bank: Bank) -> Non
     assert title(await inter.call("GET", f"/banking/v2/pix/{first}")) == (404, "Não encontrado")
 
 
+async def test_a_repeat_on_a_later_day_is_answered_as_on_the_first(bank: Bank) -> None:
+    today = str(bank.service.context.clock.now().astimezone(SAO_PAULO).date())
+    first = await (await open_inter(bank)).send(1, dataPagamento=today)
+    tomorrow = await open_inter(later(bank, hours=25))
+    repeated = await tomorrow.send(1, dataPagamento=today)
+    assert (repeated.status, repeated.body) == (200, first.body)
+    assert title(await tomorrow.send(2, dataPagamento=today)) == (400, "Requisição inválida")
+    _, reserved, *_ = await read_funds(bank.service, bank.service.caller)
+    assert reserved == 1234
+
+
 async def test_a_pix_is_sent_to_an_account_and_by_a_code(bank: Bank) -> None:
     inter = await open_inter(bank)
     code = (await inter.send(1, destinatario=ACCOUNT, valor="100.00")).body["codigoSolicitacao"]
@@ -295,6 +306,19 @@ async def test_the_account_is_told_how_its_sends_ended(bank: Bank) -> None:
     assert (await inter.call("DELETE", path)).status == 204
     assert title(await inter.call("PUT", "/banking/v2/webhooks/boleto-pagamento", {})) == (404, "Não encontrado")
     assert title(await inter.call("PUT", path, {"webhookUrl": "not a url"})) == (400, "Requisição inválida")
+
+
+async def test_an_account_has_one_webhook_however_many_set_it_at_once(bank: Bank) -> None:
+    inter, path = await open_inter(bank), "/banking/v2/webhooks/pix-pagamento"
+    urls = [f"{bank.receiver.url}/{number}" for number in range(8)]
+    answers = await asyncio.gather(*(inter.call("PUT", path, {"webhookUrl": url}) for url in urls))
+    assert {answer.status for answer in answers} == {204}
+    kept = "select url from webhook_endpoint where profile = 'inter' and pix_key is null"
+    assert [row["url"] for row in await bank.service.context.pool.fetch(kept)] == [
+        (await inter.call("GET", path)).body["webhookUrl"]
+    ]
+    assert (await inter.call("DELETE", path)).status == 204
+    assert await bank.service.context.pool.fetch(kept) == []
 
 
 REFUSED: list[tuple[str, str, Any, tuple[int, str]]] = [

@@ -26,4 +26,5 @@ class FaceDoor:
         return self._application.answer_at_once(self._below(scope))
 
     def _below(self, scope: Scope) -> Scope:
-        return {**scope, "raw_path": self._prefix + scope["raw_path"]}
+        # Not every target begins with a slash: one is an asterisk alone.
+        return {**scope, "raw_path": self._prefix + b"/" + scope["raw_path"].removeprefix(b"/")}

@@ -18,7 +18,9 @@ KEPT_MAX: Final = 4096
 """Octets of each body."""
 _PREFIX: Final = PREFIX.encode()
 _SECRETS: Final = re.compile(
-    rb'("(?:client_secret|access_token|authorization|hmacSecret)"\s*:\s*")[^"]*|(client_secret=)[^&]*'
+    rb'("(?:client_secret|access_token|authorization|hmacSecret)"\s*:\s*")[^"]*'
+    # Receivers know their callers by what stands there.
+    rb'|("(?:webhookUrl|url)"\s*:\s*"[^"?]*\?)[^"]*'
 )
 
 
@@ -74,6 +76,9 @@ class FaceLog:
         finally:
             face, _, path = scope["raw_path"].removeprefix(_PREFIX).partition(b"/")
             query = b"?" + scope["query_string"] if scope["query_string"] else b""
+            if path.endswith(b"token"):
+                # All that is said there is a secret, in more forms than can be known.
+                asked, answered, query = bytearray(), bytearray(), b""
             exchange = FaceExchange(
                 at=format_milliseconds(self._clock.now()),
                 method=scope["method"],

@@ -15,7 +15,7 @@ from pixconnect.api.frame.operation import Document, Later, Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import Asked, Query
-from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.api.standard.violations import Members, Violations, is_storable
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.rate import RatePolicy
@@ -57,6 +57,8 @@ async def answer(
     operation: Operation = "face_read" if method == "GET" else "face_write"
     members = request.body.members if method not in ("GET", "DELETE") else None
     key, amount_cents = _read_body(members or {})
+    # What is no text can be asked of nobody: its reader refuses it.
+    key = key if key is None or is_storable(key) else None
     name = f"{method} {path} {' '.join(request.parameter or ())}"
     message = Message(operation=operation, id=name, key=key, amount_cents=amount_cents)
     effect = await draw_fault(services.context, message)
@@ -118,7 +120,7 @@ def _read_body(members: Mapping[str, object]) -> tuple[str | None, int | None]:
     if type(value := members.get("value")) is int:  # some count in cents
         key = members.get("destinationAlias")
         return key if isinstance(key, str) else None, value
-    valor, payee = members.get("valor"), members.get("favorecido")
+    valor, payee = members.get("valor"), members.get("favorecido", members.get("destinatario"))
     amount = cast("Mapping[str, object]", valor).get("original") if isinstance(valor, dict) else valor
     key = cast("Mapping[str, object]", payee).get("chave") if isinstance(payee, dict) else members.get("chave")
     # Some write reais with a comma, some as a number.

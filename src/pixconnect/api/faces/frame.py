@@ -36,7 +36,7 @@ from pixconnect.api.standard import charge, refund, webhook
 from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
 from pixconnect.api.standard.listing import read_interval
 from pixconnect.api.standard.operations import SPOKEN
-from pixconnect.api.standard.violations import Violations
+from pixconnect.api.standard.violations import Violations, show_value
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.profiles.chosen import HOMOLOGATION
 from pixconnect.domain.profiles.profile import InstitutionProfile, Known, OperationTraits, read_profile, reshape
@@ -147,7 +147,9 @@ async def _respond(face: Face, row: FaceOperation, services: Services, request: 
     if row.members is not None:
         unknown = [name for name in request.body.members or () if name not in row.members]
         if unknown:
-            raise Violated("body", [Violation(property=name[:64], reason="não é um campo daqui") for name in unknown])
+            raise Violated(
+                "body", [Violation(property=show_value(name)[:64], reason="não é um campo daqui") for name in unknown]
+            )
     if row.method == "GET" and "interval" in face.profile.choices:
         _check_interval(request, face.choose(services, "interval"))
     return await row.handler(face, services, request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -79,7 +80,14 @@ def log(name: FaceName, *, last: Last = 20, json: Json = False) -> None:
     _check_name(name)
     folder = settings.home_path / "faces"
     lines = [line for file in (f"{name}.before.jsonl", f"{name}.jsonl") for line in _read_lines(folder / file)]
-    output.show_list("exchanges", [msgspec.json.decode(line, type=Shown) for line in lines[-last:]], as_json=json)
+    output.show_list("exchanges", [*filter(None, map(_read_exchange, lines[-last:]))], as_json=json)
+
+
+def _read_exchange(line: bytes) -> Shown | None:
+    # A disk that was full leaves half a line.
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(line, type=Shown)
+    return None
 
 
 def _read_lines(file: Path) -> list[bytes]:

@@ -148,7 +148,7 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
         terminal.say(f"  API by TLS     port {settings.tls_port}; its authority is in {settings.tls_authority_file}")
     for listener in read_listeners(settings):
         terminal.say(
-            f"  face {listener.face:<10}https://localhost:{listener.port} (pixconnect face show {listener.face})"
+            f"  face {listener.face:<10} https://localhost:{listener.port} (pixconnect face show {listener.face})"
         )
     # Behind "#" nothing is sent: the page itself reads the credentials there, to fill in samples and to try requests.
     brought = "" if file is None else f"#client_id={file.client_id}&client_secret={file.client_secret}"

@@ -91,7 +91,7 @@ _LIST_OF_ACCOUNT: Final[LiteralString] = f"""
 """
 
 
-async def list_of_account(pool: Pool, holder_id: int, profile: str) -> list[Endpoint]:
+async def list_of_account(pool: Connection | Pool, holder_id: int, profile: str) -> list[Endpoint]:
     """The endpoints that are told as this institution tells."""
     return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_OF_ACCOUNT, holder_id, profile)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
 from typing import Final, Protocol
 
 import msgspec
@@ -20,7 +21,7 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasPolicy, HasPool
 from pixconnect.usecases.standard.send_record import show_ended, show_outcome
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks.endpoint import CallbackTerms
+from pixconnect.usecases.webhooks.endpoint import CallbackTerms, ThereIsOne
 from pixconnect.usecases.webhooks.event_callback import CallbackContext, tell_event
 from pixconnect.usecases.webhooks.host import HostIsAnothers
 from pixconnect.usecases.webhooks.key_webhook import KeyWebhookContext
@@ -37,19 +38,27 @@ async def set_account_webhook(
     context: KeyWebhookContext, caller: Caller, url: str, profile: InstitutionProfile
 ) -> None:
     """Let a URL be told of the caller's sends; if there is one already, change it from now on."""
-    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
     try:
-        if found is not None:
-            change = EndpointChange(url=url, status="active")
-            await endpoint_usecases.change_endpoint(context, caller, found.id, change)
-            return
-        # Its owner names no secret, so one is made for the signatures by HMAC.
-        secret = SECRET_PREFIX + base64.b64encode(context.entropy.octets(_SECRET_LENGTH)).decode()
-        request = EndpointRequest(url=url, secret=secret, event_types=_EVENT_TYPES)
-        await endpoint_usecases.create_endpoint(context, caller, request, terms=CallbackTerms(profile=profile.name))
+        # Whoever comes at the same instant changes what the other has made.
+        with suppress(ThereIsOne):
+            return await _set(context, caller, url, profile)
+        return await _set(context, caller, url, profile)
     except (errors.InvalidWebhookUrl, HostIsAnothers):
         reason = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
         raise Violated("webhook", [Violation(property="webhookUrl", reason=reason, value=url[:200])]) from None
+
+
+async def _set(context: KeyWebhookContext, caller: Caller, url: str, profile: InstitutionProfile) -> None:
+    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
+    if found is not None:
+        change = EndpointChange(url=url, status="active")
+        await endpoint_usecases.change_endpoint(context, caller, found.id, change)
+        return
+    # Its owner names no secret, so one is made for the signatures by HMAC.
+    secret = SECRET_PREFIX + base64.b64encode(context.entropy.octets(_SECRET_LENGTH)).decode()
+    request = EndpointRequest(url=url, secret=secret, event_types=_EVENT_TYPES)
+    terms = CallbackTerms(profile=profile.name, is_only=True)
+    await endpoint_usecases.create_endpoint(context, caller, request, terms=terms)
 
 
 async def read_account_webhook(context: HasPool, caller: Caller, profile: InstitutionProfile) -> Endpoint:
@@ -60,8 +69,9 @@ async def read_account_webhook(context: HasPool, caller: Caller, profile: Instit
 
 
 async def delete_account_webhook(context: KeyWebhookContext, caller: Caller, profile: InstitutionProfile) -> None:
-    found = await read_account_webhook(context, caller, profile)
-    await endpoint_usecases.delete_endpoint(context, caller, found.id)
+    await read_account_webhook(context, caller, profile)
+    for found in await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name):
+        await endpoint_usecases.delete_endpoint(context, caller, found.id)
 
 
 async def tell_as(context: AccountWebhookContext, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:

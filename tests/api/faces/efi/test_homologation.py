@@ -7,7 +7,7 @@ from typing import cast
 
 from msgspec import structs
 
-from api.faces.test_efi import SEND, open_face
+from api.faces.test_efi import COB, SEND, TXID, open_face
 from pixconnect.api.faces.frame import open_faces
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import (
@@ -16,6 +16,7 @@ from pixconnect.domain.simulation.sandbox_control import (
     OutsideReturn,
     SandboxControl,
     SandboxRefusal,
+    SandboxUnavailable,
 )
 from pixconnect.usecases.money import refund as refund_usecases
 from support.faces import PAYEE, Bank
@@ -71,3 +72,36 @@ async def test_four_reais_come_back_in_two_parts_and_five_at_once(bank: Bank) ->
     async with asyncio.timeout(10):
         await eventually(is_returned)
     assert sorted(control.returned, key=str) == [200, 200, 500]
+
+
+class Away:
+    """A sandbox that is away when a charge is made, and comes back."""
+
+    def __init__(self) -> None:
+        self.paid: list[str] = []
+        self.is_back = False
+
+    async def call(self, what: object, asked: object) -> object:
+        if what is sandbox_control.DRAW_FAULT:
+            return FaultAnswer(effect=None)
+        if not self.is_back:
+            self.is_back = True
+            raise SandboxUnavailable
+        self.paid.append(str(asked))
+        return Arrival(id="E", amount_cents=500, status="CONFIRMED")
+
+
+async def test_a_charge_that_was_made_is_never_answered_as_if_it_were_not(bank: Bank) -> None:
+    control = Away()
+    context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
+    face = await open_face(
+        structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation"
+    )
+    answer = await face.call("PUT", f"/v2/cob/{TXID}", {**COB, "valor": {"original": "5.00"}})
+    assert (answer.status, answer.body["status"]) == (201, "ATIVA")
+
+    async def is_paid() -> bool:
+        return len(control.paid) == 1
+
+    async with asyncio.timeout(10):
+        await eventually(is_paid)

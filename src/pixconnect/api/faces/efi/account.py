@@ -32,6 +32,7 @@ _READY_AFTER: Final = timedelta(seconds=1)
 _ID: Final = re.compile(r"([0-9]{8})([0-9]{13})")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PAGE_SIZE: Final = 1000
+_PARTS_LINES: Final = re.compile(r"[;\x00-\x1f\x7f]")
 _BUCKETS: Final = {"baldeA": ("cpf", "cnpj", "evp"), "baldeB": ("telefone", "email")}
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
@@ -179,7 +180,7 @@ def _write_sent(transfer: Transfer) -> list[str]:
 def _line(kind: str, *values: str) -> str:
     # The protocol of an entry is the institution's own, and nobody asks us by it.
     protocol = () if kind in ("CA", "T") else ("0",)
-    return ";".join((kind, *protocol, *(value.replace(";", " ") for value in values)))
+    return ";".join((kind, *protocol, *(_PARTS_LINES.sub(" ", value) for value in values)))
 
 
 def _text(text: str | None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -16,20 +17,42 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.simulation.sandbox_control import OutsidePayer
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 
 _TRIES_MAX: Final = 100
 _TRY_EVERY_S: Final = 0.1
-_returning: Final[set[asyncio.Task[None]]] = set()
+_under_way: Final[set[asyncio.Task[None]]] = set()
+
+
+async def pay_soon(services: Services, caller: Caller, code: str) -> None:
+    """Pay a charge that was made; what goes wrong with that is tried again, and is no answer to who made it."""
+    try:
+        await sandbox_usecases.pay_by_code(services.context, caller, code, None, OutsidePayer())
+    except (errors.ServiceUnavailable, errors.OutcomeUnknown):
+        _keep(_pay_later(services, caller, code))
+
+
+async def _pay_later(services: Services, caller: Caller, code: str) -> None:
+    # A charge is paid once, so what was done unseen is not done again.
+    for _ in range(_TRIES_MAX):
+        await asyncio.sleep(_TRY_EVERY_S)
+        with suppress(errors.ServiceUnavailable, errors.OutcomeUnknown):
+            await sandbox_usecases.pay_by_code(services.context, caller, code, None, OutsidePayer())
+            return
 
 
 def give_back_later(face: Face, services: Services, caller: Caller, transfer: Transfer) -> None:
     """Let the payee return what the amount says, once the send has settled. If this process dies before, nothing comes back."""
     parts = face.profile.homologation.returned_cents.get(str(transfer.amount_cents), ())
     if face.is_homologation and parts and not transfer.is_book:
-        task = asyncio.create_task(_give_back(services, caller, transfer.end_to_end_id, parts))
-        _returning.add(task)
-        task.add_done_callback(_returning.discard)
+        _keep(_give_back(services, caller, transfer.end_to_end_id, parts))
+
+
+def _keep(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    _under_way.add(task)
+    task.add_done_callback(_under_way.discard)
 
 
 async def _give_back(services: Services, caller: Caller, end_to_end_id: str, parts: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct, field
 
+from pixconnect.api.faces.efi.homologation import pay_soon
 from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Document, Reply
@@ -17,8 +18,6 @@ from pixconnect.api.standard import charge_records, location, webhook
 from pixconnect.api.standard.frame import Asked
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
-from pixconnect.domain.simulation.sandbox_control import OutsidePayer
-from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import location as location_usecases
 
@@ -82,9 +81,7 @@ def _paying(row: FaceOperation) -> FaceResponder:
         if isinstance(made, charge_records.CobCompleta) and made.pix_copia_e_cola is not None:
             amount_cents = int(made.valor.original.replace(".", ""))
             if 0 < amount_cents <= face.profile.homologation.paid_cents_max:
-                await sandbox_usecases.pay_by_code(
-                    services.context, request.caller, made.pix_copia_e_cola, None, OutsidePayer()
-                )
+                await pay_soon(services, request.caller, made.pix_copia_e_cola)
         return reply
 
     return make_and_pay

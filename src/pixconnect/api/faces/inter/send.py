@@ -86,13 +86,16 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
     context, caller = services.context, request.caller
     violations = Violations("pix")
     key = _read_key(violations, request, is_required=face.choose(services, "idempotency_header") == "required")
+    # What was sent under this key is answered as it is, also on a later day.
+    code = None if key is None or violations.rows else await _find_code(face, services, caller, key)
+    is_repeat = code is not None and await find_sent(context, caller, id_envio=code) is not None
     body = Members(violations, PixSolicitado, request.body.require("pix"), "")
     amount_cents = body.reais("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
     sent_day = body.text("dataPagamento")
     day, today = parse_day(sent_day), local_date(context.clock.now())
-    if sent_day is not None and (day is None or day < today):
+    if sent_day is not None and (day is None or (day < today and not is_repeat)):
         body.refuse("dataPagamento", "deve ser um dia, AAAA-MM-DD, não anterior a hoje")
     message = body.text("descricao")
     asked = read_payee(body, amount_cents or 0)
@@ -101,7 +104,7 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
         raise errors.InvariantBroken("what is missing is a violation")
     if day is not None and day > today:
         raise NamedRefusal("SCHEDULED", "dataPagamento: nothing is scheduled here")
-    code = str(context.entropy.uuid4()) if key is None else await _find_code(face, services, caller, key)
+    code = code or str(context.entropy.uuid4())
     transfer = await _start(face, services, caller, asked(external_id=code), SendingTerms(payer_message=message))
     operated_on = local_date(transfer.created_at).isoformat()
     record = PagamentoPix(

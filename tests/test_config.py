@@ -96,6 +96,7 @@ def test_no_other_setting_is_read_from_a_file(file: Path) -> None:
     assert environment.read_settings({"PIXCONNECT_HOST_FILE": str(file)}).host == "127.0.0.1"
 
 
+@pytest.mark.long
 def test_files_and_homes_that_others_can_read_are_complained_of(tmp_path: Path, file: Path) -> None:
     def complaints() -> list[str]:
         done = subprocess.run(

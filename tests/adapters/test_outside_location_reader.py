@@ -564,6 +564,7 @@ async def test_what_does_not_come_may_pass(outside: Outside, path: str, route: A
     assert time.monotonic() - started_s < 60
 
 
+@pytest.mark.long
 async def test_location_and_keys_have_their_time_together(outside: Outside) -> None:
     def slow(answer: bytes) -> Any:
         async def route(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

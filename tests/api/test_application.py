@@ -560,6 +560,7 @@ targets = st.sampled_from([row.path for row in list_operations(is_sandbox=True)]
     query=st.binary(max_size=80),
     body=st.binary(max_size=200) | fields.map(lambda found: json.dumps(found).encode()),
 )
+@pytest.mark.long
 async def test_nothing_that_is_sent_is_ever_our_defect(
     api: Any, method: str, target: str, segment: str, query: bytes, body: bytes
 ) -> None:

@@ -105,6 +105,7 @@ async def test_no_address_is_a_defect_whoever_asks_for_it(
     assert [line for line in logs if len(str(line)) > 2_000] == []
 
 
+@pytest.mark.long
 async def test_no_form_is_a_defect_whoever_sends_it(console: InProcess) -> None:
     caller = await open_holder(console.service, funds_cents=100)
     reader, holder = await sign_in(console, "reader"), await sign_in_client(console, caller.holder_id)

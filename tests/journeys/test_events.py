@@ -26,7 +26,7 @@ from support.installation import wait_until
 from support.ports import reserved_port
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "python-client.md"

@@ -16,7 +16,7 @@ from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect_client import Client
 from support.installation import Installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("programs")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("programs")]
 
 
 async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(service: Installation) -> None:

@@ -12,7 +12,7 @@ from joserfc.jwk import KeySet
 
 from support.installation import Installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("programs")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("programs")]
 
 
 def open_client(service: Installation, **changes: Any) -> OAuth2Client:

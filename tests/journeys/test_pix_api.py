@@ -16,7 +16,7 @@ from schemathesis import checks
 
 from support.installation import Installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("programs")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("programs")]
 
 E2E: Final = "e2eid"
 # The same cases in each run: what is found here by chance would fail whoever changes something else.

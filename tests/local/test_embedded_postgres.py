@@ -139,6 +139,7 @@ async def test_data_without_its_passwords_is_left_alone(home_folder: Path) -> No
         EmbeddedPostgres(home_folder)
 
 
+@pytest.mark.long
 async def test_a_commit_is_on_the_disk_and_is_there_after_the_server_was_killed(home_folder: Path) -> None:
     async with running(home_folder, durable=True) as postgres:
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
@@ -194,6 +195,7 @@ async def test_a_home_closed_to_the_servers_user_stays_closed(home_folder: Path)
 
 
 @ONLY_ROOT
+@pytest.mark.long
 async def test_programs_that_the_servers_user_cannot_reach_are_copied(
     home_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +244,7 @@ def end(child: subprocess.Popen[str]) -> None:
     child.communicate()
 
 
+@pytest.mark.long
 async def test_the_server_ends_with_its_parent_however_that_died(home_folder: Path) -> None:
     child, server_pid = start_busy_child(home_folder)
     end(child)
@@ -250,6 +253,7 @@ async def test_the_server_ends_with_its_parent_however_that_died(home_folder: Pa
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_everything_killed_while_a_query_runs_starts_again_at_once(home_folder: Path) -> None:
     child, server_pid = start_busy_child(home_folder)
     try:

@@ -17,6 +17,9 @@ FILE_LINES_MAX = 400
 COLUMNS_MAX = 160
 QUOTED_ANNOTATIONS_MAX = 0
 
+# All read the same trees, which one worker makes once.
+pytestmark = pytest.mark.xdist_group("measures")
+
 FILES = sorted(SOURCE.rglob("*.py"))
 Trees = dict[Path, ast.Module]
 _NOT_ANNOTATIONS = {"Literal", "Annotated"}

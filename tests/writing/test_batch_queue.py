@@ -142,6 +142,7 @@ async def test_a_poisoned_request_stands_alone_in_the_end_and_the_others_are_wri
     assert len(words.batches) < 16
 
 
+@pytest.mark.long
 async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from pixconnect.api.faces.door import Answering, FaceDoor
@@ -38,15 +39,15 @@ def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> 
             file = folder / f"{face}.jsonl"
             if file.exists() and file.stat().st_size > _LOG_MAX:
                 file.replace(folder / f"{face}.before.jsonl")
-            with file.open("ab", opener=_open_own) as log:
+            with os.fdopen(_open_own(file), "ab") as log:
                 log.write(line + b"\n")
 
     return FaceLog(application, clock, write)
 
 
-def _open_own(path: str, flags: int) -> int:
+def _open_own(file: Path) -> int:
     # Nobody else's file, and no pipe that would be waited for.
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
 def open_doors(

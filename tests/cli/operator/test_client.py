@@ -70,6 +70,7 @@ def test_a_client_without_named_scopes_has_all_of_them(pixconnect: CommandLine) 
     assert [client["client_id"] for client in listed["clients"]] == [made["client_id"]]
 
 
+@pytest.mark.long
 def test_a_client_is_given_a_certificate_of_the_sandboxs_authority_or_one_that_is_named(
     pixconnect: CommandLine, tmp_path: Path
 ) -> None:

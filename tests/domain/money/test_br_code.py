@@ -503,6 +503,7 @@ FIELDS = st.dictionaries(
 
 @settings(max_examples=300)
 @given(FIELDS)
+@pytest.mark.long
 def test_no_row_of_fields_raises_anything_else(fields: dict[str, str]) -> None:
     changes = {f"f{field_id}": value.encode("utf-8", "replace").decode() for field_id, value in fields.items()}
     try:

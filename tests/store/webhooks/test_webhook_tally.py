@@ -155,6 +155,7 @@ async def test_a_page_far_down_and_a_span_within_hours_are_those_of_the_whole_li
         assert found.total_count == len(within)
 
 
+@pytest.mark.long
 async def test_a_total_and_a_page_read_little_however_long_the_list_is(service: WebhookService) -> None:
     endpoint = await service.add_endpoint(URL)
     await service.execute_as_owner(_FILL_DELIVERIES.format(endpoint_id=endpoint.id))

@@ -216,6 +216,7 @@ class Model:
 
 @settings(max_examples=25)
 @given(deeds=st.lists(DEEDS, min_size=25, max_size=50))
+@pytest.mark.long
 async def test_whatever_is_done_the_books_agree_with_the_model_and_with_themselves(
     service: Service, deeds: list[Deed]
 ) -> None:

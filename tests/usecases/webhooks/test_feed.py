@@ -182,6 +182,7 @@ class Trial:
                 return read_ids
 
 
+@pytest.mark.long
 async def test_writers_and_sequencers_that_are_killed_lose_nothing(service: Service) -> None:
     """A reader beside them sees each committed event once, in an order that stays."""
     trial = Trial(service)

@@ -21,7 +21,7 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasPolicy, HasPool
 from pixconnect.usecases.standard.send_record import show_ended, show_outcome
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks.endpoint import CallbackTerms, ThereIsOne
+from pixconnect.usecases.webhooks.endpoint import CallbackTerms, EndpointConflict
 from pixconnect.usecases.webhooks.event_callback import CallbackContext, tell_event
 from pixconnect.usecases.webhooks.host import HostIsAnothers
 from pixconnect.usecases.webhooks.key_webhook import KeyWebhookContext
@@ -40,7 +40,7 @@ async def set_account_webhook(
     """Let a URL be told of the caller's sends; if there is one already, change it from now on."""
     try:
         # Whoever comes at the same instant changes what the other has made.
-        with suppress(ThereIsOne):
+        with suppress(EndpointConflict):
             return await _set(context, caller, url, profile)
         return await _set(context, caller, url, profile)
     except (errors.InvalidWebhookUrl, HostIsAnothers):

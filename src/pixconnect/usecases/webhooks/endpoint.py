@@ -53,7 +53,7 @@ class CallbackTerms(Struct, frozen=True, kw_only=True):
     """Whether an account has one of these, and no more."""
 
 
-class ThereIsOne(Exception):  # noqa: N818 the caller changes that one
+class EndpointConflict(Exception):  # noqa: N818 the caller changes that one
     """Somebody else has just made the only endpoint that there may be."""
 
 
@@ -76,7 +76,7 @@ async def create_endpoint(
     Raises:
         BadRequest: The event types or the secret are wrong.
         LimitExceeded: The holder has as many endpoints as it can have.
-        ThereIsOne: ``terms`` allow one, and it is there.
+        EndpointConflict: ``terms`` allow one, and it is there.
         InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
     """
     event_types = endpoint_rules.parse_event_types(request.event_types)
@@ -95,7 +95,7 @@ async def create_endpoint(
             and terms.is_only
             and await endpoint_store.list_of_account(connection, caller.holder_id, terms.profile)
         ):
-            raise ThereIsOne
+            raise EndpointConflict
         now = await service_now_to_write(context.clock, connection)
         endpoint = endpoint_rules.open_endpoint(endpoint_id, caller.holder_id, request.url, event_types, sealed, now)
         if terms is not None:

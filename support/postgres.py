@@ -101,7 +101,7 @@ def in_database(server: Addresses, name: str) -> Addresses:
 
 _FINGERPRINT = """
     select md5(string_agg(line, ',' order by line)) from (
-        select format('%s %s', oid, relname) as line from pg_class
+        select format('%s %s %s %s', oid, relname, relnatts, relacl) as line from pg_class
         where relnamespace in (select oid from pg_namespace where nspname in ('pixconnect', 'sandbox', 'public'))
         union all select format('%s %s %s', tgrelid, tgname, tgenabled) from pg_trigger where not tgisinternal
         union all select format('%s %s', conrelid, conname) from pg_constraint

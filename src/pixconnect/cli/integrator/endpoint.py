@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Collection, Sequence
 from itertools import islice
@@ -17,8 +18,8 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator import recipes
 from pixconnect.cli.integrator.session import open_sandbox, open_session
-from pixconnect.cli.integrator.webhook_secret import make_webhook_secret
 from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect_client import Client, Delivery, Endpoint, OutsidePayer
 
 app = App(name="endpoint", help="Where webhooks are posted.")
@@ -43,7 +44,7 @@ def add(
         url: A public https address; the sandbox also posts to this machine.
         event: Events of this name; repeat the option for each. By default all.
     """
-    secret = make_webhook_secret()
+    secret = make_standard_secret(secrets.token_bytes(SECRET_LENGTH))
     with open_session() as session:
         made = session.client.endpoints.create(url, secret, event or get_args(EventName))
     output.show({**records.shown(made), "secret": secret}, as_json=json)
@@ -74,7 +75,7 @@ def show(endpoint_id: EndpointId, *, json: Json = False) -> None:
 @app.command
 def rotate(endpoint_id: EndpointId, *, json: Json = False) -> None:
     """Replace an endpoint's secret; prints the new one. For a day webhooks are signed by both."""
-    secret = make_webhook_secret()
+    secret = make_standard_secret(secrets.token_bytes(SECRET_LENGTH))
     with open_session() as session:
         changed = session.client.endpoints.change(endpoint_id, secret=secret)
     output.show({**records.shown(changed), "secret": secret}, as_json=json)

@@ -26,7 +26,7 @@ from msgspec import Struct
 from pixconnect import environment
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.integrator.credentials import Credentials
-from pixconnect.cli.integrator.webhook_secret import make_webhook_secret
+from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.local.home import write_private
 
 _COMPACTED_AT_OCTETS: Final = 1 << 20
@@ -95,7 +95,7 @@ class ListenerState:
     def _keep_secret(self) -> str:
         path = self.folder / "secret"
         if not path.exists():
-            write_private(path, make_webhook_secret().encode())
+            write_private(path, make_standard_secret(secrets.token_bytes(SECRET_LENGTH)).encode())
         return path.read_text(encoding="utf-8")
 
     def _read_cursor(self) -> str | None:

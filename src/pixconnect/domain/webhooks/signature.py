@@ -15,7 +15,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 SECRET_PREFIX = "whsec_"  # noqa: S105  what an encoded one begins with
+SECRET_LENGTH = 32  # octets of one that we make
 USER_AGENT = "PixConnect-Webhooks/1.0"
+
+
+def make_standard_secret(octets: bytes) -> str:
+    """A secret as the Standard Webhooks specification has them."""
+    return SECRET_PREFIX + base64.b64encode(octets).decode()
 
 
 def message_id(event_id: int) -> str:

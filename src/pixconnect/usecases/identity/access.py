@@ -49,7 +49,7 @@ async def create_client(
         scopes=access_rules.parse_scopes(scopes or (SCOPES if context.policy.is_sandbox else ())),
         created_at=context.clock.real_now(),
     )
-    client_secret = client_secret or make_secret(context.entropy)
+    client_secret = client_secret or make_webhook_secret(context.entropy)
     secret_hash, *_ = hash_secret(context.secret_box, client.client_id, client_secret)
     async with write_alone(context.pool) as connection:
         if await holder_store.find(connection, holder_id) is None:
@@ -91,7 +91,7 @@ async def set_certificate(context: OperatorContext, client_id: str, certificate:
 
 async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClient:
     """Replace a client's secret: the old one is refused at once, and every token issued until now within a second."""
-    client_secret = make_secret(context.entropy)
+    client_secret = make_webhook_secret(context.entropy)
     secret_hash, *_ = hash_secret(context.secret_box, client_id, client_secret)
     # Real time, as for everything of tokens: the sandbox's clock must not bring an old one back.
     now = context.clock.real_now()
@@ -176,7 +176,7 @@ def make_client_id(entropy: Entropy) -> str:
     return entropy.token(_CLIENT_ID_LENGTH)
 
 
-def make_secret(entropy: Entropy) -> str:
+def make_webhook_secret(entropy: Entropy) -> str:
     return entropy.token(_SECRET_LENGTH)
 
 

@@ -73,7 +73,7 @@ async def open_sandbox_holder(
         scopes=access_rules.parse_scopes(new.scopes),
         created_at=context.clock.real_now(),
     )
-    client_secret = access.make_secret(context.entropy)
+    client_secret = access.make_webhook_secret(context.entropy)
     secret_hash, *_ = access.hash_secret(context.secret_box, client.client_id, client_secret)
     stored = StoredClient(
         client=client, secret_hash=secret_hash, secret_key_id=context.secret_box.key_id, may_log_in=True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -15,7 +14,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.delivery import DueDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest
-from pixconnect.domain.webhooks.signature import SECRET_PREFIX
+from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasPolicy, HasPool
@@ -31,7 +30,6 @@ class AccountWebhookContext(CallbackContext, HasPolicy, Protocol): ...
 
 
 _EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
-_SECRET_LENGTH: Final = 32  # octets
 
 
 async def set_account_webhook(
@@ -55,7 +53,7 @@ async def _set(context: KeyWebhookContext, caller: Caller, url: str, profile: In
         await endpoint_usecases.change_endpoint(context, caller, found.id, change)
         return
     # Its owner names no secret, so one is made for the signatures by HMAC.
-    secret = SECRET_PREFIX + base64.b64encode(context.entropy.octets(_SECRET_LENGTH)).decode()
+    secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
     request = EndpointRequest(url=url, secret=secret, event_types=_EVENT_TYPES)
     terms = CallbackTerms(profile=profile.name, is_only=True)
     await endpoint_usecases.create_endpoint(context, caller, request, terms=terms)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
@@ -12,7 +10,6 @@ from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
-from pixconnect.domain.webhooks.signature import SECRET_PREFIX
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks.endpoint import CallbackTerms, EndpointContext
@@ -51,10 +48,6 @@ async def add_event_webhook(
         change = EndpointChange(status="inactive")
         endpoint = await endpoint_usecases.change_endpoint(context, caller, endpoint.id, change)
     return _show(context, profile, endpoint)
-
-
-def make_callback_secret(octets: bytes) -> str:
-    return SECRET_PREFIX + base64.b64encode(octets).decode()
 
 
 async def list_event_webhooks(

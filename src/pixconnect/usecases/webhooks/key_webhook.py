@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -19,7 +18,7 @@ from pixconnect.domain.webhooks import key_webhook as key_webhook_rules
 from pixconnect.domain.webhooks.delivery import DeliveryStatus, KeyDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.domain.webhooks.key_webhook import KeyWebhook
-from pixconnect.domain.webhooks.signature import SECRET_PREFIX
+from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
@@ -33,7 +32,6 @@ from pixconnect.usecases.webhooks.host import HostIsAnothers, refuse_anothers_ho
 from pixconnect.writing.service_time import service_now_to_write
 
 ENTITY: Final = "webhook"
-_SECRET_LENGTH: Final = 32  # octets
 _VALUE_LENGTH_MAX: Final = 200
 _WHERE: Final = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
 
@@ -127,7 +125,7 @@ def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
 
 def _open_endpoint(context: KeyWebhookContext, webhook: KeyWebhook) -> Endpoint:
     # Its owner names no secret, so one is made for the signatures by HMAC.
-    secret = SECRET_PREFIX + base64.b64encode(context.entropy.octets(_SECRET_LENGTH)).decode()
+    secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
     sealed = context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id))
     return endpoint_rules.open_endpoint(
         webhook.endpoint_id,

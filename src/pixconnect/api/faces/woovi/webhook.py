@@ -19,6 +19,7 @@ from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
+from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.usecases.webhooks import callback_key as callback_key_usecases
 from pixconnect.usecases.webhooks import event_callback, event_webhook
 from pixconnect.usecases.webhooks.event_webhook import EventWebhook, NewEventWebhook
@@ -26,7 +27,6 @@ from pixconnect.usecases.webhooks.event_webhook import EventWebhook, NewEventWeb
 _USUAL: Final = "OPENPIX:TRANSACTION_RECEIVED"
 _HEADER: Final = re.compile(r"[\x20-\x7e\xa0-\xff]{0,1000}")
 _ID: Final = re.compile(r"[0-9a-f]{24}")
-_SECRET_LENGTH: Final = 32  # octets
 
 
 class WebhookPedido(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -103,7 +103,7 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> R
         url=url or "",
         authorization=authorization or None,
         is_active=is_active is not False,
-        secret=event_webhook.make_callback_secret(context.entropy.octets(_SECRET_LENGTH)),
+        secret=make_standard_secret(context.entropy.octets(SECRET_LENGTH)),
     )
     await _probe(face, services, new)
     added = await event_webhook.add_event_webhook(context, request.caller, face.profile, new)

@@ -30,26 +30,30 @@ _TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {
 }
 
 _MOVEMENT_TEXTS: Final[dict[Language, dict[MovementKind, str]]] = {
-    "en": {
-        "opening_balance": "Opening balance",
-        "fee": "Fee",
-        "wire": "Wire transfer",
-        "boleto": "Boleto",
-        "by_hand": "Moved at the institution",
-        "reversal": "Reversal",
-        "judicial": "Court order",
-        "other": "Other",
-    },
-    "pt": {
-        "opening_balance": "Saldo inicial",
-        "fee": "Tarifa",
-        "wire": "TED",
-        "boleto": "Boleto",
-        "by_hand": "Movimentado na instituição",
-        "reversal": "Estorno",
-        "judicial": "Ordem judicial",
-        "other": "Outro lançamento",
-    },
+    "en": dict[MovementKind, str](
+        [
+            ("opening_balance", "Opening balance"),
+            ("fee", "Fee"),
+            ("wire", "Wire transfer"),
+            ("boleto", "Boleto"),
+            ("by_hand", "Moved at the institution"),
+            ("reversal", "Reversal"),
+            ("judicial", "Court order"),
+            ("other", "Other"),
+        ]
+    ),
+    "pt": dict[MovementKind, str](
+        [
+            ("opening_balance", "Saldo inicial"),
+            ("fee", "Tarifa"),
+            ("wire", "TED"),
+            ("boleto", "Boleto"),
+            ("by_hand", "Movimentado na instituição"),
+            ("reversal", "Estorno"),
+            ("judicial", "Ordem judicial"),
+            ("other", "Outro lançamento"),
+        ]
+    ),
 }
 
 

@@ -25,13 +25,15 @@ from pixconnect.usecases.money import statement as statement_usecases
 
 _LINES_MAX: Final = 10_000
 _PAGE_SIZE: Final = 50
-_MOVEMENT_KINDS: Final[dict[MovementKind, str]] = {
-    "fee": "TARIFA",
-    "wire": "TRANSFERENCIA",
-    "boleto": "PAGAMENTO",
-    "by_hand": "TRANSFERENCIA",
-    "reversal": "ESTORNO",
-}
+_MOVEMENT_KINDS: Final = dict[MovementKind, str](
+    [
+        ("fee", "TARIFA"),
+        ("wire", "TRANSFERENCIA"),
+        ("boleto", "PAGAMENTO"),
+        ("by_hand", "TRANSFERENCIA"),
+        ("reversal", "ESTORNO"),
+    ]
+)
 
 
 class SaldoDaConta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

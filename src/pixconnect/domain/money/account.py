@@ -8,16 +8,18 @@ from typing import Final
 
 from pixconnect.domain.frame import errors
 
-_BRANCH: Final = re.compile(r"[0-9]{1,4}")
+BRANCH: Final = re.compile(r"[0-9]{1,4}")
 _ACCOUNT_NUMBER: Final = re.compile(r"[0-9A-Z]{1,20}")
-_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
+ACCOUNT_DIGITS: Final = re.compile(r"[0-9]{1,20}")
+"""What institutions' own interfaces take of it."""
+ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 
 
 def check_account(branch: str, account_number: str, ispb: str) -> None:
     """Refuse an account that no institution could have; the message names the first field that is wrong."""
-    if not _BRANCH.fullmatch(branch):
+    if not BRANCH.fullmatch(branch):
         raise errors.InvalidAccount("branch: must be 1 to 4 digits")
     if not _ACCOUNT_NUMBER.fullmatch(account_number):
         raise errors.InvalidAccount("account_number: must be 1 to 20 digits or capital letters, without marks")
-    if not _ISPB.fullmatch(ispb):
+    if not ISPB.fullmatch(ispb):
         raise errors.InvalidAccount("ispb: must be 8 digits or capital letters")

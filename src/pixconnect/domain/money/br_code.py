@@ -25,6 +25,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, money
 from pixconnect.domain.frame.money import Cents
 from pixconnect.domain.money import pix_key
+from pixconnect.domain.money.account import ISPB
 
 Kind = Literal["static", "dynamic", "recurrence"]
 
@@ -40,7 +41,6 @@ _IDS: Final = frozenset(f"{number:02d}" for number in range(100))
 _LENGTHS: Final = {f"{number:02d}": number for number in range(1, 100)}
 
 _AMOUNT: Final = re.compile(r"([0-9]{1,10})(?:\.([0-9]{0,2}))?")
-_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 _WRITTEN_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,25}")
 _READ_TXID: Final = re.compile(r"\*\*\*|[a-zA-Z0-9-]{1,25}")  # manuals before 2.0 allowed the hyphen
 _LOCATION: Final = re.compile(
@@ -264,7 +264,7 @@ def _read_pix_template(fields: Mapping[str, str]) -> dict[str, str]:
                 "the Pix template has a location (25), which excludes a key (01), a text (02) and an ISPB (03)"
             )
         _check_location(pix["25"], "emv: the location")
-    elif "03" in pix and not _ISPB.fullmatch(pix["03"]):
+    elif "03" in pix and not ISPB.fullmatch(pix["03"]):
         raise _refusal("the ISPB in the Pix template (03) must be 8 digits or capital letters")
     return pix
 

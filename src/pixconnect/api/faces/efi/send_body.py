@@ -12,6 +12,7 @@ from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import pix_key
+from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import AccountType, Party
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, PixKey
@@ -19,9 +20,6 @@ from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX
 
 ACCOUNT_TYPES: Final = dict[str, AccountType](cacc="CHECKING", svgs="SAVINGS")
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
-_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
-_BRANCH: Final = re.compile(r"[0-9]{1,4}")
-_ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
 _Chave = Annotated[str, Meta(max_length=KEY_LENGTH_MAX)]
 
 
@@ -126,9 +124,9 @@ def _read_account(account: Members) -> Party | None:
     cpf, cnpj = account.tax_id("cpf"), account.tax_id("cnpj")
     if not account.has("cpf") and not account.has("cnpj"):
         account.refuse("cpf", "ou cnpj é obrigatório")
-    ispb = account.text("codigoBanco", pattern=_ISPB)
-    branch = account.text("agencia", pattern=_BRANCH)
-    number = account.text("conta", pattern=_ACCOUNT)
+    ispb = account.text("codigoBanco", pattern=ISPB)
+    branch = account.text("agencia", pattern=BRANCH)
+    number = account.text("conta", pattern=ACCOUNT_DIGITS)
     kind = account.choice("tipoConta")
     owner = cpf or cnpj
     if name is None or owner is None or ispb is None or branch is None or number is None or kind is None:

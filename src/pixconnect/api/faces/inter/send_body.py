@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
 from pixconnect.api.standard.violations import Members
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
@@ -23,10 +23,6 @@ from pixconnect.domain.money.transfer import (
     TransferRequest,
 )
 from pixconnect.usecases.standard.send_record import ACCOUNT_KINDS
-
-_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
-_BRANCH: Final = re.compile(r"[0-9]{1,4}")
-_ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
 
 
 class InstituicaoFinanceira(Struct, frozen=True, kw_only=True):
@@ -79,11 +75,11 @@ def _read_account(payee: Members) -> Party | None:
     owner = payee.text("cpfCnpj")
     if owner is not None and not tax_id.is_cpf(owner) and not tax_id.is_cnpj(owner):
         payee.refuse("cpfCnpj", "deve ser um CPF ou CNPJ sem máscara, com dígitos verificadores corretos")
-    branch = payee.text("agencia", pattern=_BRANCH)
-    number = payee.text("contaCorrente", pattern=_ACCOUNT)
+    branch = payee.text("agencia", pattern=BRANCH)
+    number = payee.text("contaCorrente", pattern=ACCOUNT_DIGITS)
     kind = payee.choice("tipoConta")
     institution = payee.object("instituicaoFinanceira")
-    ispb = None if institution is None else institution.text("ispb", pattern=_ISPB)
+    ispb = None if institution is None else institution.text("ispb", pattern=ISPB)
     if name is None or owner is None or branch is None or number is None or kind is None or ispb is None:
         return None
     return Party(

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 from pixconnect.api.standard.violations import Members
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import tax_id
+from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import AccountType, Party
 from pixconnect.domain.money.pix_key import SENT_LENGTH_MAX
@@ -19,9 +20,6 @@ END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 ACCOUNT_WORDS: Final = dict[str, AccountType](
     CORRENTE="CHECKING", POUPANCA="SAVINGS", SALARIO="SALARY", CONTAPAGAMENTO="TRANSACTIONAL"
 )
-_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
-_BRANCH: Final = re.compile(r"[0-9]{1,4}")
-_ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
 _WITH_COMMA: Final = re.compile(r"([0-9]{1,18})(?:,([0-9]{1,2}))?")
 _WITH_POINT: Final = re.compile(r"([0-9]{1,16})\.([0-9]{2})")
 _DIGITS_MAX: Final = 15
@@ -100,9 +98,9 @@ def read_payee_account(body: Members) -> Party | None:
             body.refuse("destino", "é obrigatório quando meioIniciacao é MANUAL")
         return None
     name, owner = payee.text("nome"), _read_owner(payee)
-    ispb = payee.text("ispb", pattern=_ISPB)
-    branch = payee.text("agencia", pattern=_BRANCH)
-    number = payee.text("conta", pattern=_ACCOUNT)
+    ispb = payee.text("ispb", pattern=ISPB)
+    branch = payee.text("agencia", pattern=BRANCH)
+    number = payee.text("conta", pattern=ACCOUNT_DIGITS)
     kind = payee.choice("tipo")
     if name is None or owner is None or ispb is None or branch is None or number is None or kind is None:
         return None

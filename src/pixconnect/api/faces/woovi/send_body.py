@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
@@ -13,15 +12,13 @@ from pixconnect.api.faces.woovi.paging import NAME
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import AccountType, Party
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, PixKey
 from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX
 from pixconnect.usecases.standard.cents_records import ACCOUNT_WORDS
 
-_ISPB: Final = re.compile(r"[0-9A-Z]{8}")
-_BRANCH: Final = re.compile(r"[0-9]{1,4}")
-_ACCOUNT: Final = re.compile(r"[0-9]{1,20}")
 _OF_ACCOUNT: Final = ("psp", "holder", "account")
 _ACCOUNT_TYPES: Final[Mapping[str, AccountType]] = {word: kind for kind, word in ACCOUNT_WORDS.items()}
 
@@ -126,11 +123,11 @@ def _read_account(body: Members) -> Party | None:
     for name in _OF_ACCOUNT:
         if not body.has(name):
             body.refuse(name, "é obrigatório")
-    ispb = institution and institution.text("id", pattern=_ISPB)
+    ispb = institution and institution.text("id", pattern=ISPB)
     name = holder and holder.text("name")
     number = holder and _read_owner(holder)
-    account_number = account and account.text("account", pattern=_ACCOUNT)
-    branch = account and account.text("branch", pattern=_BRANCH)
+    account_number = account and account.text("account", pattern=ACCOUNT_DIGITS)
+    branch = account and account.text("branch", pattern=BRANCH)
     kind = account and account.choice("accountType")
     if not (name and number and account_number and branch and kind and ispb):
         return None

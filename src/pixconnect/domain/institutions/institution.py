@@ -1,0 +1,252 @@
+"""The port to one account at an institution: what the institution's API lets its owner do, as far as receiving needs it.
+
+Calls that only read raise ``InstitutionUnavailable`` where no answer came that says anything. Calls that change something there
+never raise: what nobody knows is ``UnknownOutcome``, and is asked about, never guessed.
+
+Sources of what institutions tell: the central bank's Pix API 2.9.0, and each institution's documents, as its profile says
+(``domain/profiles``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import date, datetime, timedelta
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.money.rail import MovementKind
+
+
+class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
+    """The institution gave no answer that can be read, or none at all.
+
+    Args:
+        reason: For the operator; it holds nothing secret.
+        retry_after: How long the institution asks us to wait, where it does.
+    """
+
+    def __init__(self, reason: str, retry_after: timedelta | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+class InstitutionTraits(Struct, frozen=True, kw_only=True):
+    """What one can rely on there; it never changes while a process runs."""
+
+    issues_codes: Literal["we", "institution", "nobody"] = "institution"
+    """Who writes the text of a charge's QR code: we do from its location, the institution's answer has it, or there is none."""
+    takes_our_txid: bool = True
+    """Otherwise the institution mints the txid that payments carry, and knows ours as a reference (Woovi's correlationID)."""
+    tells_payer: Literal["whole", "masked", "nothing"] = "nothing"
+    list_lag: timedelta = timedelta(minutes=1)
+    """So long after its instant a payment may be missing from the list of received Pix."""
+    lifetime_min_s: int = 1
+    lifetime_max_s: int = 2_147_483_647
+    """How long a charge may run."""
+    refunds: bool = True
+    has_statement: bool = False
+    """A list of all that moved on the account, by day."""
+    notes_installation: bool = True
+    """A webhook can be registered, whose address names the installation that the account belongs to."""
+
+
+class KnownPayer(Struct, frozen=True, kw_only=True):
+    """As far as the institution tells; what it does not tell is ``None``."""
+
+    name: str | None = None
+    tax_id: str | None = None
+    """As sent: whole, or with stars where ``is_masked``."""
+    is_masked: bool = False
+    ispb: str | None = None
+    branch: str | None = None
+    account_number: str | None = None
+
+
+class ListedRefund(Struct, frozen=True, kw_only=True):
+    """A return of a received Pix as the institution lists it, whoever asked for it."""
+
+    id: str
+    """Of who asked: ours, or that of a person or of the institution itself."""
+    return_id: str | None
+    """The network's (``rtrId``), which begins with D."""
+    amount_cents: int
+    status: Literal["under_way", "returned", "refused"]
+    asked_at: datetime | None
+    settled_at: datetime | None
+    reason: str | None = None
+    """Why it was refused, in the institution's words."""
+
+
+class ReceivedPix(Struct, frozen=True, kw_only=True):
+    """A Pix that has settled on the account."""
+
+    end_to_end_id: str
+    txid: str | None
+    key: str | None
+    amount_cents: int
+    settled_at: datetime
+    """The institution's ``horario``."""
+    payer: KnownPayer = KnownPayer()
+    payer_message: str | None = None
+    refunds: Sequence[ListedRefund] = ()
+
+
+class ChargeTerms(Struct, frozen=True, kw_only=True):
+    """What we want a charge to be there."""
+
+    txid: str
+    key: str
+    amount_cents: int
+    lifetime_s: int
+    payer_name: str | None = None
+    payer_tax_id: str | None = None
+    text_for_payer: str | None = None
+    additional: Sequence[tuple[str, str]] = ()
+    """Names and values that the payer is shown."""
+
+
+class OpenedCharge(Struct, frozen=True, kw_only=True):
+    """A charge as the institution has it."""
+
+    txid: str
+    network_txid: str | None = None
+    """The institution's own, where it takes none of ours."""
+    key: str | None
+    amount_cents: int
+    status: Literal["active", "paid", "removed_by_us", "removed_by_institution"]
+    created_at: datetime
+    """Its expiry counts from here."""
+    lifetime_s: int
+    code: str | None
+    """The text of its QR code ("copia e cola")."""
+    location: str | None
+    """Where its payload is served, without a scheme."""
+    revision: int = 0
+
+    def is_as_asked(self, terms: ChargeTerms) -> bool:
+        return (self.txid, self.amount_cents, self.key or terms.key) == (terms.txid, terms.amount_cents, terms.key)
+
+
+class CertainRefusal(Struct, frozen=True, kw_only=True):
+    """The institution certainly refused this very call, and nothing was done: its code is in the closed list of its profile."""
+
+    code: str
+    reason: str
+    member: str | None = None
+    """Of the request, where the answer names it."""
+
+
+class NotSent(Struct, frozen=True, kw_only=True):
+    """The call certainly never arrived, or was turned away before anything was done (429, a connection that was never made)."""
+
+    reason: str
+    retry_after: timedelta | None = None
+
+
+class UnknownOutcome(Struct, frozen=True, kw_only=True):
+    """Nobody knows whether it was done: no answer, 5xx, a body that cannot be read, a code that is in no list."""
+
+    reason: str
+
+
+OpeningAnswer = OpenedCharge | CertainRefusal | NotSent | UnknownOutcome
+RefundAnswer = ListedRefund | CertainRefusal | NotSent | UnknownOutcome
+
+
+class InstitutionItem(Struct, frozen=True, kw_only=True):
+    """One line of the account's own statement there."""
+
+    item_id: str
+    """The institution's; unique on the account."""
+    day: date
+    """Of Sao Paulo."""
+    settled_at: datetime | None
+    """Where the institution tells more than the day."""
+    direction: Literal["IN", "OUT"]
+    amount_cents: int
+    kind: MovementKind | Literal["pix", "refund"]
+    """``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; what else there is are movements."""
+    end_to_end_id: str | None = None
+    """The Pix or return that it is, or is about."""
+    txid: str | None = None
+    text: str = ""
+
+
+class Webhook(Struct, frozen=True, kw_only=True):
+    """What is registered there for a key, or for the account where ``key`` is ``None``."""
+
+    key: str | None
+    url: str
+    created_at: datetime | None = None
+
+
+class PermissionTried(Struct, frozen=True, kw_only=True):
+    """Whether the credential may do something, tried without moving money."""
+
+    name: str
+    is_given: bool | None
+    """``None`` where it cannot be tried."""
+    explanation: str = ""
+
+
+class Institution(Protocol):
+    """One account there. The adapter bounds each call in time and size, keeps to the budgets, and renews its token."""
+
+    @property
+    def traits(self) -> InstitutionTraits: ...
+
+    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        """Open a charge under its txid; where that is done already, ``UnknownOutcome``: the charge is to be read."""
+        ...
+
+    async def read_charge(self, txid: str) -> OpenedCharge | None:
+        """``None`` where the institution says that there is none."""
+        ...
+
+    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer: ...
+
+    async def remove_charge(self, txid: str) -> OpeningAnswer: ...
+
+    def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncIterator[Sequence[ReceivedPix]]:
+        """Pages of received Pix of an interval (both ends included), in no order; one may come twice, as pages shift.
+
+        Args:
+            since: By the institution's instant of the Pix.
+            until: As ``since``.
+            only_returned: Those of which something was returned.
+        """
+        ...
+
+    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None: ...
+
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        """Return a part of a received Pix under our id; a repeat under the same id returns nothing more."""
+        ...
+
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None: ...
+
+    async def read_balance(self) -> int:
+        """In cents, blocked money included where the institution tells it."""
+        ...
+
+    def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
+        """Lines of whole days, both included; only where ``traits.has_statement``."""
+        ...
+
+    async def list_webhooks(self) -> Sequence[Webhook]: ...
+
+    async def set_webhook(self, key: str, url: str) -> None: ...
+
+    async def remove_webhook(self, key: str) -> None: ...
+
+    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+        """Try each permission without moving money, and say of each key what the institution tells."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections; the account's token is forgotten."""
+        ...

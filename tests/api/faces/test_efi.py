@@ -140,6 +140,22 @@ async def test_each_refusal_has_its_status_and_name(bank: Bank) -> None:
     assert found == [expected for *_, expected in REFUSED[17:]]
 
 
+async def test_nobody_elses_receiver_is_called_for_a_key_that_is_not_the_callers(bank: Bank) -> None:
+    face = await open_face(bank)
+    answer = await face.call("PUT", "/v2/webhook/nobody%40example.com", {"webhookUrl": bank.hook})
+    assert (nome(answer), bank.receiver.received) == ((400, "chave_invalida"), [])
+
+
+async def test_refunds_at_once_under_one_id_are_one_and_the_others_are_duplicates(bank: Bank) -> None:
+    face, e2eid = await open_face(bank), await bank.be_paid(None, 10_000)
+    paths = [f"/v2/pix/{e2eid}/devolucao/d{number}" for number in range(4)]
+    calls = [face.call("PUT", path, {"valor": valor}) for path in paths for valor in ("1.00", "1.00", "2.00")]
+    answers = [(each.status, each.body.get("nome")) for each in await asyncio.gather(*calls)]
+    for number in range(0, len(answers), 3):
+        assert sorted(answers[number : number + 3]) == [(201, None), *[(409, "devolucao_id_duplicado")] * 2]
+    assert 400 <= (await read_funds(bank.service, bank.service.caller))[1] <= 800
+
+
 async def test_a_member_whose_name_is_half_a_letter_is_refused_in_an_answer(bank: Bank) -> None:
     face = await open_face(bank)
     answer = await face.call("PUT", f"/v2/cob/{TXID}", b'{"\\ud800": 1}')
@@ -299,16 +315,16 @@ async def test_what_no_source_says_is_answered_as_chosen(
 @pytest.mark.parametrize(("chosen", "status"), [("any", 200), ("31_days", 400)])
 async def test_a_list_may_be_of_as_long_as_was_chosen(bank: Bank, chosen: str, status: int) -> None:
     face = await open_face(bank, **{"efi.interval": chosen})
-    for path in ("/v2/cob", "/v2/gn/pix/enviados"):
+    about = open_faces("efi")[0].profile.choices["interval"].about
+    for path, name in (
+        ("/v2/cob", "valor_invalido"),
+        ("/v2/pix", "valor_invalido"),
+        ("/v2/gn/pix/enviados", "PixEnviadoConsultaInvalida"),
+    ):
+        assert name in about
         for fim, expected in (("2026-02-01T00:00:00Z", 200), ("2026-02-01T00:00:01Z", status)):
             answer = await face.call("GET", f"{path}?inicio=2026-01-01T00:00:00Z&fim={fim}")
-            assert answer.status == expected
-            assert (
-                status == 200
-                or expected == 200
-                or "violacoes" in answer.body
-                or answer.body["nome"] == "valor_invalido"
-            )
+            assert (answer.status if expected == 200 else nome(answer)) == (200 if expected == 200 else (400, name))
 
 
 async def test_the_buckets_say_how_many_keys_may_be_asked_for(bank: Bank) -> None:

@@ -91,6 +91,8 @@ async def set_up(
     if key is None or url is None:
         raise errors.InvariantBroken("what is missing is a violation")
     if probe is not None:
+        # Nobody else's receiver is called for a key that is not the caller's.
+        await key_webhook_usecases.judge_webhook(services.context, request.caller, key, url, profile)
         await probe(url)
     await key_webhook_usecases.set_webhook(services.context, request.caller, key, url, profile)
     return url

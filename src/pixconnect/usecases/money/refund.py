@@ -38,8 +38,13 @@ class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy,
 _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
 
 
-async def start_refund(context: RefundContext, caller: Caller, request: RefundRequest) -> Refund:
+async def start_refund(
+    context: RefundContext, caller: Caller, request: RefundRequest, *, is_new: bool = False
+) -> Refund:
     """Accept a refund: we reserve its money, and a worker hands it to the rail or gives it up.
+
+    Args:
+        is_new: Refuse an ``external_id`` that was used before, also by the same request (``ExternalIdConflict``).
 
     Returns:
         The new refund; or the one that the same request made before, as it is now.
@@ -63,7 +68,8 @@ async def start_refund(context: RefundContext, caller: Caller, request: RefundRe
             )
         ability.check_refund_amount(context.policy.abilities, request.amount_cents, original)
     except errors.RuleBroken as refusal:
-        return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
+        made = await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
+        return _refuse_repeat(made, is_new=is_new)
     new = NewRefund(
         holder_id=caller.holder_id,
         caller=caller,
@@ -78,7 +84,15 @@ async def start_refund(context: RefundContext, caller: Caller, request: RefundRe
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
         may_exist=request.external_id is not None,
     )
-    return await context.writes.submit(START_REFUNDS, new)
+    made = await context.writes.submit(START_REFUNDS, new)
+    # Its id was made for this request, whichever try it was.
+    return made if made.id == new.refund_id else _refuse_repeat(made, is_new=is_new)
+
+
+def _refuse_repeat(made: Refund, *, is_new: bool) -> Refund:
+    if is_new:
+        raise errors.ExternalIdConflict("external_id: was already used for a refund")
+    return made
 
 
 async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixConnectError]:

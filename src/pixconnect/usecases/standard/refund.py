@@ -53,10 +53,10 @@ async def request_refund(
     """Accept a refund, or answer the one that the same request made before, as it is now.
 
     Args:
-        is_new: Refuse an id that was used before, whatever for. Two such requests
-            at once may both be answered by one refund.
+        is_new: Refuse an id that was used before, whatever for.
 
     Raises:
+        ExternalIdConflict: ``is_new``, and the id was used.
         ServiceUnavailable: Nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
@@ -66,18 +66,17 @@ async def request_refund(
         external_id=external_id_of(original, refund_id),
         description=description,
     )
-    if is_new and await _find(context.pool, original, refund_id) is not None:
-        raise errors.ExternalIdConflict("id: was used for a refund of this Pix")
-    made = await _find_made(context.pool, original, refund_id, request)
+    find_made = _refuse_made if is_new else _find_made
+    made = await find_made(context.pool, original, refund_id, request)
     if made is None:
         rows = await _judge(context.pool, context.clock, original, amount_cents)
         if rows:
             # The same request may have been accepted meanwhile, and be what stands against this one.
-            made = await _find_made(context.pool, original, refund_id, request)
+            made = await find_made(context.pool, original, refund_id, request)
         if made is None:
             if rows:
                 raise Violated(ENTITY, rows)
-            made = await _start(context, caller, refund_id, request)
+            made = await _start(context, caller, refund_id, request, is_new=is_new)
     return show_devolucao(refund_id, made)
 
 
@@ -99,6 +98,11 @@ async def _find_made(pool: Pool, original: Transfer, refund_id: str, request: Re
     return made
 
 
+async def _refuse_made(pool: Pool, original: Transfer, refund_id: str, request: RefundRequest) -> None:
+    if await _find(pool, original, refund_id) is not None:
+        raise errors.ExternalIdConflict("id: was used for a refund of this Pix")
+
+
 async def _judge(pool: Pool, clock: Clock, original: Transfer, amount_cents: int) -> list[Violation]:
     """Everything that forbids a refund at this moment; we decide again under the lock."""
     # The present state: another refund may have been made since we read it.
@@ -116,11 +120,15 @@ async def _judge(pool: Pool, clock: Clock, original: Transfer, amount_cents: int
     return rows
 
 
-async def _start(context: RefundContext, caller: Caller, refund_id: str, request: RefundRequest) -> Refund:
+async def _start(
+    context: RefundContext, caller: Caller, refund_id: str, request: RefundRequest, *, is_new: bool
+) -> Refund:
     sent = format_reais(request.amount_cents)
     try:
-        return await start_refund(context, caller, request)
+        return await start_refund(context, caller, request, is_new=is_new)
     except errors.ExternalIdConflict:
+        if is_new:
+            raise
         row = _row("id", _USED, refund_id)
     except errors.HolderBlocked:
         row = _row(ENTITY, _BLOCKED)

@@ -50,15 +50,7 @@ async def set_webhook(
     Args:
         profile: The institution whose way of telling it has; ``None`` is the central bank's.
     """
-    rows: list[Violation] = []
-    if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
-        rows.append(_not_owned(key))
-    try:
-        await context.receivers.check_url(find_callback_url(url, profile))
-    except errors.InvalidWebhookUrl:
-        rows.append(_not_at(url, _WHERE))
-    if rows:
-        raise Violated(ENTITY, rows)
+    await judge_webhook(context, caller, key, url, profile)
     endpoint_id = await endpoint_store.next_id(context.pool)
     try:
         async with write_alone(context.pool) as connection:
@@ -70,6 +62,21 @@ async def set_webhook(
         raise Violated(ENTITY, [_not_at(url, _ANOTHERS)]) from None
     context.wake_workers()
     return webhook
+
+
+async def judge_webhook(
+    context: KeyWebhookContext, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
+) -> None:
+    """Refuse a key that is not the caller's, and a URL that cannot be told; raises ``Violated``."""
+    rows: list[Violation] = []
+    if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
+        rows.append(_not_owned(key))
+    try:
+        await context.receivers.check_url(find_callback_url(url, profile))
+    except errors.InvalidWebhookUrl:
+        rows.append(_not_at(url, _WHERE))
+    if rows:
+        raise Violated(ENTITY, rows)
 
 
 async def _set(

@@ -213,6 +213,8 @@ def _check_required(request: Asked, required: Sequence[str]) -> None:
 async def _answer_token(
     face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
 ) -> Bare[oauth.OAuthToken] | Document | Later:
+    # First, since to draw costs a call of the sandbox: a flood of guesses is refused as cheaply as at the contract's door.
+    services.token_issuer.refuse_limited(request.address)
     path = f"{face.prefix}{face.profile.token.path}"
     return await fault.answer_token(services, path, partial(_give_token, face, services, request))
 
@@ -220,13 +222,16 @@ async def _answer_token(
 async def _give_token(
     face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
 ) -> Bare[oauth.OAuthToken]:
-    """Ask for the client's scopes in our words, and say them in the institution's."""
+    """Ask for the client's scopes in our words, and say them in the institution's.
+
+    What it has no word for is granted to nobody here.
+    """
     ours: Mapping[str, str] = face.profile.scopes
-    asked = request.body.scope
-    wanted = None if asked is None else [ours[word] for word in asked.split() if word in ours]
+    words = (request.body.scope or "").split() or ours
+    wanted = [ours[word] for word in words if word in ours]
     traits = face.profile.token
     token = await oauth.give_token(services, request, wanted, traits.lifetime_s, by_certificate=traits.by_certificate)
-    scope = " ".join(word for word, own in ours.items() if own in token.scopes and (not asked or word in asked.split()))
+    scope = " ".join(word for word, own in ours.items() if own in token.scopes and word in words)
     return oauth.show_token(token, scope)
 
 

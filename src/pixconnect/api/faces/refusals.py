@@ -19,10 +19,15 @@ from pixconnect.domain.profiles.profile import InstitutionProfile, RefusalTempla
 
 
 class NamedRefusal(errors.BadRequest):
-    """A rule of the institution's own; ``kind`` is its name in the profile."""
+    """A rule of the institution's own.
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
+    Args:
+        kind: Its name in the profile.
+        reason: For callers, in Portuguese; told where the profile has no text of the institution's.
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
         self.kind = kind
 
 
@@ -42,7 +47,7 @@ def _refuse(
     traits = _find_traits(profile, group, error, rows)
     form = profile.forms[traits.form or profile.errors[group].form]
     reasons = "; ".join(f"{row.property}: {row.reason}" for row in rows)
-    text = traits.text or reasons or describe_refusal(error)
+    text = traits.text or reasons or (error.message if isinstance(error, NamedRefusal) else describe_refusal(error))
     # A body that is wrong is told row by row; how things stand has a name of its own.
     shown = rows if traits.name == _name_of_malformed(profile, group) else ()
     return Refused(

@@ -106,7 +106,7 @@ class TokenIssuer:
             ServiceUnavailable: The queue is full, or there is no key to sign with.
         """
         client_id, client_secret = check_shape(request)
-        self._refuse_limited(request.address)
+        self.refuse_limited(request.address)
         if not request.is_certified:
             self._refuse_guess(request.address, client_id, client_secret)
         await self._keyring.look_after_rest()
@@ -135,11 +135,11 @@ class TokenIssuer:
             raise
         try:
             # Once more: while this one waited, others of its address may have failed.
-            self._refuse_limited(address)
+            self.refuse_limited(address)
             client = await self._batches.ask(request)
             if client is None:
                 async with self._alone.hold(address):
-                    self._refuse_limited(address)
+                    self.refuse_limited(address)
                     client = await judge_alone(self._context, request)
             return client
         finally:
@@ -176,7 +176,8 @@ class TokenIssuer:
     def _now_s(self) -> float:
         return self._context.clock.monotonic_s()
 
-    def _refuse_limited(self, address: str) -> None:
+    def refuse_limited(self, address: str) -> None:
+        """Refuse an address that is known to have failed too often, without the database (``RateLimited``)."""
         left_s = self._limited_until_s.get(address, 0.0) - self._now_s()
         if left_s > 0:
             raise AddressLimited(left_s, self._context.policy.token_failures_max)

@@ -63,9 +63,9 @@ async def _probe(services: Services, url: str) -> None:
     body = msgspec.json.encode(_Probe(created_at=format_milliseconds(services.context.clock.now())))
     exchange = await services.context.receivers.post(url, [("content-type", "application/json")], body)
     if exchange.error is not None:
-        raise NamedRefusal("PROBE", f"webhookUrl: {exchange.error}")
+        raise NamedRefusal("PROBE", f"webhookUrl: a URL não deu uma resposta inteira ({exchange.error})")
     if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
-        raise NamedRefusal("PROBE", f"webhookUrl: the URL answered {exchange.status_code}")
+        raise NamedRefusal("PROBE", f"webhookUrl: a URL respondeu {exchange.status_code}")
 
 
 def pay_small_charges(face: Face, rows: Sequence[FaceOperation]) -> list[FaceOperation]:

@@ -121,14 +121,14 @@ async def send_to_own_account(face: Face, services: Services, request: Asked) ->
     asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
     own = (await services.context.directory.read_account(request.caller.holder_id)).party.tax_id
     if payee.tax_id not in (None, own):
-        raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: is not the owner of this account")
+        raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: não é o titular desta conta")
     return await _send(face, services, request.caller, payer, asked, own)
 
 
 async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
     """Paga um código no valor que ele pede."""
     if face.is_homologation:
-        raise NamedRefusal("SWITCHED_OFF", "this is switched off there")
+        raise NamedRefusal("SWITCHED_OFF", "funcionalidade desabilitada em ambiente de homologação")
     payer, code = read_code(request)
     checked = await _check_payer(face, services, request.caller, payer)
     amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code)
@@ -142,11 +142,11 @@ async def _send(
     terms = SendingTerms(payer_key=payer.key, payer_message=payer.message, payee_tax_id=payee_tax_id, is_new=True)
     try:
         view = await transfer_usecases.start_transfer(services.context, caller, asked, terms)
-    except transfer_usecases.PayeeIsAnother as refusal:
-        raise NamedRefusal("PAYEE_IS_ANOTHER", refusal.message) from None
-    except errors.InsufficientFunds as refusal:
+    except transfer_usecases.PayeeIsAnother:
+        raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: a chave é de outro documento") from None
+    except errors.InsufficientFunds:
         kind = dict(invalid="FUNDS", denied="DENIED")[face.choose(services, "insufficient_funds")]
-        raise NamedRefusal(kind, refusal.message) from None
+        raise NamedRefusal(kind, "valor: é maior que o saldo disponível") from None
     transfer = view.transfer
     give_back_later(face, services, caller, transfer)
     record = EnvioAceito(
@@ -171,7 +171,7 @@ async def _check_payer(face: Face, services: Services, caller: Caller, payer: Or
         key = pix_key.parse_pix_key(payer.key).key
         await key_webhook_usecases.read_webhook(services.context, caller, key)
     except (errors.InvalidPixKey, errors.NotFound):
-        raise NamedRefusal("KEY", "pagador.chave: is not a key of this account that has a webhook") from None
+        raise NamedRefusal("KEY", "pagador.chave: não é uma chave desta conta que tem webhook") from None
     return structs.replace(payer, key=key)
 
 
@@ -195,7 +195,7 @@ def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: 
         raise errors.PixKeyNotFound("favorecido.chave: only the test key is known there")
     if amount_cents > rules.rejected_cents_max:
         kind = dict(denied="DENIED", invalid="AMOUNT")[face.choose(services, "above_limit")]
-        raise NamedRefusal(kind, "valor: above what the test environment sends")
+        raise NamedRefusal(kind, "valor: passa do que o ambiente de testes envia")
     is_done = amount_cents <= rules.sent_cents_max
     return pix_key.parse_pix_key(rules.settled_key if is_done else rules.rejected_key)
 

@@ -123,5 +123,5 @@ async def _pay(services: Services, request: Asked, code: str, amount_cents: int 
     payer = OutsidePayer()
     paid = await sandbox_usecases.pay_by_code(services.context, request.caller, code, amount_cents or 0, payer)
     if paid.status == "ERROR":
-        raise NamedRefusal("NOT_PAID", f"valor: the payment was refused ({paid.code})")
+        raise NamedRefusal("NOT_PAID", f"valor: o pagamento foi recusado ({paid.code})")
     return Reply(status=200, record=PixSimulado(end_to_end=paid.id))

@@ -103,7 +103,7 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
     if asked is None:
         raise errors.InvariantBroken("what is missing is a violation")
     if day is not None and day > today:
-        raise NamedRefusal("SCHEDULED", "dataPagamento: nothing is scheduled here")
+        raise NamedRefusal("SCHEDULED", "dataPagamento: aqui nada é agendado")
     code = code or str(context.entropy.uuid4())
     transfer = await _start(face, services, caller, asked(external_id=code), SendingTerms(payer_message=message))
     operated_on = local_date(transfer.created_at).isoformat()
@@ -186,9 +186,9 @@ async def _start(
         if found is None or face.choose(services, "same_key_other_contents") == "refused":
             raise
         return found
-    except errors.PixKeyNotFound as refusal:
+    except errors.PixKeyNotFound:
         if face.choose(services, "unknown_key") == "unprocessable":
-            raise NamedRefusal("UNPROCESSABLE_KEY", refusal.message) from None
+            raise NamedRefusal("UNPROCESSABLE_KEY", "destinatario.chave: não foi encontrada") from None
         raise
 
 

@@ -265,7 +265,7 @@ async def _refuse_equal(
         is_itself = initiated is not None and sent.end_to_end_id == initiated.end_to_end_id
         is_equal = sent.amount_cents == amount_cents and sent.counterparty.tax_id == owner
         if is_equal and not is_itself and sent.status not in ("ERROR", "CANCELLED"):
-            raise NamedRefusal("EQUAL_PAYMENT", "repeticao: there is an equal payment of the last day")
+            raise NamedRefusal("EQUAL_PAYMENT", "repeticao: há um pagamento igual nas últimas 24 horas")
 
 
 async def _read_own(services: Services, caller: Caller) -> Party:

@@ -200,7 +200,7 @@ async def pay_in_test(face: Face, services: Services, request: Asked) -> Reply:
     charge = await charge_usecases.read_charge_by_txid(context, caller, txid)
     paid = await sandbox_usecases.pay_by_code(context, caller, charge.br_code, None, OutsidePayer())
     if paid.status == "ERROR":
-        raise NamedRefusal("NOT_PAID", f"the payment was refused ({paid.code})")
+        raise NamedRefusal("NOT_PAID", f"o pagamento foi recusado ({paid.code})")
     return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge)))
 
 
@@ -248,5 +248,5 @@ def _read_debtor(body: Members) -> Payer | None:
 async def _find_key(services: Services, caller: Caller) -> str:
     keys = await holder_usecases.list_pix_keys(services.context, caller.holder_id)
     if not keys:
-        raise NamedRefusal("NO_KEY", "the account has no Pix key")
+        raise NamedRefusal("NO_KEY", "a conta não tem chave Pix")
     return keys[0].key

@@ -67,8 +67,8 @@ async def prepare_send(face: Face, services: Services, request: Asked) -> Reply:
         return Reply(status=200, record=waiting)
     try:
         approval = await prepared_usecases.approve_transfer(context, caller, asked.name, is_new=False)
-    except errors.InsufficientFunds as refusal:
-        raise NamedRefusal("FUNDS_AT_ONCE", refusal.message) from None
+    except errors.InsufficientFunds:
+        raise NamedRefusal("FUNDS_AT_ONCE", "value: é maior que o saldo disponível") from None
     shown = await _show_approved(face, services, caller, approval)
     if face.choose(services, "auto_approve_answer") == "payment_only":
         shown = PagamentoLido(send=shown.send)
@@ -84,8 +84,8 @@ async def approve_send(face: Face, services: Services, request: Asked) -> Reply:
     is_new = face.choose(services, "approve_again") == "refused"
     try:
         approval = await prepared_usecases.approve_transfer(services.context, request.caller, name or "", is_new=is_new)
-    except errors.ExternalIdConflict as refusal:
-        raise NamedRefusal("APPROVED_BEFORE", refusal.message) from None
+    except errors.ExternalIdConflict:
+        raise NamedRefusal("APPROVED_BEFORE", "correlationID: o pagamento já foi aprovado") from None
     return Reply(status=200, record=await _show_approved(face, services, request.caller, approval))
 
 
@@ -93,9 +93,9 @@ async def get_send(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta um pagamento pelo nome que lhe foi dado."""
     try:
         found = await prepared_usecases.find_prepared(services.context, request.caller, read_name(request))
-    except errors.NotFound as refusal:
+    except errors.NotFound:
         if face.choose(services, "unknown_payment") == "absent":
-            raise NamedRefusal("ABSENT", refusal.message) from None
+            raise NamedRefusal("ABSENT", "não existe este pagamento") from None
         raise
     return Reply(status=200, record=_show(face, found, await _read_own(services, request.caller)))
 

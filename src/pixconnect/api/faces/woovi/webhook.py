@@ -143,9 +143,9 @@ async def _probe(face: Face, services: Services, new: NewEventWebhook) -> None:
     headers = await event_callback.sign_as(context, face.profile, new.authorization, new.secret, body)
     exchange = await context.receivers.post(new.url, headers, body)
     if exchange.error is not None:
-        raise NamedRefusal("PROBE", f"url: {exchange.error}")
+        raise NamedRefusal("PROBE", f"url: a URL não deu uma resposta inteira ({exchange.error})")
     if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
-        raise NamedRefusal("PROBE", f"url: the URL answered {exchange.status_code}")
+        raise NamedRefusal("PROBE", f"url: a URL respondeu {exchange.status_code}")
 
 
 def _show(webhook: EventWebhook, secret: str | None = None) -> WebhookDeEvento:

@@ -81,6 +81,7 @@ class Application:
         self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog | RequestLines
     ) -> None:
         self._services = services
+        self._is_sandbox = services.context.policy.is_sandbox
         self._now = services.context.clock.now
         self._monotonic_s = services.context.clock.monotonic_s
         self._entropy = services.context.entropy
@@ -113,7 +114,7 @@ class Application:
             )
         except Exception as error:  # noqa: BLE001  whatever happens, an answer
             said = refusal = _refusal(error, progress)
-            form = choose_refusal_form(progress.operation, scope["raw_path"])
+            form = choose_refusal_form(progress.operation, scope["raw_path"], is_sandbox=self._is_sandbox)
             refused = form.write(refusal, request_id, self._now())
             status, content, own_headers = refused.status, refused.content, refusal_headers(refused)
         # An error of rates has its own headers, of the rate that was exceeded.

@@ -281,14 +281,14 @@ _FORMS_BELOW: Final = (
 )
 
 
-def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes) -> RefusalForm:
+def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes, *, is_sandbox: bool) -> RefusalForm:
     """How to refuse a request; if no operation has the path, by the path's beginning."""
     if operation is not None:
         return operation.refusals
     for path, form in _FORMS_BELOW:
         if raw_path.startswith(path):
             return form
-    face_form = find_face_form(raw_path)
+    face_form = find_face_form(raw_path) if is_sandbox else None
     if face_form is not None:
         return face_form
     return _GENERAL_PROBLEMS if is_of_the_door(raw_path) else ENVELOPED

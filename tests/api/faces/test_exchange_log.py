@@ -46,5 +46,8 @@ async def test_exchanges_at_faces_are_noted_without_secrets() -> None:
     assert "https://shop.example/pix?***" in noted[1][1]["asked"]
     assert '"valor": "1.00"' in noted[1][1]["asked"]
     noted.clear()
+    await Api(log).call("GET", "/faces/efi%2Bhomologation/v2/cob")
+    assert [(face, each["path"]) for face, each in noted] == [("efi+homologation", "/v2/cob")]
+    noted.clear()
     await Api(log).call("PUT", "/faces/efi/x", b"y" * (KEPT_MAX + 1))
     assert len(noted[0][1]["asked"]) == KEPT_MAX

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, cast
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -13,11 +14,12 @@ from api.faces.test_efi import COB, SEND, TXID, Face, nome, open_face
 from api.faces.test_inter import open_inter
 from api.faces.test_sicoob import open_sicoob
 from api.faces.test_woovi import CHARGE, PAYMENT, open_woovi
+from pixconnect.api.faces.local_days import local_date
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults, check_rules
-from support.faces import KEY, PAYEE, Bank
+from support.faces import ACCOUNT, KEY, PAYEE, Bank
 from support.service import read_funds
 from support.webhooks import running_worker
 
@@ -150,6 +152,47 @@ async def test_lists_without_the_standards_interval_are_late_too(broken: Bank, c
     control.set(("face_write", "unavailable"), key=PAYEE, amount_cents=1234)
     assert (await woovi.call("POST", "/api/v1/webhook", {})).status == 400
     assert (await woovi.call("POST", "/api/v1/payment", PAYMENT | {"correlationID": "p1"})).status == 503
+
+
+async def test_what_has_an_institutions_own_form_is_late_too(broken: Bank, control: Control) -> None:
+    inter, sicoob, woovi = await open_inter(broken), await open_sicoob(broken), open_woovi(broken)
+    code = (await inter.send(1)).body["codigoSolicitacao"]
+    e2e = await broken.be_paid(None)
+    charge = (await woovi.do("POST", "/charge", CHARGE))["charge"]
+    await woovi.do("POST", "/payment", PAYMENT | {"correlationID": "p1"})
+    today = local_date(broken.service.context.clock.now())
+    span = f"dataInicio={today}&dataFim={today}"
+    for path in (f"/banking/v2/extrato?{span}", f"/banking/v2/extrato/completo?{span}"):
+        control.set(("face_read", "lag:60"))
+        assert [len((await inter.call("GET", path)).body["transacoes"]) for _ in range(2)] == [0, 2]
+    month = f"/conta-corrente/v4/extrato/{today.month}/{today.year}?numeroContaCorrente={ACCOUNT}"
+    control.set(("face_read", "lag:60"))
+    assert [len((await sicoob.call("GET", month)).body["transacoes"]) for _ in range(2)] == [0, 2]
+    for seconds, expected in ((60, [404, 200]), (0, [200, 200])):
+        control.set(("face_read", f"lag:{seconds}"))
+        assert [(await inter.call("GET", f"/banking/v2/pix/{code}")).status for _ in range(2)] == expected
+    for path in (f"/charge/{quote(charge['correlationID'], safe='')}", f"/transaction/{e2e}", "/payment/p1"):
+        control.set(("face_read", "lag:60"))
+        statuses = [(await woovi.call("GET", f"/api/v1{path}")).status for _ in range(2)]
+        assert (statuses[0] in (400, 404), statuses[1]) == (True, 200), path
+
+
+async def test_a_page_of_inters_statement_shifts(broken: Bank, control: Control) -> None:
+    inter = await open_inter(broken)
+    for number in range(3):
+        await broken.be_paid(None, 100 + number)
+    today = local_date(broken.service.context.clock.now())
+
+    async def read(page: int) -> tuple[list[str], int]:
+        paging = f"&tamanhoPagina=2&pagina={page}"
+        path = f"/banking/v2/extrato/completo?dataInicio={today}&dataFim={today}{paging}"
+        answer = (await inter.call("GET", path)).body
+        return [line["valor"] for line in answer["transacoes"]], answer["numeroDeElementos"]
+
+    assert [await read(0), await read(1)] == [(["10000.00", "1.00"], 2), (["1.01", "1.02"], 2)]
+    for page, shown in ((1, (["1.00", "1.01"], 2)), (2, (["1.02"], 1)), (0, (["10000.00", "1.00"], 2))):
+        control.set(("face_read", "page_shift"))
+        assert await read(page) == shown
 
 
 async def test_a_page_that_shifts_repeats_what_the_page_before_had(face: Face, control: Control) -> None:

@@ -339,7 +339,7 @@ REFUSED: list[tuple[str, str, Any, tuple[int, str]]] = [
     ("POST", "/banking/v2/pix", SEND | {"destinatario": {"tipo": "CHAVE", "chave": KEY}}, (422, "Pagamento recusado")),
     ("GET", "/banking/v2/pix/absent", None, (400, "Requisição inválida")),
     ("GET", f"/banking/v2/pix/{UUID}9", None, (404, "Não encontrado")),
-    ("DELETE", "/banking/v2/pix", None, (405, "MetodoNaoPermitido")),
+    ("DELETE", "/banking/v2/pix", None, (405, "Método não permitido")),
     ("GET", "/banking/v2/saldo?dataSaldo=2999-01-01", None, (400, "Requisição inválida")),
     ("GET", "/banking/v2/extrato", None, (400, "Requisição inválida")),
     ("GET", "/banking/v2/extrato?dataInicio=2026-01-01&dataFim=2026-06-01", None, (400, "Requisição inválida")),

@@ -38,6 +38,13 @@ def test_anything_else_is_not_found(path: bytes) -> None:
         ROUTER.find("GET", path)
 
 
+@pytest.mark.parametrize("segment", ["efi+homologation", "efi%2Bhomologation", "efi%2bhomologation"])
+def test_a_plus_is_found_as_libraries_send_it(segment: str) -> None:
+    router = Router([("GET", "/faces/efi+homologation/{id}", "found"), ("GET", "/faces/efi+homologation", "above")])
+    assert router.find("GET", f"/faces/{segment}/x+y".encode()) == ("found", (b"x+y",))
+    assert router.find("GET", f"/faces/{segment}".encode()) == ("above", ())
+
+
 def test_another_method_names_those_that_the_path_takes() -> None:
     with pytest.raises(errors.MethodNotAllowed) as caught:
         ROUTER.find("DELETE", b"/a/x")

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.api.faces.door import Answering
-from pixconnect.api.faces.frame import PREFIX
+from pixconnect.api.faces.frame import PREFIX, split_path
 from pixconnect.domain.frame.clock import Clock, format_milliseconds
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send, WholeAnswer
 
@@ -74,20 +74,20 @@ class FaceLog:
         try:
             await self._application(scope, receive_noting, send_noting)
         finally:
-            face, _, path = scope["raw_path"].removeprefix(_PREFIX).partition(b"/")
+            face, path = split_path(scope["raw_path"])
             query = b"?" + scope["query_string"] if scope["query_string"] else b""
-            if path.endswith(b"token"):
+            if path.endswith("token"):
                 # All that is said there is a secret, in more forms than can be known.
                 asked, answered, query = bytearray(), bytearray(), b""
             exchange = FaceExchange(
                 at=format_milliseconds(self._clock.now()),
                 method=scope["method"],
-                path=_show(b"/" + path + query),
+                path=_show(path.encode("latin-1") + query),
                 asked=_show(asked),
                 status=status,
                 answered=_show(answered),
             )
-            self._write(face.decode("latin-1"), msgspec.json.encode(exchange))
+            self._write(face, msgspec.json.encode(exchange))
 
 
 def _keep(kept: bytearray, message: Message) -> None:

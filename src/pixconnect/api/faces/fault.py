@@ -37,6 +37,17 @@ _PAGE_OF_A_PROXY: Final = Document(
 )
 
 
+class Shape(Struct, frozen=True, kw_only=True):
+    """Where a list has its interval and its pages, if not where the standard's have them."""
+
+    interval: Sequence[str] = ()
+    """The parameters by which a list has a begin and an end, where it does not say them again as the standard's do."""
+    page: str = ""
+    """The parameter that numbers pages from 0."""
+    page_count: str = ""
+    """The member that says how many items are on this page."""
+
+
 class _WithAmount(Struct):
     valor: float
 
@@ -47,13 +58,9 @@ async def answer_token(services: Services, path: str, respond: Respond[AnswerT])
 
 
 async def answer(
-    services: Services, method: str, path: str, request: Asked, respond: RespondTo, interval: Sequence[str] = ()
+    services: Services, method: str, path: str, request: Asked, respond: RespondTo, shape: Shape
 ) -> Reply | Document | Later:
-    """What an operation answers, after what the first rule that matches does to it.
-
-    Args:
-        interval: The parameters by which a list has a begin and an end, where it does not say them again as the standard's do.
-    """
+    """What an operation answers, after what the first rule that matches does to it."""
     operation: Operation = "face_read" if method == "GET" else "face_write"
     members = request.body.members if method not in ("GET", "DELETE") else None
     key, amount_cents = _read_body(members or {})
@@ -63,15 +70,14 @@ async def answer(
     message = Message(operation=operation, id=name, key=key, amount_cents=amount_cents)
     effect = await draw_fault(services.context, message)
     kind, _, argument = effect.partition(":")
-    if kind == "lag" and interval:
-        until = services.context.clock.now() - timedelta(seconds=int(argument))
-        return await respond(structs.replace(request, query=_end_before(request.query, interval, until)))
     if kind == "lag":
-        return await _answer_late_news(
-            request, respond, services.context.clock.now() - timedelta(seconds=int(argument))
-        )
+        until = services.context.clock.now() - timedelta(seconds=int(argument))
+        request = structs.replace(request, query=request.query.ending(until))
+        if shape.interval:
+            return await respond(structs.replace(request, query=_end_before(request.query, shape.interval, until)))
+        return await _answer_late_news(request, respond, until)
     if kind == "page_shift":
-        return await _answer_shifted(request, respond)
+        return await _answer_shifted(request, respond, shape)
     return await _answer(effect, lambda: respond(request))
 
 
@@ -160,17 +166,20 @@ def _end_before(query: Query, interval: Sequence[str], until: datetime) -> Query
         return query
 
 
-async def _answer_shifted(request: Asked, respond: RespondTo) -> Reply | Document:
+async def _answer_shifted(request: Asked, respond: RespondTo, shape: Shape) -> Reply | Document:
     """Answer a later page as if something new had come before the first of them."""
     reply, record = _open(await respond(request))
-    number = record.get("parametros", {}).get("paginacao", {}).get("paginaAtual", 0)
-    if not number:
+    parameter = shape.page or listing.PAGE
+    # What is no number was refused just now.
+    number = int(request.query.read((parameter,)).get(parameter) or 0)
+    lists = [name for name, value in record.items() if isinstance(value, list)]
+    if not number or not lists:
         return reply
-    query = request.query.with_values({listing.PAGE: str(number - 1)})
+    query = request.query.with_values({parameter: str(number - 1)})
     _, before = _open(await respond(structs.replace(request, query=query)))
-    (name,) = (name for name, value in record.items() if isinstance(value, list))
-    size = record["parametros"]["paginacao"]["itensPorPagina"]
-    shown = record | {name: [*before[name][-1:], *record[name]][:size]}
+    (name,) = lists
+    items = [*before[name][-1:], *record[name]][: len(before[name])]
+    shown = record | {name: items} | ({shape.page_count: len(items)} if shape.page_count else {})
     return structs.replace(cast("Reply", reply), record=shown)
 
 

@@ -83,6 +83,7 @@ class FaceOperation(Struct, frozen=True):
     """What is otherwise than at the institution, and why."""
     members: Collection[str] | None = None
     """All that the body may have; ``None`` is not judged here."""
+    shape: fault.Shape = fault.Shape()
 
     @property
     def is_list(self) -> bool:
@@ -140,7 +141,8 @@ def _route(face: Face, row: FaceOperation, end: str, login: AppIdLogin | None) -
 async def _answer(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document | Later:
     path = f"{face.prefix}{row.path}"
     interval = face.profile.interval if row.is_list else ()
-    return await fault.answer(services, row.method, path, request, partial(_respond, face, row, services), interval)
+    shape = structs.replace(row.shape, interval=interval) if interval else row.shape
+    return await fault.answer(services, row.method, path, request, partial(_respond, face, row, services), shape)
 
 
 async def _respond(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document:
@@ -233,6 +235,16 @@ async def _give_token(
     token = await oauth.give_token(services, request, wanted, traits.lifetime_s, by_certificate=traits.by_certificate)
     scope = " ".join(word for word, own in ours.items() if own in token.scopes and word in words)
     return oauth.show_token(token, scope)
+
+
+def split_path(raw_path: bytes) -> tuple[str, str]:
+    """The name of the face that a path is below, and the rest of the path; both are empty where it is below none."""
+    before, found, rest = raw_path.decode("latin-1").partition(PREFIX)
+    if before or not found:
+        return "", ""
+    name, _, path = rest.partition("/")
+    # As the router has it: a plus may be sent percent-encoded.
+    return name.replace("%2B", "+").replace("%2b", "+"), f"/{path}"
 
 
 def open_faces(name: str) -> tuple[Face, Face]:

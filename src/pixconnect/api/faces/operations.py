@@ -8,12 +8,12 @@ from typing import Final
 
 from pixconnect.api.faces.efi import operations as efi
 from pixconnect.api.faces.frame import (
-    PREFIX,
     Face,
     FaceOperation,
     list_routes_of,
     list_rows_of_profile,
     open_faces,
+    split_path,
 )
 from pixconnect.api.faces.inter import operations as inter
 from pixconnect.api.faces.refusals import make_face_form
@@ -45,6 +45,10 @@ def list_face_routes() -> tuple[AnyOperation, ...]:
 
 def find_face_form(raw_path: bytes) -> RefusalForm | None:
     """How whoever asks below a face for what is not there is refused; ``None`` where there is no such face."""
-    prefix, _, rest = raw_path.partition(PREFIX.encode())
-    face = None if prefix else _all_faces().get(rest.partition(b"/")[0].decode("latin-1"))
-    return None if face is None else make_face_form(face.profile, "general")
+    name, path = split_path(raw_path)
+    face = _all_faces().get(name)
+    if face is None:
+        return None
+    groups = face.profile.errors.items()
+    found = next((group for group, traits in groups if traits.below and path.startswith(traits.below)), "general")
+    return make_face_form(face.profile, found)

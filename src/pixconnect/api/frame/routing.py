@@ -2,7 +2,8 @@
 
 We route the path as it was sent: we split it before we percent-decode it, so that ``%2F`` inside an ``external_id`` is
 part of the id, and a trailing slash names nothing unless a route ends in one. We decode only parameters, so that
-writing a path in another way cannot evade a proxy's rule for it. We redirect and repair nothing.
+writing a path in another way cannot evade a proxy's rule for it. A plus alone may be sent percent-encoded, since many
+libraries encode it. We redirect and repair nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ Target = TypeVar("Target")
 
 SEGMENT_MAX: Final = 4096
 """In octets, before it is percent-decoded: 255 characters have 3,060 at most."""
+
+
+_PLUSES: Final = ("%2B", "%2b")
 
 
 class _Node(Generic[Target]):
@@ -34,7 +38,10 @@ class _Node(Generic[Target]):
         if segment.startswith("{"):
             self.wildcard = self.wildcard or _Node()
             return self.wildcard
-        return self.children.setdefault(segment.encode(), _Node())
+        node = self.children.setdefault(segment.encode(), _Node())
+        for spelling in _PLUSES if "+" in segment else ():
+            self.children[segment.replace("+", spelling).encode()] = node
+        return node
 
 
 class Router(Generic[Target]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -33,15 +34,29 @@ _PAGE_SIZE: Final = re.compile(rb"(?:^|&)paginacao\.itensPorPagina=([0-9]{1,4})(
 class Query:
     """A query as it was sent."""
 
-    __slots__ = ("_names", "_raw")
+    __slots__ = ("_names", "_raw", "_until")
 
-    def __init__(self, raw: bytes, names: Mapping[str, str] | None = None) -> None:
+    def __init__(self, raw: bytes, names: Mapping[str, str] | None = None, until: datetime | None = None) -> None:
         self._raw = raw
         self._names = names or {}
+        self._until = until
 
     def renaming(self, names: Mapping[str, str]) -> Query:
         """The same, where some parameters have other names than those that are asked for."""
-        return Query(self._raw, names)
+        return Query(self._raw, names, self._until)
+
+    def ending(self, until: datetime) -> Query:
+        """The same, asked of an institution that does not show yet what was made after ``until``."""
+        return Query(self._raw, self._names, until)
+
+    def hides(self, made_at: datetime) -> bool:
+        """Whether what was made then is not shown yet."""
+        return self._until is not None and made_at > self._until
+
+    def refuse_hidden(self, made_at: datetime) -> None:
+        """Raise ``NotFound`` for what was made then, where it is not shown yet."""
+        if self.hides(made_at):
+            raise errors.NotFound("a fault rule lets this be found later")
 
     @property
     def page_size(self) -> int:
@@ -53,7 +68,8 @@ class Query:
         """The same with these parameters instead of those that were sent."""
         names = {name.encode() for name in values}
         kept = [part for part in self._raw.split(b"&") if unquote_to_bytes(part.partition(b"=")[0]) not in names]
-        return Query(b"&".join([*kept, *(f"{name}={value}".encode() for name, value in values.items())]))
+        raw = b"&".join([*kept, *(f"{name}={value}".encode() for name, value in values.items())])
+        return Query(raw, until=self._until)
 
     def read(self, names: Iterable[str]) -> dict[str, str]:
         """Those of the named parameters that were sent; others are ignored."""

@@ -100,6 +100,8 @@ class RefusalGroup(_Part, frozen=True, kw_only=True):
     """By the code of the error; what is missing is looked for in the group ``general``."""
     properties: Mapping[str, str] = {}
     """Codes by what a request names wrongly."""
+    below: str = ""
+    """The beginning of the paths below which also what is not there is refused by this group."""
 
 
 class WebhookTraits(_Part, frozen=True, kw_only=True):

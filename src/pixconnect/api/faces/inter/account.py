@@ -184,7 +184,12 @@ async def _read_lines(
         raise errors.BadRequest(f"dataInicio, dataFim: this period has more than {_LINES_MAX} transactions")
     returned = face.choose(services, "return_line")
     parts = statement_usecases.read_parts(context, statement)
-    return [_show(line, statement.account, returned) async for part in parts for line in part]
+    return [
+        _show(line, statement.account, returned)
+        async for part in parts
+        for line in part
+        if not request.query.hides(line.created_at)
+    ]
 
 
 def _show(line: StatementLine, own: Party, returned: str) -> Transacao:

@@ -126,6 +126,7 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
     found = await find_sent(services.context, request.caller, id_envio=code)
     if found is None or services.context.clock.now() - found.created_at > _ASKED_FOR:
         raise errors.NotFound("codigoSolicitacao: there is no such sent Pix of the last 90 days")
+    request.query.refuse_hidden(found.created_at)
     account = await services.context.directory.read_account(request.caller.holder_id)
     status = _say(face, found, is_waiting=_needs_person(face, services))
     finished_at = ended_at(found)

@@ -100,6 +100,7 @@ async def list_month(face: Face, services: Services, request: Asked) -> Reply:
             _show(line, is_end_to_end=is_end_to_end)
             async for part in statement_usecases.read_parts(context, statement)
             for line in part
+            if not request.query.hides(line.created_at)
         ],
     )
     return _answer(face, services, record)

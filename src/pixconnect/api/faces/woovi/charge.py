@@ -146,6 +146,7 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Reply
 async def get_named_charge(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta uma cobrança pelo seu nome, ou pelo que a instituição lhe deu."""
     charge = await find_named_charge(services, request.caller, read_name(request))
+    request.query.refuse_hidden(charge.created_at)
     return Reply(status=200, record=CobrancaLida(charge=show_cents_charge(charge, services.base_url + face.prefix)))
 
 

@@ -48,6 +48,7 @@ async def get_pix_either_way(face: Face, services: Services, request: Asked) -> 
     """Consulta um Pix pelo nome que a rede lhe deu."""
     context, caller = services.context, request.caller
     view = await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, read_name(request))
+    request.query.refuse_hidden(view.transfer.created_at)
     (shown,) = await _show(services, caller, [view.transfer])
     return Reply(status=200, record=PixLido(pix=shown))
 

@@ -123,6 +123,7 @@ async def get_named_refund(face: Face, services: Services, request: Asked) -> Re
         if not is_id or face.choose(services, "refund_by_id") == "absent":
             raise
         found = await refund_usecases.read_refund_by_id(context, caller, int(name, 16))
+    request.query.refuse_hidden(found.created_at)
     return Reply(status=200, record=EstornoLido(refund=show_cents_refund(found)))
 
 

@@ -97,6 +97,7 @@ async def get_send(face: Face, services: Services, request: Asked) -> Reply:
         if face.choose(services, "unknown_payment") == "absent":
             raise NamedRefusal("ABSENT", "não existe este pagamento") from None
         raise
+    request.query.refuse_hidden(found.prepared.created_at)
     return Reply(status=200, record=_show(face, found, await _read_own(services, request.caller)))
 
 

@@ -1,19 +1,21 @@
 """What a worker tells of its deliveries is what happened to them."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from pixconnect.domain.money.rail import Report
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.foundation.metrics import Histogram, Measured
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.feed import Sequencer
-from pixconnect.worker.rail_figures import RailFigures
+from pixconnect.worker.rail_figures import RailFigures, name_message
 from support import postgres
 from support.records import outside_party
 from support.service import open_holder, open_service
@@ -39,6 +41,12 @@ def values(measured: Sequence[Measured]) -> dict[str, Any]:
         plain = {",".join(words): value for words, value in one.values.items()}
         found[one.family.name] = plain if one.family.labels else plain[""]
     return found
+
+
+@pytest.mark.parametrize("report", [name_message(report) for report in get_args(Report)])
+def test_each_label_of_reports_is_described(report: str) -> None:
+    (family,) = (family for family in metrics.FAMILIES if family.name == "pixconnect_rail_reports_total")
+    assert report in re.split(r"\W+", family.meaning)
 
 
 async def test_every_attempt_is_counted_as_what_it_was(

@@ -76,7 +76,7 @@ _OF_THIS_WORKER: Final = _tabulate(
         "The rail's answers when this worker asked what became of an order."),
     ("pixconnect_rail_reports_total", "counter", ("report",),
         "Reports of the rail, repeated ones too: credit or return (money for us), credit_accepted or credit_cancelled "
-        "(steps of a credit), settled or rejected (orders of ours)."),
+        "(steps of a credit), settled or rejected (orders of ours), movement (what the institution moved by itself)."),
     ("pixconnect_rail_acknowledgements_total", "counter", ("result",),
         "Acknowledgements that this worker sent after it had recorded a report: accepted, or refused."),
     ("pixconnect_feed_positions_total", "counter", ("found_by",),

@@ -29,6 +29,7 @@ class Cob(Struct):
     cnpj: str | None = None
     loc: Item | None = None
     lista: Annotated[Sequence[Item], Meta(max_length=2)] | None = None
+    chave: Annotated[str, Meta(max_length=77)] | None = None
 
 
 READERS: dict[str, Any] = {
@@ -41,6 +42,7 @@ READERS: dict[str, Any] = {
     "cnpj": lambda body: body.tax_id("cnpj"),
     "loc": lambda body: body.object("loc"),
     "lista": lambda body: body.objects("lista"),
+    "chave": lambda body: getattr(body.pix_key("chave"), "key", None),
 }
 
 
@@ -56,6 +58,9 @@ READERS: dict[str, Any] = {
         (b'{"nome":"\xc3\xa3\xc3\xa3\xc3\xa3\xc3\xa3\xc3\xa3"}', "ããããã"),
         (b'{"txid":"abc"}', "abc"),
         (b'{"natureza":"B"}', "B"),
+        (b'{"chave":"Loja@Demo.Example"}', "loja@demo.example"),
+        (b'{"chave":"+5511987654321"}', "+5511987654321"),
+        (b'{"chave":null}', None),
         (b'{"natureza":"D"}', "D"),
         (b'{"cpf":"52998224725"}', "52998224725"),
         (b'{"cnpj":"11444777000161"}', "11444777000161"),
@@ -90,6 +95,9 @@ def test_what_is_right_is_read(raw: bytes, found: object) -> None:
         ('{"cpf":"529.982.247-25"}', "cpf", "529.982.247-25"),
         ('{"cpf":"52998224724"}', "cpf", "52998224724"),
         ('{"cnpj":11444777000161}', "cnpj", "11444777000161"),
+        ('{"chave":"nobody"}', "chave", "nobody"),
+        ('{"chave":"11987654321"}', "chave", "11987654321"),
+        ('{"chave":7}', "chave", "7"),
         ('{"loc":[]}', "loc", "[]"),
         ('{"lista":{}}', "lista", "{}"),
         ('{"lista":[{},{},{}]}', "lista", "[{},{},{}]"),

@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 
 from pixconnect.api.standard.charge_records import CobRevisada, CobSolicitada
 from pixconnect.api.standard.violations import Members, Violations
-from pixconnect.domain.frame import errors
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, ContentsChange, Line, Payer
 from pixconnect.usecases.standard.charge_write import ENTITY
@@ -112,14 +111,8 @@ def _read_payer(body: Members) -> Payer | None:
 
 def _read_key(body: Members) -> str | None:
     # With the marks that people write, which its normal form has not.
-    sent = body.text("chave", length_max=pix_key.SENT_LENGTH_MAX)
-    if sent is None:
-        return None
-    try:
-        return pix_key.parse_pix_key(sent).key
-    except errors.InvalidPixKey:
-        body.refuse("chave", "não é uma chave Pix válida: EVP, e-mail, telefone, CPF ou CNPJ")
-        return None
+    found = body.pix_key("chave", length_max=pix_key.SENT_LENGTH_MAX)
+    return None if found is None else found.key
 
 
 def _read_lines(body: Members) -> tuple[Line, ...] | None:

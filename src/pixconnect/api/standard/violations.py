@@ -19,7 +19,8 @@ from msgspec import Struct, inspect
 from pixconnect.api.frame import decoding
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated, Violation
-from pixconnect.domain.money import tax_id
+from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.money.pix_key import PixKey
 
 ChoiceT = TypeVar("ChoiceT", bound=str)
 TypeT = TypeVar("TypeT", bound=inspect.Type)
@@ -32,6 +33,7 @@ _REAIS: Final = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,2}))?")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _INT32_MAX: Final = 2**31 - 1
 _MISSING: Final = "é obrigatório"
+NO_PIX_KEY: Final = "não é uma chave Pix: CPF, CNPJ, telefone com +55, e-mail ou chave aleatória"
 
 
 class Violations:
@@ -179,6 +181,14 @@ class Members:
         if not isinstance(value, str) or not _TAX_IDS[name][0](value):
             return self.refuse(name, _TAX_IDS[name][1])
         return value
+
+    def pix_key(self, name: str, *, length_max: int | None = None) -> PixKey | None:
+        """A Pix key as it is written or with the marks that people write; ``length_max`` as for ``text``."""
+        sent = self.text(name, length_max=length_max)
+        try:
+            return None if sent is None else pix_key.parse_pix_key(sent)
+        except errors.InvalidPixKey:
+            return self.refuse(name, NO_PIX_KEY)
 
     def object(self, name: str) -> Members | None:
         """The members of a member."""

@@ -12,7 +12,7 @@ from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.listing import PageQuery, Parametros, make_span, read_interval, read_page
-from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.api.standard.violations import NO_PIX_KEY, Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.identity.access import Caller
@@ -145,7 +145,7 @@ def _read_key(violations: Violations, text: str) -> str | None:
     try:
         return pix_key.parse_pix_key(text).key
     except errors.InvalidPixKey:
-        violations.add("chave", "não é uma chave Pix: CPF, CNPJ, telefone com +55, e-mail ou chave aleatória", text)
+        violations.add("chave", NO_PIX_KEY, text)
         return None
 
 

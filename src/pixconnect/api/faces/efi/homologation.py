@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from msgspec import structs
 
@@ -27,44 +26,46 @@ _under_way: Final[set[asyncio.Task[None]]] = set()
 
 async def pay_soon(services: Services, caller: Caller, code: str) -> None:
     """Pay a charge that was made; what goes wrong with that is tried again, and is no answer to who made it."""
-    try:
+
+    async def pay() -> None:
         await sandbox_usecases.pay_by_code(services.context, caller, code, None, OutsidePayer())
-    except (errors.ServiceUnavailable, errors.OutcomeUnknown):
-        _keep(_pay_later(services, caller, code))
 
-
-async def _pay_later(services: Services, caller: Caller, code: str) -> None:
     # A charge is paid once, so what was done unseen is not done again.
-    for _ in range(_TRIES_MAX):
-        await asyncio.sleep(_TRY_EVERY_S)
-        with suppress(errors.ServiceUnavailable, errors.OutcomeUnknown):
-            await sandbox_usecases.pay_by_code(services.context, caller, code, None, OutsidePayer())
-            return
+    passing = (errors.ServiceUnavailable, errors.OutcomeUnknown)
+    try:
+        await pay()
+    except passing:
+        _try_later(pay, passing)
 
 
 def give_back_later(face: Face, services: Services, caller: Caller, transfer: Transfer) -> None:
     """Let the payee return what the amount says, once the send has settled. If this process dies before, nothing comes back."""
-    parts = face.profile.homologation.returned_cents.get(str(transfer.amount_cents), ())
-    if face.is_homologation and parts and not transfer.is_book:
-        _keep(_give_back(services, caller, transfer.end_to_end_id, parts))
+    parts = list(face.profile.homologation.returned_cents.get(str(transfer.amount_cents), ()))
+    if not face.is_homologation or not parts or transfer.is_book:
+        return
+
+    async def give_back() -> None:
+        while parts:
+            await sandbox_usecases.give_back(services.context, caller, transfer.end_to_end_id, parts[0], "MD06")
+            del parts[0]
+
+    # It has not settled yet, or the sandbox is away. What may have come back unseen is not given once more.
+    _try_later(give_back, (errors.OriginalNotRefundable, errors.ServiceUnavailable))
 
 
-def _keep(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(work)
+def _try_later(step: Callable[[], Awaitable[None]], passing: tuple[type[errors.PixConnectError], ...]) -> None:
+    """Do it in the background, again and again while it fails by what passes."""
+    task = asyncio.create_task(_repeat(step, passing))
     _under_way.add(task)
     task.add_done_callback(_under_way.discard)
 
 
-async def _give_back(services: Services, caller: Caller, end_to_end_id: str, parts: Sequence[int]) -> None:
-    waiting = list(parts)
+async def _repeat(step: Callable[[], Awaitable[None]], passing: tuple[type[errors.PixConnectError], ...]) -> None:
     for _ in range(_TRIES_MAX):
         await asyncio.sleep(_TRY_EVERY_S)
         try:
-            while waiting:
-                await sandbox_usecases.give_back(services.context, caller, end_to_end_id, waiting[0], "MD06")
-                waiting.pop(0)
-        except (errors.OriginalNotRefundable, errors.ServiceUnavailable):
-            # It has not settled yet, or the sandbox is away.
+            await step()
+        except passing:
             continue
         except errors.PixConnectError:
             pass

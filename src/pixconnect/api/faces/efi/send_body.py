@@ -11,7 +11,6 @@ from pixconnect.api.standard.charge_records import Cnpj, Cpf, Reais
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import AccountType, Party
@@ -111,12 +110,8 @@ def _read_payee(body: Members) -> OrderPayee | None:
     owner = payee.tax_id("cpf") or payee.tax_id("cnpj")
     if account is not None:
         return OrderPayee(None, None, _read_account(account))
-    sent = payee.text("chave")
-    try:
-        return None if sent is None else OrderPayee(pix_key.parse_pix_key(sent), owner, None)
-    except errors.InvalidPixKey:
-        payee.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
-        return None
+    key = payee.pix_key("chave")
+    return None if key is None else OrderPayee(key, owner, None)
 
 
 def _read_account(account: Members) -> Party | None:

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from pixconnect.api.standard.violations import Members
-from pixconnect.domain.frame import errors
-from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import Party
@@ -62,11 +61,7 @@ def read_payee(body: Members, amount_cents: int) -> Callable[..., TransferReques
     if kind == "PIX_COPIA_E_COLA":
         code = payee.text("pixCopiaECola")
         return None if code is None else partial(QrCodeTransferRequest, amount_cents=amount_cents, br_code=code)
-    sent = payee.text("chave")
-    try:
-        key = None if sent is None else pix_key.parse_pix_key(sent)
-    except errors.InvalidPixKey:
-        return payee.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
+    key = payee.pix_key("chave")
     return key and partial(KeyTransferRequest, amount_cents=amount_cents, key=key.key, key_type=key.key_type)
 
 

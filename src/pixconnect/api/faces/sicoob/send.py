@@ -34,7 +34,7 @@ from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import br_code, pix_key, tax_id
+from pixconnect.domain.money import br_code, tax_id
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.initiated_transfer import InitiatedTransfer
 from pixconnect.domain.money.rail import date_settled
@@ -106,12 +106,8 @@ async def initiate(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta a chave e dá nome ao pagamento; nada é movido."""
     violations = Violations("pagamento")
     body = Members(violations, IniciacaoSolicitada, request.body.require("pagamento"), "")
-    sent = body.text("chave")
+    key = body.pix_key("chave")
     _check_day(services, body)
-    try:
-        key = None if sent is None else pix_key.parse_pix_key(sent)
-    except errors.InvalidPixKey:
-        key = body.refuse("chave", "não é uma chave Pix; um telefone começa com +55")
     violations.raise_if_any()
     if key is None:
         raise unreachable()

@@ -10,8 +10,7 @@ from msgspec import Meta, Struct, field
 from pixconnect.api.faces.woovi.charge import CorrelationId, Value
 from pixconnect.api.faces.woovi.paging import NAME
 from pixconnect.api.standard.violations import Members, Violations
-from pixconnect.domain.frame import errors
-from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import AccountType, Party
@@ -107,12 +106,9 @@ def _require(body: Members, name: str, text: str | None) -> str | None:
 
 
 def _read_key(body: Members) -> PixKey | None:
-    sent = _require(body, "destinationAlias", body.text("destinationAlias"))
-    kind = body.choice("destinationAliasType")
-    try:
-        key = None if sent is None else pix_key.parse_pix_key(sent)
-    except errors.InvalidPixKey:
-        return body.refuse("destinationAlias", "não é uma chave Pix")
+    key, kind = body.pix_key("destinationAlias"), body.choice("destinationAliasType")
+    if not body.has("destinationAlias"):
+        body.refuse("destinationAlias", "é obrigatório")
     if key is not None and kind is not None and key.key_type != dict(RANDOM="EVP").get(kind, kind):
         return body.refuse("destinationAliasType", f"a chave é do tipo {key.key_type}")
     return key

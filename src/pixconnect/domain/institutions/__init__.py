@@ -1,1 +1,1 @@
-"""Accounts at institutions: what an operator says of one, and what its institution lets us do there."""
+"""Accounts at institutions: what an operator says of one, what its institution lets us do there, and how its days close."""

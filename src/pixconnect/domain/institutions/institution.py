@@ -170,8 +170,22 @@ class InstitutionItem(Struct, frozen=True, kw_only=True):
     """``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; what else there is are movements."""
     end_to_end_id: str | None = None
     """The Pix or return that it is, or is about."""
+    return_id: str | None = None
+    """The network's name of the return that it is, where its Pix is named too."""
     txid: str | None = None
+    tax_id: str | None = None
+    """The other side's, as ``counterparty`` is its name, where the line tells them."""
+    counterparty: str | None = None
     text: str = ""
+
+    @property
+    def signed_cents(self) -> int:
+        return self.amount_cents if self.direction == "IN" else -self.amount_cents
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The network's names in it, the more certain first: a return names its original too."""
+        return tuple(name for name in (self.return_id, self.end_to_end_id) if name is not None)
 
 
 class Webhook(Struct, frozen=True, kw_only=True):

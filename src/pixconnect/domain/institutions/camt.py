@@ -234,7 +234,7 @@ def _find_kind(entry: _Part, texts: Sequence[str]) -> ItemKind:
         case ("RRCT" | "IRCT", _):
             return "pix"
         case _:
-            return files.find_kind(*texts)
+            return files.find_kind(" ".join(texts))
 
 
 def _read_cents(part: _Part) -> int:

@@ -185,7 +185,7 @@ class _Reader:
             settled_at=settled_at,
             direction="OUT" if cents < 0 else "IN",
             amount_cents=abs(cents),
-            kind=_TYPES.get(kind) or files.find_kind(name, memo),
+            kind=_TYPES.get(kind) or files.find_kind(memo or name),
             text=memo or name,
             counterparty=name or None,
         )

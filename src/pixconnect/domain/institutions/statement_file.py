@@ -174,33 +174,35 @@ def _only(found: Iterable[str]) -> str | None:
     return words[0] if len(words) == 1 else None
 
 
-# The first that is found counts: the fee of a Pix is a fee, and the reversal of a fee is a reversal.
-_KINDS: Final[tuple[tuple[ItemKind, str], ...]] = (
-    ("judicial", r"\b(JUDICIAL|BACENJUD|SISBAJUD)"),
-    ("refund", r"\b(DEVOLU|DEVOLVID|REFUND|DEV\b).*\bPIX\b|\bPIX\b.*\b(DEVOLU|DEVOLVID|REFUND|DEV\b)"),
-    ("reversal", r"\b(ESTORNO|EST\.|REVERSAL)"),
-    ("fee", r"\b(TARIFA|TAR\.?|FEE)(?![A-Za-z])"),
-    ("wire", r"\b(TED|DOC)\b"),
-    ("pix", r"\bPIX\b"),
-    ("boleto", r"\b(BOLETO|T[IÍ]TULO)"),
+_PIX: Final = re.compile(r"\bPIX\b", re.IGNORECASE)
+# Payers and payees write into these texts: what a Pix is about follows the bank's own words, so only the beginning counts.
+_PIX_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
+    ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
+    ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
+    ("refund", re.compile(r"\W*((PIX\W+)?(DEV\b|DEVOLU|DEVOLVID)|REFUND\b)", re.IGNORECASE)),
 )
-_KIND_PATTERNS: Final[list[tuple[ItemKind, re.Pattern[str]]]] = [
-    (kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _KINDS
-]
+_OTHER_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
+    ("judicial", re.compile(r"\b(JUDICIAL|BACENJUD|SISBAJUD)", re.IGNORECASE)),
+    ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
+    ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
+    ("wire", re.compile(r"\W*(TED|DOC)\b", re.IGNORECASE)),
+    ("boleto", re.compile(r"\b(BOLETO|T[IÍ]TULO)", re.IGNORECASE)),
+)
 
 
-def find_kind(*texts: str) -> ItemKind:
-    """The kind that the texts name; it words a line, and decides no amount.
+def find_kind(text: str) -> ItemKind:
+    """The kind that a bank's text names, where no field does.
 
     Example:
-        >>> find_kind("TAR PIX RECEBIDO")
-        'fee'
+        >>> find_kind("TAR PIX RECEBIDO"), find_kind("PIX ENVIADO tarifa de julho")
+        ('fee', 'pix')
     """
-    whole = " ".join(texts)
-    for kind, pattern in _KIND_PATTERNS:
-        if pattern.search(whole):
+    is_pix = _PIX.search(text) is not None
+    for kind, pattern in _PIX_KINDS if is_pix else _OTHER_KINDS:
+        # Two of the others may stand behind the bank's own first word.
+        if pattern.search(text) if kind in ("judicial", "boleto") else pattern.match(text):
             return kind
-    return "other"
+    return "pix" if is_pix else "other"
 
 
 def find_days(told: tuple[date | None, date | None], items: tuple[InstitutionItem, ...]) -> tuple[date, date]:

@@ -1,0 +1,289 @@
+"""Which line of an institution's statement is which transfer, refund or movement of ours, and what becomes of the rest.
+
+The network's names decide first. What has no name is joined by what only one item and one line have in common; and where as
+many items as lines are alike in direction, amount and day, any pairing tells the same sums. An item that names something is
+never joined to another thing because it looks like it, and one that may be ours is never a movement: it waits, and is listed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.money.rail import MovementKind
+
+DAYS_APART_MAX: Final = 4
+"""Institutions book what happens at a weekend or on a holiday on the next banking day."""
+MOVEMENT_ID_LENGTH_MAX: Final = 64
+_MOVEMENT_KINDS: Final[dict[str, MovementKind]] = {
+    "pix": "by_hand",
+    "by_hand": "by_hand",
+    "refund": "reversal",
+    "reversal": "reversal",
+    "fee": "fee",
+    "wire": "wire",
+    "boleto": "boleto",
+    "judicial": "judicial",
+}
+"""Of what is left over: a Pix that left the account and that nobody ordered here was sent by hand there."""
+
+LineKey = tuple[Literal["transfer", "refund", "movement"], int | str]
+JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near"]
+Waiting = Literal["order_unknown", "could_be_ours", "not_yet_read", "day_not_over", "other_contents", "before_opening"]
+"""Why an item is neither joined nor a movement: see docs/guides/reconcile.md."""
+# Nothing of these is a Pix, whatever it costs.
+_NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
+
+
+class BookLine(Struct, frozen=True, kw_only=True):
+    """A transfer, refund or movement of ours, as it should stand in the institution's statement."""
+
+    key: LineKey
+    holder_id: int
+    direction: Literal["IN", "OUT"]
+    amount_cents: int
+    day: date
+    """In Sao Paulo, by the network's instant where it told one."""
+    settled_at: datetime | None
+    names: tuple[str, ...]
+    """Ours and the network's; of a movement the institution's id of its item."""
+    original: tuple[str, ...] = ()
+    """Of a refund, the names of what it returns."""
+    tax_id: str | None = None
+    counterparty: str | None = None
+    state: Literal["settled", "open", "failed"]
+    """Of an order that failed the institution may have a debit and its reversal, and of an open one a debit."""
+
+    @property
+    def is_order(self) -> bool:
+        return self.direction == "OUT" and self.key[0] != "movement"
+
+
+class ItemJoin(Struct, frozen=True, kw_only=True):
+    item_id: str
+    key: LineKey
+    by: JoinedBy
+    is_reversal: bool = False
+    """It gives back what the institution had debited for an order that failed."""
+
+
+class Joined(Struct, frozen=True, kw_only=True):
+    joins: tuple[ItemJoin, ...]
+    fees: dict[str, LineKey]
+    """The transfer or refund that a fee was taken for."""
+    items_left: tuple[InstitutionItem, ...]
+    lines_left: tuple[BookLine, ...]
+
+
+class _Pairing:
+    """Items and lines that are still alone; each pair takes both away."""
+
+    def __init__(self, items: Iterable[InstitutionItem], lines: Iterable[BookLine]) -> None:
+        # By id, so that the order in which a file has them changes nothing.
+        self.items = {item.item_id: item for item in sorted(items, key=lambda item: item.item_id)}
+        self.lines = {line.key: line for line in sorted(lines, key=lambda line: (line.key[0], str(line.key[1])))}
+        self.joins: list[ItemJoin] = []
+
+    def join(self, item: InstitutionItem, line: BookLine, by: JoinedBy) -> None:
+        del self.items[item.item_id], self.lines[line.key]
+        self.joins.append(ItemJoin(item_id=item.item_id, key=line.key, by=by))
+
+
+def join_items(items: Collection[InstitutionItem], lines: Collection[BookLine]) -> Joined:
+    """Join each item with at most one line, and each line with at most one item and one reversal."""
+    pairing = _Pairing(items, lines)
+    reversals = _join_names(pairing, lines)
+    _join_alike(pairing, "instant", _instant_of_item, _instant_of_line)
+    _join_alike(pairing, "tax_id", lambda item: item.tax_id and (item.day, item.tax_id), _tax_id_of_line)
+    _join_alike(pairing, "counterparty", _name_of_item, _name_of_line)
+    _join_alike(pairing, "amount", lambda item: item.day, lambda line: line.day)
+    _join_same(pairing)
+    _join_near(pairing)
+    named = _index(lines, lambda line: (*line.names, *line.original))
+    return Joined(
+        joins=(*pairing.joins, *reversals),
+        fees={
+            item.item_id: named[name][0].key
+            for item in items
+            if item.kind == "fee"
+            for name in item.names[:1]
+            if name in named
+        },
+        items_left=tuple(pairing.items.values()),
+        lines_left=tuple(line for line in pairing.lines.values() if line.state == "settled"),
+    )
+
+
+def _index(
+    lines: Iterable[BookLine], names_of: Callable[[BookLine], Iterable[str]]
+) -> defaultdict[str, list[BookLine]]:
+    found = defaultdict[str, list[BookLine]](list)
+    for line in lines:
+        for name in dict.fromkeys(names_of(line)):
+            found[name].append(line)
+    return found
+
+
+def _join_names(pairing: _Pairing, lines: Collection[BookLine]) -> list[ItemJoin]:
+    by_name = _index(pairing.lines.values(), lambda line: line.names)
+    by_original = _index(pairing.lines.values(), lambda line: line.original)
+    for item in list(pairing.items.values()):
+        # A movement is of the very item; a fee is about a Pix that it names, and is not that Pix.
+        candidates = list(by_name[make_movement_id(item.item_id)])
+        if item.kind not in _NO_PIX:
+            candidates += [line for name in item.names for line in by_name[name]]
+            # Many name of a return only what it returns.
+            if item.return_id is None and (own := [line for name in item.names for line in by_original[name]]):
+                fitting = [line for line in own if line.key in pairing.lines and _fits(item, line)]
+                candidates += fitting if len(fitting) == 1 else []
+        line = next((line for line in candidates if line.key in pairing.lines and _fits(item, line)), None)
+        if line is not None:
+            pairing.join(item, line, "name")
+    return _join_reversals(pairing, lines)
+
+
+def _fits(item: InstitutionItem, line: BookLine) -> bool:
+    return (item.direction, item.amount_cents) == (line.direction, line.amount_cents)
+
+
+def _join_reversals(pairing: _Pairing, lines: Collection[BookLine]) -> list[ItemJoin]:
+    """What gives an order's debit back: the two cancel, and the order has moved nothing."""
+    debited = {join.key for join in pairing.joins}
+    failed = _index((line for line in lines if line.is_order and line.state == "failed"), lambda line: line.names)
+    reversed_keys = set[LineKey]()
+    found: list[ItemJoin] = []
+    for item in list(pairing.items.values()):
+        for line in (line for name in item.names for line in failed[name]) if item.direction == "IN" else ():
+            if line.key in debited - reversed_keys and line.amount_cents == item.amount_cents:
+                reversed_keys.add(line.key)
+                del pairing.items[item.item_id]
+                found.append(ItemJoin(item_id=item.item_id, key=line.key, by="name", is_reversal=True))
+                break
+    return found
+
+
+def _may_look_alike(item: InstitutionItem) -> bool:
+    return not item.names and item.kind not in _NO_PIX
+
+
+def _group(
+    pairing: _Pairing,
+    of_item: Callable[[InstitutionItem], Hashable | None],
+    of_line: Callable[[BookLine], Hashable | None],
+) -> list[tuple[list[InstitutionItem], list[BookLine]]]:
+    """Items and lines alike in direction, amount and what is asked, where both have it."""
+    groups = defaultdict[Hashable, tuple[list[InstitutionItem], list[BookLine]]](lambda: ([], []))
+    for item in pairing.items.values():
+        if _may_look_alike(item) and (mark := of_item(item)) is not None:
+            groups[item.direction, item.amount_cents, mark][0].append(item)
+    for line in pairing.lines.values():
+        if line.state == "settled" and line.key[0] != "movement" and (mark := of_line(line)) is not None:
+            groups[line.direction, line.amount_cents, mark][1].append(line)
+    return [group for group in groups.values() if all(group)]
+
+
+def _join_alike(
+    pairing: _Pairing,
+    by: JoinedBy,
+    of_item: Callable[[InstitutionItem], Hashable | None],
+    of_line: Callable[[BookLine], Hashable | None],
+) -> None:
+    """Join what no other item and no other line is alike in."""
+    for items, lines in _group(pairing, of_item, of_line):
+        if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):
+            pairing.join(items[0], lines[0], by)
+
+
+def _agree(item: InstitutionItem, line: BookLine) -> bool:
+    """Whether no tax id that both tell says that they are two."""
+    whole = {tax_id for tax_id in (item.tax_id, line.tax_id) if tax_id is not None and tax_id.isalnum()}
+    return len(whole) < 2
+
+
+def _join_same(pairing: _Pairing) -> None:
+    """Join as many items as lines of one direction, amount and day, in the order of their instants."""
+    for items, lines in _group(pairing, lambda item: item.day, lambda line: line.day):
+        items.sort(key=lambda item: (item.settled_at is None, item.settled_at, item.item_id))
+        lines.sort(key=lambda line: (line.settled_at is None, line.settled_at, str(line.key[1])))
+        if len(items) == len(lines) and all(_agree(item, line) for item in items for line in lines):
+            for item, line in zip(items, lines, strict=True):
+                pairing.join(item, line, "alike")
+
+
+def _join_near(pairing: _Pairing) -> None:
+    """Join the one item and the one line of a direction and amount, if their days are near."""
+    for items, lines in _group(pairing, lambda _item: "", lambda _line: ""):
+        if len(items) == len(lines) == 1 and _agree(items[0], lines[0]) and _are_near(items[0], lines[0]):
+            pairing.join(items[0], lines[0], "near")
+
+
+def _are_near(item: InstitutionItem, line: BookLine) -> bool:
+    return abs(item.day - line.day) <= timedelta(days=DAYS_APART_MAX)
+
+
+def _instant_of_item(item: InstitutionItem) -> Hashable | None:
+    return item.settled_at and item.settled_at.replace(microsecond=0)
+
+
+def _instant_of_line(line: BookLine) -> Hashable | None:
+    return line.settled_at and line.settled_at.replace(microsecond=0)
+
+
+def _tax_id_of_line(line: BookLine) -> Hashable | None:
+    return line.tax_id and (line.day, line.tax_id)
+
+
+def _name_of_item(item: InstitutionItem) -> Hashable | None:
+    return item.counterparty and (item.day, item.counterparty.casefold())
+
+
+def _name_of_line(line: BookLine) -> Hashable | None:
+    return line.counterparty and (line.day, line.counterparty.casefold())
+
+
+def make_movement_id(item_id: str) -> str:
+    """The name of the item's movement: its own, or a digest of one that is too long."""
+    if len(item_id) <= MOVEMENT_ID_LENGTH_MAX:
+        return item_id
+    return hashlib.sha256(item_id.encode()).hexdigest()
+
+
+class OpenAmounts(Struct, frozen=True, kw_only=True):
+    """What items are judged by beside the lines: orders under way, and where the books begin."""
+
+    unnamed_cents: frozenset[int]
+    """Amounts of open orders and refunds whose name on the network nobody knows yet."""
+    our_names: frozenset[str]
+    """Names of the items that a transfer or refund of ours has, whatever its day, amount and side."""
+    begins_at: datetime
+    """The opening balance's instant: what was before it is in it."""
+    begins_on: date
+    today: date
+
+
+def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> Waiting | MovementKind:
+    """What becomes of an item that is joined to nothing: a movement of a kind, or it waits."""
+    if item.day < known.begins_on or (item.settled_at is not None and item.settled_at <= known.begins_at):
+        return "before_opening"
+    if any(name in known.our_names for name in item.names) and item.kind not in _NO_PIX:
+        # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
+        return "not_yet_read"
+    # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
+    if not item.names and any(_fits(item, line) and _are_near(item, line) for line in lines_left):
+        return "could_be_ours"
+    is_pix = item.kind in ("pix", "refund")
+    if item.direction == "IN":
+        # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
+        if is_pix or (item.names and item.kind not in _NO_PIX):
+            return "not_yet_read"
+        if item.day >= known.today and not item.names:
+            return "day_not_over"
+    elif item.amount_cents in known.unnamed_cents and (is_pix or not item.names):
+        return "order_unknown"
+    return _MOVEMENT_KINDS.get(item.kind, "other")

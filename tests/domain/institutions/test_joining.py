@@ -1,0 +1,220 @@
+"""Items and our lines: one to one, by names first, and nothing that may be ours becomes a movement."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import (
+    BookLine,
+    Joined,
+    OpenAmounts,
+    join_items,
+    judge_left,
+    make_movement_id,
+)
+
+DAY = date(2026, 11, 2)
+AT = datetime(2026, 11, 2, 15, 0, 0, 400_000, UTC)
+E2E = "E99999004202611021500abcdefghijk"
+OTHER_E2E = "E99999004202611021500abcdefghijz"
+RETURN_ID = "D99999003202611021500abcdefghijk"
+
+
+def an_item(item_id: str = "N1", **changes: Any) -> InstitutionItem:
+    fields: dict[str, Any] = dict(day=DAY, settled_at=None, direction="IN", amount_cents=1000, kind="pix")
+    return InstitutionItem(item_id=item_id, **fields | changes)
+
+
+def a_line(number: int = 1, **changes: Any) -> BookLine:
+    fields: dict[str, Any] = dict(
+        key=("transfer", number),
+        holder_id=7,
+        direction="IN",
+        amount_cents=1000,
+        day=DAY,
+        settled_at=AT,
+        names=(),
+        state="settled",
+    )
+    return BookLine(**fields | changes)
+
+
+def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
+    return sorted((join.item_id, join.key[1], join.by) for join in joined.joins)
+
+
+@pytest.mark.parametrize(
+    ("item", "line", "by"),
+    [
+        (an_item(end_to_end_id=E2E, day=DAY + timedelta(days=30)), a_line(names=(E2E,)), "name"),
+        (an_item(return_id=RETURN_ID, end_to_end_id=E2E), a_line(names=("D1", RETURN_ID)), "name"),
+        (an_item(end_to_end_id=E2E), a_line(key=("refund", 1), names=("D1",), original=(E2E,)), "name"),
+        (an_item(settled_at=AT, day=DAY + timedelta(days=9)), a_line(), "instant"),
+        (an_item(tax_id="52998224725"), a_line(tax_id="52998224725"), "tax_id"),
+        (an_item(counterparty="ANA"), a_line(counterparty="Ana"), "counterparty"),
+        (an_item(), a_line(), "amount"),
+        (an_item(day=DAY + timedelta(days=4)), a_line(), "near"),
+        (an_item("M1", kind="fee"), a_line(key=("movement", "M1"), names=("M1",)), "name"),
+        (an_item("x" * 99), a_line(key=("movement", "y"), names=(make_movement_id("x" * 99),)), "name"),
+        (an_item(), a_line(direction="OUT"), None),
+        (an_item(), a_line(amount_cents=1001), None),
+        (an_item(day=DAY + timedelta(days=5)), a_line(), None),
+        (an_item(end_to_end_id=E2E), a_line(names=(OTHER_E2E,)), None),
+        (an_item(end_to_end_id=E2E, amount_cents=999), a_line(names=(E2E,)), None),
+        (an_item(tax_id="52998224725"), a_line(tax_id="11144477735"), None),
+        (an_item(kind="fee", end_to_end_id=E2E), a_line(names=(E2E,)), None),
+        (an_item(kind="wire"), a_line(), None),
+        (an_item(), a_line(state="open"), None),
+        (an_item(), a_line(key=("movement", "M9"), names=("M9",)), None),
+    ],
+)
+def test_what_joins_an_item_and_a_line(item: InstitutionItem, line: BookLine, by: str | None) -> None:
+    joined = join_items([item], [line])
+    assert joined_by(joined) == ([] if by is None else [(item.item_id, line.key[1], by)])
+    assert [left.item_id for left in joined.items_left] == ([item.item_id] if by is None else [])
+
+
+def test_names_come_before_what_looks_alike() -> None:
+    named, bare = an_item("N2", end_to_end_id=E2E), an_item("N1")
+    joined = join_items([bare, named], [a_line(1, names=(E2E,)), a_line(2)])
+    assert joined_by(joined) == [("N1", 2, "amount"), ("N2", 1, "name")]
+
+
+def test_as_many_alike_as_lines_are_paired_and_others_are_left() -> None:
+    items = [an_item(f"N{number}") for number in range(3)]
+    lines = [a_line(number) for number in range(3)]
+    assert [by for _, _, by in joined_by(join_items(items, lines))] == ["alike"] * 3
+    assert join_items(items, lines[:2]).joins == ()
+    assert join_items(items[:2], lines).joins == ()
+
+
+def test_a_fee_is_told_of_the_pix_that_it_names() -> None:
+    fee = an_item("F1", kind="fee", direction="OUT", amount_cents=50, end_to_end_id=E2E)
+    joined = join_items([fee, an_item(end_to_end_id=E2E)], [a_line(names=(E2E,))])
+    assert joined.fees == {"F1": ("transfer", 1)}
+    assert [item.item_id for item in joined.items_left] == ["F1"]
+
+
+def test_a_debit_and_its_reversal_are_the_orders_and_cancel() -> None:
+    order = a_line(direction="OUT", names=(E2E,), state="failed")
+    debit = an_item("D", direction="OUT", end_to_end_id=E2E)
+    reversal = an_item("R", kind="reversal", end_to_end_id=E2E)
+    joined = join_items([reversal, debit], [order])
+    assert {(join.item_id, join.is_reversal) for join in joined.joins} == {("D", False), ("R", True)}
+    # A reversal of what settled, or a second one, is for a person.
+    again = join_items([reversal, debit, an_item("S", kind="reversal", end_to_end_id=E2E)], [order])
+    assert len(again.joins) == 2
+    settled = join_items([reversal, debit], [a_line(direction="OUT", names=(E2E,))])
+    assert [item.item_id for item in settled.items_left] == ["R"]
+
+
+def test_a_second_debit_of_one_order_is_left() -> None:
+    items = [an_item(name, direction="OUT", end_to_end_id=E2E) for name in ("D1", "D2")]
+    joined = join_items(items, [a_line(direction="OUT", names=(E2E,))])
+    assert [item.item_id for item in joined.items_left] == ["D2"]
+
+
+_NAMES = st.sampled_from([None, E2E, OTHER_E2E])
+_ITEMS = st.lists(
+    st.builds(
+        an_item,
+        st.sampled_from([f"N{number}" for number in range(8)]),
+        direction=st.sampled_from(["IN", "OUT"]),
+        amount_cents=st.integers(1, 3),
+        day=st.sampled_from([DAY, DAY + timedelta(days=1)]),
+        kind=st.sampled_from(["pix", "refund", "fee", "other", "reversal"]),
+        end_to_end_id=_NAMES,
+        settled_at=st.sampled_from([None, AT]),
+        tax_id=st.sampled_from([None, "52998224725"]),
+    ),
+    max_size=8,
+    unique_by=lambda item: item.item_id,
+)
+_LINES = st.lists(
+    st.builds(
+        a_line,
+        st.integers(1, 8),
+        direction=st.sampled_from(["IN", "OUT"]),
+        amount_cents=st.integers(1, 3),
+        day=st.sampled_from([DAY, DAY + timedelta(days=1)]),
+        names=st.sampled_from([(), (E2E,), (OTHER_E2E,), ("x", E2E)]),
+        settled_at=st.sampled_from([None, AT]),
+        state=st.sampled_from(["settled", "open", "failed"]),
+    ),
+    max_size=8,
+    unique_by=lambda line: line.key,
+)
+
+
+@given(_ITEMS, _LINES, st.randoms())
+def test_joining_is_one_to_one_complete_and_in_no_order(
+    items: list[InstitutionItem], lines: list[BookLine], chance: Any
+) -> None:
+    joined = join_items(items, lines)
+    told = {item.item_id: item for item in items}
+    ours = {line.key: line for line in lines}
+    joined_ids = [join.item_id for join in joined.joins]
+    # No item twice, no line twice but for its reversal, and nothing is lost.
+    assert sorted([*joined_ids, *(item.item_id for item in joined.items_left)]) == sorted(told)
+    assert len({(join.key, join.is_reversal) for join in joined.joins}) == len(joined.joins)
+    for join in joined.joins:
+        item, line = told[join.item_id], ours[join.key]
+        assert item.amount_cents == line.amount_cents
+        assert (item.direction == line.direction) is not join.is_reversal
+        assert join.by == "name" or not item.names
+    chance.shuffle(items)
+    chance.shuffle(lines)
+    again = join_items(items, lines)
+    assert (set(again.joins), set(again.items_left)) == (set(joined.joins), set(joined.items_left))
+
+
+KNOWN = OpenAmounts(
+    unnamed_cents=frozenset({500}),
+    our_names=frozenset({E2E}),
+    begins_at=datetime(2026, 10, 1, tzinfo=UTC),
+    begins_on=date(2026, 10, 1),
+    today=date(2026, 11, 3),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "becomes"),
+    [
+        (dict(direction="OUT", kind="fee"), "fee"),
+        (dict(direction="OUT", kind="fee", end_to_end_id=E2E), "fee"),
+        (dict(direction="OUT", kind="pix"), "by_hand"),
+        (dict(direction="OUT", kind="pix", end_to_end_id=OTHER_E2E), "by_hand"),
+        (dict(direction="OUT", kind="refund"), "reversal"),
+        (dict(direction="OUT", kind="boleto", day=KNOWN.today), "boleto"),
+        (dict(kind="wire"), "wire"),
+        (dict(kind="other"), "other"),
+        # What has a name of ours is ours, whatever its amount and side.
+        (dict(direction="OUT", kind="pix", end_to_end_id=E2E), "not_yet_read"),
+        (dict(kind="refund", end_to_end_id=E2E), "not_yet_read"),
+        (dict(kind="reversal", end_to_end_id=E2E), "not_yet_read"),
+        # A received Pix is a credit, told by the reading.
+        (dict(kind="pix"), "not_yet_read"),
+        (dict(kind="other", end_to_end_id=OTHER_E2E), "not_yet_read"),
+        # An order under way may be this very item.
+        (dict(direction="OUT", kind="pix", amount_cents=500), "order_unknown"),
+        (dict(direction="OUT", kind="pix", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
+        (dict(direction="OUT", kind="fee", amount_cents=500), "order_unknown"),
+        (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=E2E), "fee"),
+        (dict(kind="wire", day=KNOWN.today), "day_not_over"),
+        (dict(kind="wire", day=date(2026, 9, 30)), "before_opening"),
+        (dict(kind="wire", day=KNOWN.begins_on, settled_at=KNOWN.begins_at), "before_opening"),
+    ],
+)
+def test_what_becomes_of_what_is_left(changes: dict[str, Any], becomes: str) -> None:
+    assert judge_left(an_item(**changes), [], KNOWN) == becomes
+
+
+@pytest.mark.parametrize("kind", ["pix", "other", "fee", "wire"])
+def test_what_a_line_of_ours_may_be_is_no_movement(kind: str) -> None:
+    item = an_item(kind=kind, direction="OUT")
+    assert judge_left(item, [a_line(direction="OUT")], KNOWN) == "could_be_ours"
+    assert judge_left(item, [a_line(direction="OUT", day=DAY - timedelta(days=5))], KNOWN) != "could_be_ours"

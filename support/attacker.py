@@ -26,7 +26,10 @@ def entry(debit: str, credit: str, cents: int, *, id: int = 10**9, **columns: An
 
 async def funds(connection: Connection) -> list[tuple[int, ...]]:
     rows = await connection.fetch(
-        "select holder_id, available_cents, reserved_cents, settlement_cents, funding_cents from balance order by 1"
+        """
+        select holder_id, available_cents, reserved_cents, deficit_cents, settlement_cents, funding_cents
+        from balance order by 1
+        """
     )
     return [tuple(row) for row in rows]
 

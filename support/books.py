@@ -16,10 +16,34 @@ RULES: Final = {
                     as available,
                 coalesce(sum(amount_cents * ((credit_account = 'reserved')::int - (debit_account = 'reserved')::int)), 0)
                     as reserved,
+                coalesce(sum(amount_cents * ((debit_account = 'deficit')::int - (credit_account = 'deficit')::int)), 0)
+                    as deficit,
                 count(number) as numbers
             from ledger_entry where ledger_entry.holder_id = balance.holder_id
         ) as posted on true
-        where (available_cents, reserved_cents, last_number) <> (available, reserved, numbers)
+        where (available_cents, reserved_cents, deficit_cents, last_number) <> (available, reserved, deficit, numbers)
+    """,
+    "what is there less what is owed came from somewhere, and nothing is available while anything is owed": """
+        select holder_id from balance
+        where available_cents + reserved_cents - deficit_cents <> -(settlement_cents + funding_cents)
+            or available_cents > 0 and deficit_cents > 0 or least(available_cents, reserved_cents, deficit_cents) < 0
+    """,
+    "what is owed is what movements lacked and was not repaid": """
+        select holder_id from balance where deficit_cents <> (
+            select coalesce(sum(deficit_cents), 0) from movement where movement.holder_id = balance.holder_id
+        ) - (
+            select coalesce(sum(amount_cents), 0) from repayment where repayment.holder_id = balance.holder_id
+        )
+    """,
+    "each repayment has exactly its entry, and was taken of what had come before it": """
+        select repayment.id, entry.id from repayment
+        full join (select * from ledger_entry where credit_account = 'deficit') as entry using (id, holder_id)
+        left join ledger_entry as source on source.id = source_entry_id and source.holder_id = repayment.holder_id
+        where repayment.id is null or entry.id is null or repayment.amount_cents <> entry.amount_cents
+            or entry.debit_account <> 'available' or entry.number is null
+            or source.credit_account is distinct from 'available' or source.amount_cents < repayment.amount_cents
+            or source.created_at > entry.created_at
+            or entry.transfer_id is not null or entry.refund_id is not null
     """,
     "numbers have no gap, running balances add up, instants rise": """
         select holder_id, number from (
@@ -71,16 +95,21 @@ RULES: Final = {
             where movement.holder_id = balance.holder_id and status = 'POSTED'
         )
     """,
-    "each movement that was posted has exactly its entry, and no other entry has its place": """
-        select movement.item_id from movement
+    "each movement that was posted has exactly its entries, and no other entry has their place": """
+        with moved as (
+            select item_id, holder_id, entry_id as id, amount_cents - deficit_cents as amount_cents,
+                case direction when 'IN' then 'settlement' else 'available' end::ledger_account as debit_account,
+                case direction when 'IN' then 'available' else 'settlement' end::ledger_account as credit_account
+            from movement where status = 'POSTED' and amount_cents > deficit_cents
+            union all
+            select item_id, holder_id, deficit_entry_id, deficit_cents, 'deficit', 'settlement'
+            from movement where deficit_cents > 0
+        )
+        select item_id, entry.id from moved
         full join (
             select * from ledger_entry where transfer_id is null and 'settlement' in (debit_account, credit_account)
-        ) as entry on entry.id = movement.entry_id and entry.holder_id = movement.holder_id
-        where entry.id is null and movement.status = 'POSTED' or movement.item_id is null or entry.id is not null and (
-            entry.refund_id is not null or entry.amount_cents <> movement.amount_cents
-            or (movement.direction = 'IN') <> (entry.credit_account = 'available')
-            or 'available' not in (entry.debit_account, entry.credit_account)
-        )
+        ) as entry using (id, holder_id, amount_cents, debit_account, credit_account)
+        where item_id is null or entry.id is null or entry.refund_id is not null
     """,
     "an item that is a transfer or refund is no movement": """
         select item_id from movement join (

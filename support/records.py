@@ -213,6 +213,11 @@ def make_fee_line(**changes: Any) -> StatementLine:
     return make_deposit_line(**{"id": 14, "direction": "OUT", "amount_cents": 50, "movement": item} | changes)
 
 
+def make_repayment_line(**changes: Any) -> StatementLine:
+    """Of 0.40 that was owed."""
+    return make_deposit_line(**{"id": 15, "direction": "OUT", "amount_cents": 40, "is_repayment": True} | changes)
+
+
 LINES = [make_line(), make_refund_line(), make_deposit_line()]
 
 

@@ -29,7 +29,16 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         *("signing_key", "audit", "console_operator", "console_session", "console_link", "origin_batch", "origin"),
     ),
     "money": (
-        *("balance", "deposit", "movement", "charge", "transfer", "initiated_transfer", "prepared_transfer"),
+        *(
+            "balance",
+            "deposit",
+            "movement",
+            "repayment",
+            "charge",
+            "transfer",
+            "initiated_transfer",
+            "prepared_transfer",
+        ),
         *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report"),
         *("refused_credit", "tally", "tally_change"),
     ),

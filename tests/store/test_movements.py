@@ -1,7 +1,7 @@
 """What a person with the service's password cannot do with movements in SQL."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,13 +23,21 @@ async def attacker(service: Service, caller: Caller) -> AsyncIterator["Connectio
 
 
 def movement(
-    item_id: str = "A1", direction: str = "IN", cents: int = 100, status: str = "POSTED", entry_id: str = "1000000000",
-    code: str = "null", at: str = "now()",
+    item_id: str = "A1", direction: str = "IN", cents: int = 100, status: str = "POSTED", entry_id: str = "1000000000", *,
+    code: str = "null", at: str = "now()", lacking_cents: int = 0, deficit_entry_id: str = "null", kind: str = "other",
 ) -> str:  # fmt: skip
     return f"""
         insert into movement (holder_id, item_id, kind, direction, amount_cents, status, outcome_code, entry_id,
-            network_settled_at, created_at)
-        values (1, '{item_id}', 'other', '{direction}', {cents}, '{status}', {code}, {entry_id}, {at}, now())
+            network_settled_at, created_at, deficit_cents, deficit_entry_id)
+        values (1, '{item_id}', '{kind}', '{direction}', {cents}, '{status}', {code}, {entry_id}, {at}, now(),
+            {lacking_cents}, {deficit_entry_id})
+    """
+
+
+def repayment(cents: int, id: int, source_id: int) -> str:  # noqa: A002 - the column's name
+    return f"""
+        insert into repayment (id, holder_id, source_entry_id, amount_cents, created_at)
+        values ({id}, 1, {source_id}, {cents}, now())
     """
 
 
@@ -51,6 +59,8 @@ async def test_a_movement_and_its_entry_are_made_together(attacker: "Connection"
         (f"with moved as ({movement(status='ERROR', code=quoted('AM04'))}) {IN}",),
         (movement(status="POSTED", entry_id="null"),),
         (movement(status="ERROR", entry_id="null"),),
+        (movement(cents=0, entry_id="null"),),
+        (movement(cents=0, kind="opening_balance"),),
         (f"with moved as ({movement(at=quoted('infinity'))}) {IN}",),
         (f"with moved as ({movement(item_id='')}) {IN}",),
         (f"with moved as ({movement()}), again as ({movement('A2')}) {IN}",),
@@ -65,6 +75,87 @@ async def test_a_movement_and_its_entry_are_made_together(attacker: "Connection"
     await attempt(attacker, made)
     await attempt(attacker, f"with moved as ({movement('A2', 'OUT', entry_id='1000000002')}) "
                   + entry("available", "settlement", 100, id=1_000_000_002))  # fmt: skip
+    await check_books(service)
+
+
+FIRST, SECOND, THIRD = 1_000_000_100, 1_000_000_101, 1_000_000_102
+ALL_CENTS = 1_000_000
+"""What the holder has at first."""
+
+
+def owe(lacking_cents: int, *, entry_cents: int | None = None, item_id: str = "fee", **changes: Any) -> str:
+    """A fee of all that is there, and of what is lacking."""
+    columns: dict[str, Any] = {
+        "direction": "OUT",
+        "cents": ALL_CENTS + lacking_cents,
+        "lacking_cents": lacking_cents,
+        "entry_id": str(FIRST),
+        "deficit_entry_id": str(SECOND),
+    }
+    moved = movement(item_id, **(columns | changes))
+    lacking = entry("deficit", "settlement", entry_cents or lacking_cents, id=SECOND)
+    return f"with moved as ({moved}), lacking as ({lacking}) {entry('available', 'settlement', ALL_CENTS, id=FIRST)}"
+
+
+async def test_what_is_lacking_is_owed_by_the_movement_alone(attacker: "Connection", service: Service) -> None:
+    for odd in (
+        entry("deficit", "settlement", 10, id=SECOND),
+        entry("deficit", "available", 10, id=SECOND),
+        entry("deficit", "funding", 10, id=SECOND),
+        owe(10, entry_cents=11),
+        owe(10, cents=ALL_CENTS),
+        owe(10, deficit_entry_id="null"),
+        owe(10, deficit_entry_id=str(FIRST)),
+        owe(10, entry_id="null"),
+        owe(10, direction="IN"),
+        # What is there is taken first.
+        f"with moved as ({movement('fee', 'OUT', 10, entry_id='null', lacking_cents=10, deficit_entry_id=str(SECOND))}) "
+        + entry("deficit", "settlement", 10, id=SECOND),
+        movement("fee", "OUT", 10, entry_id="null", lacking_cents=10, deficit_entry_id=str(SECOND)),
+    ):
+        await refuse(attacker, odd)
+    await attempt(attacker, owe(10))
+    await attempt(attacker, movement("zero", cents=0, entry_id="null", kind="opening_balance"))
+    await refuse(attacker, owe(10, item_id="again"))
+    await check_books(service)
+
+
+def come(repaid_cents: int, cents: int = 100, *, entry_cents: int | None = None, source_id: int = THIRD) -> str:
+    """A wire, and in the same statement what is repaid of it; both entries in one insert, so that they follow each other."""
+    repaid_id = THIRD + 1
+    return f"""
+        with moved as ({movement("wire", cents=cents, entry_id=str(THIRD))}),
+        repaid as ({repayment(repaid_cents, repaid_id, source_id)})
+        insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
+            created_at)
+        select id, 1, debit::ledger_account, credit::ledger_account, cents, last_number + step,
+            available_cents + reserved_cents + after, last_entry_at + step * interval '1 hour'
+        from balance, (values
+            ({THIRD}, 'settlement', 'available', {cents}, 1, {cents}),
+            ({repaid_id}, 'available', 'deficit', {entry_cents or repaid_cents}, 2, {cents - (entry_cents or repaid_cents)})
+        ) as new (id, debit, credit, cents, step, after) where holder_id = 1
+    """
+
+
+async def test_whatever_comes_in_repays_in_the_same_statement(attacker: "Connection", service: Service) -> None:
+    await refuse(attacker, come(10))
+    await attempt(attacker, owe(10))
+    for odd in (
+        (f"with moved as ({movement('wire', entry_id=str(THIRD))}) {entry('settlement', 'available', 100, id=THIRD)}",),
+        (come(9),),
+        (come(11),),
+        (come(10, entry_cents=9),),
+        (come(10, source_id=FIRST),),
+        (come(10, source_id=THIRD + 1),),
+        (come(10, source_id=7),),
+        (repayment(10, THIRD + 1, THIRD),),
+        (repayment(10, FIRST, FIRST),),
+    ):
+        await refuse(attacker, *odd)
+    await attempt(attacker, come(10))
+    await refuse(attacker, repayment(10, THIRD + 1, THIRD))
+    for statement in ("update repayment set amount_cents = 1", "delete from repayment", "truncate repayment"):
+        await refuse(attacker, statement)
     await check_books(service)
 
 

@@ -94,6 +94,7 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
             "pixconnect_order_oldest_open_age_seconds": {"transfer": 0.0, "refund": 0.0},
             "pixconnect_reports_kept": {
                 "unknown_order": 0, "contradiction": 0, "changed_repeat": 0, "cannot_be_recorded": 0, "cannot_be_refused": 0,
+                "cannot_be_returned": 0,
             },
             "pixconnect_feed_lag_seconds": 0.0,
             "pixconnect_partitions_ahead": {"event": 1, "delivery": 1, "event_feed": 1},

@@ -34,7 +34,7 @@ async def show_overview(visit: Visit) -> Response:
         transfers=transfers,
         failing=[line for line in endpoints if line.state.what in {"failing", "disabled"}],
         endpoints_count=len(endpoints),
-        holders=[each for each, _, _ in holders],
+        holders=[each for each, _ in holders],
         now=context.clock.now(),
     )
 

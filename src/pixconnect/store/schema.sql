@@ -14,7 +14,7 @@ grant usage on schema pixconnect to pixconnect_funding;
 
 grant usage on schema pixconnect to pixconnect_service;
 
-create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding');
+create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding', 'deficit');
 
 create sequence charge_id increment 512;
 grant usage on sequence charge_id to pixconnect_service;
@@ -522,7 +522,7 @@ begin
 end $function$;
 revoke execute on function refuse_balance_without_entry() from public;
 
--- balance: What each holder has, in four accounts whose sum is zero; only ledger entries move it.
+-- balance: What each holder has and owes, in five accounts that cancel out; only ledger entries move it.
 create table balance (
     holder_id bigint not null,
     available_cents bigint default 0 not null,
@@ -532,17 +532,21 @@ create table balance (
     last_number bigint default 0 not null,
     last_entry_at timestamp with time zone default '1970-01-01 00:00:00+00'::timestamp with time zone not null,
     modified_at timestamp with time zone not null,
+    deficit_cents bigint default 0 not null,
     constraint balance_pkey primary key (holder_id),
-    constraint accounts_are_balanced check ((available_cents + reserved_cents + settlement_cents + funding_cents) = 0),
+    constraint accounts_are_balanced check ((available_cents + reserved_cents + settlement_cents + funding_cents -
+        deficit_cents) = 0),
     constraint available_is_not_negative check (available_cents >= 0),
+    constraint deficit_is_not_negative check (deficit_cents >= 0),
+    constraint deficit_is_repaid_first check (deficit_cents = 0 or available_cents = 0),
     constraint reserved_is_not_negative check (reserved_cents >= 0),
     constraint balance_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=50);
-create trigger balance_follows_entries before update of available_cents, reserved_cents, settlement_cents, funding_cents,
-    last_number, last_entry_at on balance for each row execute function refuse_balance_without_entry();
+create trigger balance_follows_entries before update of available_cents, reserved_cents, deficit_cents, settlement_cents,
+    funding_cents, last_number, last_entry_at on balance for each row execute function refuse_balance_without_entry();
 grant insert (holder_id, modified_at) on table balance to pixconnect_operator;
 grant select, update (modified_at) on table balance to pixconnect_service;
-comment on table balance is 'What each holder has, in four accounts whose sum is zero; only ledger entries move it.';
+comment on table balance is 'What each holder has and owes, in five accounts that cancel out; only ledger entries move it.';
 comment on column balance.holder_id is 'The holder whose money it is.';
 comment on column balance.available_cents is 'What may be spent, in cents; never negative.';
 comment on column balance.reserved_cents is 'What is held for transfers and refunds under way, in cents; never negative.';
@@ -552,6 +556,8 @@ comment on column balance.funding_cents is 'What was deposited as play money, as
 comment on column balance.last_number is 'The number of the last entry that changed available + reserved.';
 comment on column balance.last_entry_at is 'The instant of that entry, in service time: the next one is dated later.';
 comment on column balance.modified_at is 'When an entry last moved it, in service time.';
+comment on column balance.deficit_cents is
+    'What the institution took and the holder lacked, in cents; never negative, and nothing is available while there is any.';
 
 -- deposit: Play money that was put into accounts of a sandbox; rows are never changed or deleted.
 create table deposit (
@@ -573,7 +579,7 @@ comment on column deposit.holder_id is 'The holder who got it.';
 comment on column deposit.amount_cents is 'How much, in cents.';
 comment on column deposit.created_at is 'When it was made, in service time.';
 
--- check_movements: migration 0059
+-- check_movements: migrations 0059, 0062
 create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -587,21 +593,22 @@ begin
     ) or (
         select count(*) from ledger_entry as entry
         join allowed_posting as allowed using (debit_account, credit_account)
-        where entry.id = moved.entry_id and entry.holder_id = moved.holder_id and entry.amount_cents = moved.amount_cents
-            and entry.transfer_id is null and entry.refund_id is null
+        where entry.holder_id = moved.holder_id and entry.transfer_id is null and entry.refund_id is null
+            and case entry.debit_account
+                when 'deficit' then entry.id = moved.deficit_entry_id and entry.amount_cents = moved.deficit_cents
+                else entry.id = moved.entry_id and entry.amount_cents = moved.amount_cents - moved.deficit_cents
+            end
+            and entry.id in (moved.entry_id, moved.deficit_entry_id)
             and allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
             and allowed.status = moved.status
-    ) <> (
-        select count(*) from allowed_posting as allowed
-        where allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
-            and allowed.status = moved.status
-    ) or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
+    ) <> (moved.entry_id is not null)::int + (moved.deficit_entry_id is not null)::int
+        or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
         or exists (select from transfer where transfer.network_id = moved.item_id)
         or exists (select from refund where refund.return_id = moved.item_id)
         or exists (select from refund where refund.network_id = moved.item_id)
     limit 1;
     if found then
-        raise exception 'movement % of holder % cannot be % with the entry and name that it has',
+        raise exception 'movement % of holder % cannot be % with the entries and name that it has',
             misfit.item_id, misfit.holder_id, misfit.status
             using errcode = 'integrity_constraint_violation', constraint = 'a_movement_has_what_belongs_to_it';
     end if;
@@ -624,9 +631,12 @@ create table movement (
     description text,
     network_settled_at timestamp with time zone not null,
     created_at timestamp with time zone not null,
+    deficit_cents bigint default 0 not null,
+    deficit_entry_id bigint,
     constraint movement_pkey primary key (holder_id, item_id),
     constraint movement_has_its_own_entry unique (entry_id, holder_id),
-    constraint movement_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint movement_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
+        kind = 'opening_balance')),
     constraint movement_created_at_check check (isfinite(created_at)),
     constraint movement_description_check check (length(description) >= 1 and length(description) <= 140),
     constraint movement_direction_check check (direction in ('IN', 'OUT')),
@@ -636,10 +646,13 @@ create table movement (
         'judicial', 'other')),
     constraint movement_network_settled_at_check check (isfinite(network_settled_at)),
     constraint movement_status_check check (status in ('POSTED', 'ERROR')),
-    constraint posted_with_an_entry check ((status = 'POSTED') = (entry_id is not null) and (status = 'ERROR') = (outcome_code
-        is not null)),
+    constraint posted_with_its_entries check ((status = 'ERROR') = (outcome_code is not null) and (entry_id is not null) =
+        (status = 'POSTED' and amount_cents > deficit_cents) and (deficit_entry_id is not null) = (deficit_cents > 0) and
+        deficit_cents >= 0 and deficit_cents <= amount_cents and (deficit_cents = 0 or direction = 'OUT' and status = 'POSTED')),
     constraint movement_holder_id_fkey foreign key (holder_id) references balance(holder_id)
 );
+create unique index movement_has_its_own_deficit_entry on movement (deficit_entry_id, holder_id) where deficit_entry_id is not
+    null;
 create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
     check_movements();
 create trigger movement_is_append_only before delete or update or truncate on movement for each statement execute function
@@ -651,14 +664,72 @@ comment on column movement.holder_id is 'The holder whose account it is on.';
 comment on column movement.item_id is 'The institution''s name of the item; unique on the account.';
 comment on column movement.kind is 'What it is: a fee, a wire, what a person did in the institution''s app, and so on.';
 comment on column movement.direction is 'Whether money came in (IN) or went out (OUT).';
-comment on column movement.amount_cents is 'How much, in cents.';
-comment on column movement.status is 'POSTED with its entry; ERROR where the rail let us refuse it, and no money moved.';
+comment on column movement.amount_cents is 'How much, in cents; only an opening balance may be 0.';
+comment on column movement.status is 'POSTED with its entries; ERROR where the rail let us refuse it, and no money moved.';
 comment on column movement.outcome_code is 'Why it was refused.';
-comment on column movement.entry_id is 'Its ledger entry; null where it was refused.';
+comment on column movement.entry_id is
+    'The ledger entry of what was available or came in; null where that is nothing, or it was refused.';
 comment on column movement.end_to_end_id is 'The Pix that it is about, as the network calls it: that which a fee is taken of.';
 comment on column movement.description is 'The institution''s text.';
 comment on column movement.network_settled_at is 'When it happened at the institution, by its clock.';
 comment on column movement.created_at is 'When it was written, in service time.';
+comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
+comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
+
+-- check_repayments: migration 0062
+create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select made.id, made.holder_id into misfit from new_row as made
+    where not exists (
+        select from ledger_entry as entry
+        where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
+            and entry.debit_account = 'available' and entry.credit_account = 'deficit'
+            and entry.transfer_id is null and entry.refund_id is null
+    ) or not exists (
+        select from ledger_entry as source
+        where source.id = made.source_entry_id and source.holder_id = made.holder_id
+            and source.credit_account = 'available' and source.amount_cents >= made.amount_cents
+    )
+    limit 1;
+    if found then
+        raise exception 'repayment % of holder % has not the entry that it is, or is of nothing that came',
+            misfit.id, misfit.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_repayment_is_of_what_came';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_repayments() from public;
+
+-- repayment: What was repaid of deficits, each in the statement that raised what is available; rows are never changed or
+-- deleted.
+create table repayment (
+    id bigint not null,
+    holder_id bigint not null,
+    source_entry_id bigint not null,
+    amount_cents bigint not null,
+    created_at timestamp with time zone not null,
+    constraint repayment_pkey primary key (id, holder_id),
+    constraint repaid_once_of_what_came unique (source_entry_id, holder_id),
+    constraint repayment_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint repayment_created_at_check check (isfinite(created_at)),
+    constraint repayment_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint repayment_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+);
+create trigger check_new after insert on repayment referencing new table as new_row for each statement execute function
+    check_repayments();
+create trigger repayment_is_append_only before delete or update or truncate on repayment for each statement execute function
+    refuse_change();
+grant insert, select on table repayment to pixconnect_service;
+comment on table repayment is
+    'What was repaid of deficits, each in the statement that raised what is available; rows are never changed or deleted.';
+comment on column repayment.id is 'The id of its ledger entry too.';
+comment on column repayment.holder_id is 'The holder who owed it.';
+comment on column repayment.source_entry_id is 'The ledger entry that raised what is available: this was taken of it.';
+comment on column repayment.amount_cents is 'How much, in cents.';
+comment on column repayment.created_at is 'When it was made, in service time.';
 
 -- check_charge_amount: migration 0031
 create function check_charge_amount() returns trigger language plpgsql security definer set search_path to 'pixconnect',
@@ -1463,14 +1534,14 @@ comment on column refund.namesake is
 comment on column refund.network_settled_at is
     'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
 
--- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059
+-- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059, 0062
 create function post_ledger_entries() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
 declare
     holders_count bigint;
     numbered_count bigint;
-    others_count bigint; -- of refunds, deposits and movements
+    others_count bigint; -- of refunds, deposits, movements and repayments
     moved_count bigint; -- holders whose balance has moved
     misfit record;
 begin
@@ -1484,6 +1555,7 @@ begin
     update balance set
         available_cents = balance.available_cents + posting.available_cents,
         reserved_cents = balance.reserved_cents + posting.reserved_cents,
+        deficit_cents = balance.deficit_cents + posting.deficit_cents,
         settlement_cents = balance.settlement_cents + posting.settlement_cents,
         funding_cents = balance.funding_cents + posting.funding_cents,
         last_number = balance.last_number + posting.numbered_count,
@@ -1493,6 +1565,7 @@ begin
         select holder_id,
             sum(amount_cents * ((credit_account = 'available')::int - (debit_account = 'available')::int)) as available_cents,
             sum(amount_cents * ((credit_account = 'reserved')::int - (debit_account = 'reserved')::int)) as reserved_cents,
+            sum(amount_cents * ((debit_account = 'deficit')::int - (credit_account = 'deficit')::int)) as deficit_cents, -- owed
             sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int)) as settlement_cents,
             sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding_cents,
             count(number) as numbered_count,
@@ -1559,23 +1632,32 @@ begin
         select moved.id, moved.holder_id into misfit from (
             select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account,
                 case when refund.id is not null then 'refund' when transfer.id is not null then 'transfer'
-                    when deposit.id is not null then 'deposit' when movement.entry_id is not null then 'movement' end as kind,
-                coalesce(refund.flow, transfer.direction, movement.direction, 'IN') as direction,
+                    when deposit.id is not null then 'deposit' when repayment.id is not null then 'repayment'
+                    when coalesce(movement.entry_id, lacking.deficit_entry_id) is not null then 'movement' end as kind,
+                coalesce(refund.flow, transfer.direction, movement.direction, lacking.direction,
+                    case when repayment.id is null then 'IN' else 'OUT' end) as direction,
                 coalesce(refund.is_book, transfer.is_book, false) as is_book,
-                coalesce(refund.status, transfer.status, movement.status, 'MADE') as status,
+                coalesce(refund.status, transfer.status, movement.status, lacking.status, 'MADE') as status,
                 bool_and(entry.amount_cents is not distinct from coalesce(
-                    refund.amount_cents, transfer.amount_cents, deposit.amount_cents, movement.amount_cents
+                    refund.amount_cents, transfer.amount_cents, deposit.amount_cents, repayment.amount_cents,
+                    movement.amount_cents - movement.deficit_cents, lacking.deficit_cents
                 )) as has_amount
-            from new_entry as entry
+            from (
+                select *, case when refund_id is null and transfer_id is null then id end as lone_id from new_entry
+            ) as entry
             left join refund on refund.id = entry.refund_id and refund.holder_id = entry.holder_id
                 and refund.transfer_id = entry.transfer_id
             left join transfer on transfer.id = case when entry.refund_id is null then entry.transfer_id end
                 and transfer.holder_id = entry.holder_id
-            left join deposit on deposit.id = case when entry.refund_id is null and entry.transfer_id is null then entry.id end
-                and deposit.holder_id = entry.holder_id
+            left join deposit on deposit.id = entry.lone_id and deposit.holder_id = entry.holder_id
+            left join repayment on repayment.id = case when credit_account = 'deficit' then entry.lone_id end
+                and repayment.holder_id = entry.holder_id
             left join movement on movement.entry_id = case
-                    when entry.refund_id is null and entry.transfer_id is null then entry.id end
+                    when 'deficit' not in (debit_account, credit_account) then entry.lone_id end
                 and movement.holder_id = entry.holder_id
+            left join movement as lacking on lacking.deficit_entry_id = case
+                    when debit_account = 'deficit' then entry.lone_id end
+                and lacking.holder_id = entry.holder_id
             group by 3, 4, 5, 6, 7, 8
         ) as moved
         where not moved.has_amount or not exists (
@@ -1639,7 +1721,7 @@ comment on column ledger_entry.running_balance_cents is
     'Available + reserved after this entry, in cents; null where it has no number.';
 comment on column ledger_entry.transfer_id is 'The transfer that is its cause.';
 comment on column ledger_entry.refund_id is
-    'The refund that is its cause; without either the cause is the deposit of the same id, or the movement that names the entry.';
+    'The refund that is its cause; without either it is the deposit or repayment of the same id, or the movement that names it.';
 comment on column ledger_entry.created_at is 'When it was written, in service time.';
 
 -- check_ended_orders: migrations 0002, 0005, 0050, 0055
@@ -1769,7 +1851,8 @@ comment on column open_order.asked_count is 'How often the rail was asked what b
 comment on column open_order.network_id is
     'What the network calls it where that is not its name; as in its transfer or refund.';
 
--- allowed_posting: The entries that a deposit, transfer, refund or movement in a status has: these, once each, and no others.
+-- allowed_posting: The entries that a deposit, transfer, refund, movement or repayment in a status may have, each once; there
+-- are no others.
 create table allowed_posting (
     kind text not null,
     direction text not null,
@@ -1781,8 +1864,8 @@ create table allowed_posting (
 );
 grant select on table allowed_posting to pixconnect_service;
 comment on table allowed_posting is
-    'The entries that a deposit, transfer, refund or movement in a status has: these, once each, and no others.';
-comment on column allowed_posting.kind is 'What has them: deposit, transfer, refund or movement.';
+    'The entries that a deposit, transfer, refund, movement or repayment in a status may have, each once; there are no others.';
+comment on column allowed_posting.kind is 'What has them: deposit, transfer, refund, movement or repayment.';
 comment on column allowed_posting.direction is 'Whether money comes in (IN) or goes out (OUT).';
 comment on column allowed_posting.is_book is 'Whether it is between two holders of ours.';
 comment on column allowed_posting.status is 'The status that has the entry.';
@@ -1841,7 +1924,7 @@ create table kept_report (
     constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled', 'return', 'settled',
         'rejected', 'never_taken', 'taken', 'movement')),
     constraint kept_report_reason_check check (reason in ('unknown_order', 'contradiction', 'changed_repeat',
-        'cannot_be_recorded', 'cannot_be_refused')),
+        'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned')),
     constraint kept_report_seen_count_check check (seen_count > 0)
 );
 create index kept_report_open on kept_report (id) where closed_at is null;
@@ -2018,7 +2101,7 @@ begin
 end $function$;
 revoke execute on function tally_events() from public;
 
--- event: What happened to charges, transfers and refunds; written with the fact, partitioned by id.
+-- event: What happened to charges, transfers, refunds and movements; written with the fact, partitioned by id.
 create table event (
     id bigint not null,
     holder_id bigint not null,
@@ -2030,7 +2113,7 @@ create table event (
     created_at timestamp with time zone not null,
     constraint event_pkey primary key (id, holder_id),
     constraint event_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund')),
+    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund', 'movement')),
     constraint event_slot_check check (slot >= 0 and slot <= 255)
 ) partition by range (id);
 create table event_1 partition of event for values from ('1') to ('17179869184');
@@ -2038,11 +2121,12 @@ create index event_list on event (holder_id, created_at, id);
 create trigger tally_events after insert on event referencing new table as new_row for each statement execute function
     tally_events();
 grant insert, select on table event to pixconnect_service;
-comment on table event is 'What happened to charges, transfers and refunds; written with the fact, partitioned by id.';
+comment on table event is
+    'What happened to charges, transfers, refunds and movements; written with the fact, partitioned by id.';
 comment on column event.id is 'Rises with the events of one resource, in the order in which they happened.';
 comment on column event.holder_id is 'The holder whose fact it is.';
 comment on column event.name is 'What happened: transfer.out.confirmed.';
-comment on column event.resource is 'What it happened to: charge, transfer or refund.';
+comment on column event.resource is 'What it happened to: charge, transfer, refund or movement.';
 comment on column event.resource_id is 'The id of that.';
 comment on column event.slot is 'The slot of work it belongs to, 0 to 255.';
 comment on column event.body is 'The very text that is sent, on each attempt.';
@@ -3266,17 +3350,18 @@ revoke execute on function open_sandbox_holder(holder_name text, holder_tax_id t
     time zone, client_name text, client_scopes text[], own_client_id text, own_secret_hash bytea, own_secret_key_id bytea,
     client_made_at timestamp with time zone, asked_by text, holders_max bigint) from public;
 
--- read_held: migrations 0015, 0030
+-- read_held: migrations 0015, 0030, 0062
 create function read_held(wanted bigint[]) returns table(holder_id bigint, available_cents bigint, reserved_cents bigint,
-    last_number bigint, last_entry_at timestamp with time zone, modified_at timestamp with time zone, may_deposit boolean,
-    may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint, night_limit_cents bigint,
-    has_key_webhooks boolean, offset_us bigint, revision bigint) language plpgsql set plan_cache_mode to 'force_generic_plan'
+    deficit_cents bigint, last_number bigint, last_entry_at timestamp with time zone, modified_at timestamp with time zone,
+    may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
+    night_limit_cents bigint, has_key_webhooks boolean, offset_us bigint, revision bigint) language plpgsql set plan_cache_mode
+    to 'force_generic_plan'
 as $function$
 #variable_conflict use_column
 begin
     return query
-        select balance.holder_id, balance.available_cents, balance.reserved_cents, balance.last_number, balance.last_entry_at,
-            balance.modified_at, holder.may_deposit, holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents,
+        select balance.holder_id, balance.available_cents, balance.reserved_cents, balance.deficit_cents, balance.last_number,
+            balance.last_entry_at, balance.modified_at, holder.may_deposit, holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents,
             holder.day_limit_cents, holder.night_limit_cents,
             exists (select from key_webhook where key_webhook.holder_id = held.id), clock.offset_us, clock.revision
         from unnest(wanted) as held (id)

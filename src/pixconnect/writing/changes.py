@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
 from pixconnect.domain.money.charge import Charge, read_contents
-from pixconnect.domain.money.ledger import LedgerEntry
+from pixconnect.domain.money.ledger import LedgerEntry, Repayment
 from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.refund import Refund
@@ -61,6 +61,7 @@ class Changes:
         self._ended_orders: list[OpenOrder] = []
         self._entries: list[LedgerEntry] = []
         self._movements: list[Movement] = []
+        self._repayments: list[Repayment] = []
         self.events: list[Event] = []
         self._told: list[KeyWebhookEvent] = []
         self._tallies: list[tally_store.Change] = []
@@ -141,6 +142,9 @@ class Changes:
     def add_entry(self, entry: LedgerEntry) -> None:
         self._entries.append(entry)
 
+    def add_repayment(self, repayment: Repayment) -> None:
+        self._repayments.append(repayment)
+
     def add_movement(self, movement: Movement) -> None:
         self._movements.append(movement)
 
@@ -192,6 +196,7 @@ class Changes:
             (order_store.INSERT, sorted(self._orders, key=lambda order: order.name)),
             (order_store.DELETE, self._ended_orders),
             (ledger_store.APPEND, self._entries),
+            (ledger_store.APPEND_REPAYMENTS, self._repayments),
             (
                 movement_store.INSERT,
                 sorted(self._movements, key=lambda movement: (movement.holder_id, movement.item_id)),

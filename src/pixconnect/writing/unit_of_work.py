@@ -14,7 +14,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event, EventName
 from pixconnect.domain.money import ledger as ledger_rules
 from pixconnect.domain.money.charge import Charge, announce_charge
-from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry
+from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment
 from pixconnect.domain.money.order import open_order
 from pixconnect.domain.money.refund import Refund, announce_refund
 from pixconnect.domain.money.transfer import Transfer, announce_transfer
@@ -81,7 +81,11 @@ class UnitOfWork:
         refund_id: int | None = None,
         entry_id: int | None = None,
     ) -> LedgerEntry:
-        """Move money between two accounts of a holder; an entry without an id gets one of the batch's block."""
+        """Move money between two accounts of a holder; an entry without an id gets one of the batch's block.
+
+        Whatever raises what is available repays the deficit with it, in the same statement: the entry that is returned
+        does not say so, the balance does.
+        """
         balance, entry = ledger_rules.post(
             self.balances[holder_id],
             debit_account,
@@ -94,7 +98,20 @@ class UnitOfWork:
         )
         self.balances[holder_id] = balance
         self.changes.add_entry(entry)
+        if balance.repayable_cents:
+            self._repay(balance, entry)
         return entry
+
+    def _repay(self, balance: Balance, source: LedgerEntry) -> None:
+        entry = self.post(balance.holder_id, "available", "deficit", balance.repayable_cents)
+        repayment = Repayment(
+            id=entry.id,
+            holder_id=entry.holder_id,
+            source_entry_id=source.id,
+            amount_cents=entry.amount_cents,
+            created_at=entry.created_at,
+        )
+        self.changes.add_repayment(repayment)
 
     def announce_charge(self, charge: Charge, name: EventName) -> None:
         self.changes.add_event(announce_charge(charge, name, self._take_event_id()))

@@ -11,7 +11,17 @@ from ofxtools.Parser import OFXTree
 
 from pixconnect.api.contract import statement_ofx
 from pixconnect.domain.money.statement import Counterparty, Statement, StatementLine
-from support.records import AT, E2E, LINES, RETURN_ID, make_fee_line, make_line, make_refund_line, make_statement
+from support.records import (
+    AT,
+    E2E,
+    LINES,
+    RETURN_ID,
+    make_fee_line,
+    make_line,
+    make_refund_line,
+    make_repayment_line,
+    make_statement,
+)
 from support.statement import write_whole
 
 
@@ -51,10 +61,11 @@ def test_a_line_carries_its_id_its_names_and_its_instant() -> None:
 
 
 def test_a_fee_is_one() -> None:
-    lines = [make_fee_line(), make_fee_line(description="Tarifa de abril")]
-    fee, described = read_back(make_statement(lines, language="pt"), lines).statements[0].transactions
+    lines = [make_fee_line(), make_fee_line(description="Tarifa de abril"), make_repayment_line()]
+    fee, described, repaid = read_back(make_statement(lines, language="pt"), lines).statements[0].transactions
     assert (fee.trntype, fee.trnamt, fee.refnum, fee.memo) == ("FEE", Decimal("-0.50"), None, "Tarifa")
     assert described.memo == "Tarifa de abril"
+    assert (repaid.trntype, repaid.trnamt, repaid.memo) == ("DEBIT", Decimal("-0.40"), "Saldo devedor coberto")
 
 
 def test_in_portuguese_and_with_the_names_that_have_no_field_of_their_own() -> None:

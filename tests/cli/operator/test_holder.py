@@ -33,6 +33,7 @@ def test_holders_are_listed_with_their_balances(pixconnect: CommandLine) -> None
     listed = pixconnect.json("holder", "list")["holders"]
     assert [str(holder["holder_id"]) for holder in listed] == [first, second]
     assert (listed[0]["available_funds"], listed[0]["reserved_funds"], listed[0]["current_funds"]) == (0, 0, 0)
+    assert listed[0]["deficit"] == pixconnect.json("holder", "show", "--holder-id", first)["deficit"] == 0
     (last,) = pixconnect.json("holder", "list", "--after", first, "--limit", "1")["holders"]
     assert last["account_number"] == "1002"
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, post
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, check_funds, post
 from pixconnect.domain.money.limit import Limits
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
@@ -16,11 +17,12 @@ TICK = timedelta(microseconds=1)
 FUNDS = {"available", "reserved"}
 
 
-def a_balance(available_cents: int = 0, reserved_cents: int = 0) -> Balance:
+def a_balance(available_cents: int = 0, reserved_cents: int = 0, deficit_cents: int = 0) -> Balance:
     return Balance(
         holder_id=1,
         available_cents=available_cents,
         reserved_cents=reserved_cents,
+        deficit_cents=deficit_cents,
         last_number=0,
         last_entry_at=NOW - TICK,
         modified_at=NOW - TICK,
@@ -72,7 +74,24 @@ def test_what_was_not_judged_before_is_our_own_defect(debit: Account, credit: Ac
         move(a_balance(10), debit, credit, cents)
 
 
-ACCOUNTS: list[Account] = ["available", "reserved", "settlement", "funding"]
+def test_what_is_owed_counts_the_other_way_and_only_its_repayment_has_a_number() -> None:
+    balance, entry = move(a_balance(), "deficit", "settlement", 30)
+    assert (balance.deficit_cents, balance.current_cents, entry.number) == (30, 0, None)
+    balance, entry = move(balance, "settlement", "available", 100)
+    assert (balance.repayable_cents, entry.running_balance_cents) == (30, 100)
+    balance, entry = move(balance, "available", "deficit", balance.repayable_cents)
+    assert (balance.deficit_cents, balance.available_cents, balance.repayable_cents) == (0, 70, 0)
+    assert (entry.number, entry.running_balance_cents) == (2, 70)
+    with pytest.raises(AssertionError):
+        move(balance, "available", "deficit", 1)
+
+
+def test_who_owes_takes_nothing_out() -> None:
+    with pytest.raises(errors.InsufficientFunds, match="owes 5 cents"):
+        check_funds(a_balance(deficit_cents=5), 1)
+
+
+ACCOUNTS: list[Account] = ["available", "reserved", "deficit", "settlement", "funding"]
 
 
 @given(
@@ -87,11 +106,14 @@ def test_whatever_moves_the_sums_are_those_of_the_postings(moves: list[tuple[Acc
     for debit, credit, cents, second in moves:
         if debit == credit or (debit in FUNDS and sums[debit] < cents):
             continue
+        if credit == "deficit" and -sums["deficit"] < cents:
+            continue
         balance, entry = move(balance, debit, credit, cents, NOW + timedelta(seconds=second))
         entries.append(entry)
         sums[debit] -= cents
         sums[credit] += cents
     assert (balance.available_cents, balance.reserved_cents) == (sums["available"], sums["reserved"])
+    assert balance.deficit_cents == -sums["deficit"]
     numbered = [entry for entry in entries if entry.number is not None]
     assert [entry.number for entry in numbered] == list(range(1, len(numbered) + 1))
     instants = [entry.created_at for entry in numbered]
@@ -110,8 +132,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.money import ledger
 from pixconnect.domain.money.limit import Limits
 at = datetime(2026, 7, 1, tzinfo=UTC)
-balance = ledger.Balance(holder_id=1, available_cents=5, reserved_cents=0, last_number=0, last_entry_at=at, modified_at=at,
-    may_deposit=True, may_withdraw=True, may_lend=False, limits=Limits())
+balance = ledger.Balance(holder_id=1, available_cents=5, reserved_cents=0, deficit_cents=0, last_number=0, last_entry_at=at,
+    modified_at=at, may_deposit=True, may_withdraw=True, may_lend=False, limits=Limits())
 for wrong in (("available", "reserved", 6), ("available", "reserved", 0), ("available", "available", 1)):
     try:
         ledger.post(balance, *wrong, entry_id=1, now=at)

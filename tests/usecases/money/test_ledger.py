@@ -1,5 +1,6 @@
 """The ledger against a model of the money: random deeds of two holders, in groups, with the clock going either way."""
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Literal
@@ -12,7 +13,7 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.rail import Rejected, Settled
+from pixconnect.domain.money.rail import Abilities, Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, TransferRequest, TransferView
 from pixconnect.usecases.money import holder as holder_usecases
@@ -25,8 +26,9 @@ from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
 from support.operators import as_operator
+from support.postgres import Addresses
 from support.records import outside_party, own_key
-from support.service import Service, credit_report, movement_report, open_holder
+from support.service import Service, credit_report, movement_report, open_holder, open_service
 
 
 async def test_a_deposit_raises_available_and_is_a_transaction(service: Service, caller: Caller) -> None:
@@ -108,6 +110,7 @@ class Model:
         self.holders: list[Caller] = []
         self.available = [500, 500]
         self.reserved = [0, 0]
+        self.owed = [0, 0]
         self.open_orders: list[tuple[str, int, int]] = []
         self.received: list[tuple[str, int, int | None]] = []
         self.items: dict[tuple[int, str], str | None] = {}
@@ -122,13 +125,13 @@ class Model:
         match what:
             case "deposit":
                 await ledger_usecases.deposit(context, caller.holder_id, amount_cents)
-                self.available[who] += amount_cents
+                self.add(who, amount_cents)
             case "receive":
                 report = credit_report(
                     self.service, amount_cents=amount_cents, account_number=self.account_numbers[who]
                 )
                 await receive_credit(context, report)
-                self.available[who] += amount_cents
+                self.add(who, amount_cents)
                 self.received.append((report.end_to_end_id, who, None))
             case "send":
                 await self.send(who, amount_cents)
@@ -138,7 +141,7 @@ class Model:
                 view = await self.try_to_send(who, to_other)
                 if view is not None:
                     self.available[who] -= amount_cents
-                    self.available[1 - who] += amount_cents
+                    self.add(1 - who, amount_cents)
                     self.received.append((view.transfer.end_to_end_id, 1 - who, who))
             case "refund" if self.received:
                 await self.refund(*self.received[which % len(self.received)], amount_cents)
@@ -152,7 +155,7 @@ class Model:
                 )
                 await end_orders(context, [(name, endings.get(what, GivenUp()))] * 2)
                 self.reserved[who] -= amount_cents
-                self.available[who] += 0 if what == "settle" else amount_cents
+                self.add(who, 0 if what == "settle" else amount_cents)
             case "move in" | "move out":
                 await self.move(who, "IN" if what == "move in" else "OUT", amount_cents, f"item {which}")
             case "clock":
@@ -174,10 +177,20 @@ class Model:
             assert answer.refusal_code == self.items[who, item_id]
             return
         is_covered = direction == "IN" or amount_cents <= self.available[who]
-        assert (answer.refusal_code is None) == is_covered
+        can_refuse = self.service.context.policy.abilities.refuses_credits
+        assert (answer.refusal_code is None) == (is_covered or not can_refuse)
         self.items[who, item_id] = answer.refusal_code
-        if is_covered:
-            self.available[who] += amount_cents if direction == "IN" else -amount_cents
+        if direction == "IN":
+            self.add(who, amount_cents)
+        elif answer.refusal_code is None:
+            self.owed[who] += max(0, amount_cents - self.available[who])
+            self.available[who] = max(0, self.available[who] - amount_cents)
+
+    def add(self, who: int, amount_cents: int) -> None:
+        """Make it available, and repay at once what is owed."""
+        repaid_cents = min(self.owed[who], amount_cents)
+        self.owed[who] -= repaid_cents
+        self.available[who] += amount_cents - repaid_cents
 
     async def refund(self, name: str, who: int, sender: int | None, amount_cents: int) -> None:
         request = RefundRequest(end_to_end_id=name, amount_cents=amount_cents)
@@ -192,7 +205,7 @@ class Model:
                 self.reserve(refund.return_id, who, amount_cents)
             else:
                 self.available[who] -= amount_cents
-                self.available[sender] += amount_cents
+                self.add(sender, amount_cents)
 
     async def try_to_send(self, who: int, request: TransferRequest) -> TransferView | None:
         try:
@@ -211,18 +224,28 @@ class Model:
     async def check(self) -> None:
         for who, caller in enumerate(self.holders):
             balance = await ledger_usecases.read_balance(self.service.context, caller)
-            assert (balance.available_cents, balance.reserved_cents) == (self.available[who], self.reserved[who])
+            assert (balance.available_cents, balance.reserved_cents, balance.deficit_cents) == (
+                self.available[who],
+                self.reserved[who],
+                self.owed[who],
+            )
+
+
+@pytest.fixture(params=[Abilities(), Abilities(refuses_credits=False)], ids=["refusals", "no refusals"])
+async def any_rail(request: pytest.FixtureRequest, database: Addresses) -> AsyncIterator[Service]:
+    async with open_service(database, abilities=request.param) as opened:
+        yield opened
 
 
 @settings(max_examples=25)
 @given(deeds=st.lists(DEEDS, min_size=25, max_size=50))
 @pytest.mark.long
 async def test_whatever_is_done_the_books_agree_with_the_model_and_with_themselves(
-    service: Service, deeds: list[Deed]
+    any_rail: Service, deeds: list[Deed]
 ) -> None:
-    model = Model(service, [str(next(_account_numbers)) for _ in range(2)])
+    model = Model(any_rail, [str(next(_account_numbers)) for _ in range(2)])
     await model.open()
     for deed in deeds:
         await model.do(deed)
         await model.check()
-    await check_books(service)
+    await check_books(any_rail)

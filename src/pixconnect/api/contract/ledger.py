@@ -63,7 +63,8 @@ async def retrieve_balance(services: Services, request: Request[None, Nothing, N
 async def list_transactions(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[Transaction]:
     """List your transactions.
 
-    What changed your current funds: settled transfers and refunds, and deposits. Newest first. Reserving is not a transaction.
+    What changed your current funds: settled transfers and refunds, deposits, what your institution moved by itself and what was
+    repaid of what you owed it. Newest first. Reserving is not a transaction.
     """
     asked = paging.read_asked("transactions", request)
     page = await ledger_usecases.list_transactions(services.context, request.caller, asked.span)

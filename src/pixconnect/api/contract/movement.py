@@ -42,7 +42,7 @@ async def move(services: Services, request: Request[None, Nothing, MovementReque
     """Let the institution move money.
 
     A fee, a wire, a boleto, or what a person does in its app: no transfer and no event, but a line of your statement.
-    It takes no more than you have available.
+    It takes no more than you have available, unless the rail takes no refusals: then you owe what was lacking.
     """
     body = request.body
     moved = await sandbox_usecases.move(

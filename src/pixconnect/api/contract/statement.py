@@ -82,7 +82,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     running_balance: Cents
     """The balance after it."""
     counterparty: Counterparty | None = None
-    """The other side; deposits, and what the institution moved by itself, have none."""
+    """The other side; deposits, what the institution moved by itself, and repayments of what was owed have none."""
     description: Annotated[str, Meta(examples=["Pix received from Maria Silva"])]
     """The text on a refund or of the institution; for any other line its kind and the other side's name, in the `language`."""
     external_id: str | None = None

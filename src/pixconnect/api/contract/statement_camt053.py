@@ -92,7 +92,7 @@ def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> N
 
 def _append_code(entry: xml.Node, line: StatementLine) -> None:
     """Received and issued real-time credit transfers, domestic or returned; others are miscellaneous credits and debits."""
-    # Deposits and movements have no end-to-end id.
+    # Deposits, movements and repayments have no end-to-end id.
     if line.end_to_end_id is None:
         is_fee = line.movement is not None and line.movement.kind == "fee"
         family, kind = "MCOP" if line.direction == "IN" else "MDOP", "FEES" if is_fee else "OTHR"

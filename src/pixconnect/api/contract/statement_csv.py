@@ -46,7 +46,7 @@ def _row(line: StatementLine, language: Language) -> tuple[str | int | None, ...
         line.direction,
         line.amount_cents,
         line.running_balance_cents,
-        # Deposits and movements have no counterparty: three empty cells.
+        # Deposits, movements and repayments have no counterparty: three empty cells.
         *((None, None, None) if other is None else (other.name, other.tax_id, other.ispb)),
         line.describe(language),
         line.external_id,

@@ -11,6 +11,7 @@ from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder
+from pixconnect.domain.money.ledger import Funds
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
 
@@ -70,9 +71,9 @@ def create(  # noqa: PLR0913  each is an option on the command line
 
 @app.command
 def show(*, holder_id: TheHolder, json: Json = False) -> None:
-    """Print a holder: account, flags, limits."""
-    holder = operating.run(lambda context: holder_usecases.read_holder(context, holder_id))
-    output.show(_shown(holder), as_json=json)
+    """Print a holder: account, flags, limits, and its balance in cents."""
+    holder, funds = operating.run(lambda context: holder_usecases.read_holder_with_funds(context, holder_id))
+    output.show(_shown(holder) | _shown_funds(funds), as_json=json)
 
 
 @app.command(name="list")
@@ -95,13 +96,10 @@ def list_holders(
             "name": holder.name,
             "tax_id": holder.tax_id,
             "account_number": holder.account_number,
-            # As in the balance that callers read.
-            "available_funds": available_cents,
-            "reserved_funds": reserved_cents,
-            "current_funds": available_cents + reserved_cents,
+            **_shown_funds(funds),
             "disabled_at": holder.disabled_at,
         }
-        for holder, available_cents, reserved_cents in found
+        for holder, funds in found
     ]
     output.show_list("holders", shown, as_json=json)
 
@@ -165,6 +163,16 @@ def _flag(text: YesNo | None) -> bool | UnsetType:
 
 def _limit(limit: Limit | None) -> int | UnsetType | None:
     return UNSET if limit is None else None if limit == "none" else limit
+
+
+def _shown_funds(funds: Funds) -> output.Shown:
+    # As in the balance that callers read, and what is owed for what the institution took.
+    return dict(
+        available_funds=funds.available_cents,
+        reserved_funds=funds.reserved_cents,
+        current_funds=funds.available_cents + funds.reserved_cents,
+        deficit=funds.deficit_cents,
+    )
 
 
 def _shown(holder: Holder) -> output.Shown:

@@ -243,7 +243,7 @@ class RefundWindowClosed(RuleBroken):
 
 
 class InsufficientFunds(RuleBroken):
-    """The account's available balance is smaller than the amount."""
+    """The account's available balance is smaller than the amount, or the account owes what its institution took."""
 
     code = "INSUFFICIENT_FUNDS"
 

@@ -2,7 +2,7 @@
 
 A report is kept where recording it would be a guess: it names an order of ours that we do not have, contradicts an
 earlier one, comes again with other contents, or cannot be recorded at all; and where it cannot be accepted, and the rail
-does not let us refuse it.
+does not let us refuse it, or the holder owed what we would give back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ from pixconnect.domain.money.rail import (
     Taken,
 )
 
-Reason = Literal["unknown_order", "contradiction", "changed_repeat", "cannot_be_recorded", "cannot_be_refused"]
+Reason = Literal[
+    "unknown_order",
+    "contradiction",
+    "changed_repeat",
+    "cannot_be_recorded",
+    "cannot_be_refused",
+    "cannot_be_returned",
+]
 Kind = Literal[
     "credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken", "taken", "movement"
 ]
@@ -195,6 +202,8 @@ def _find_fault_of_movement(report: MovementReport) -> str | None:
             return f"{field}: must have 1 to {length_max} characters"
     if report.settled_at.tzinfo is None:
         return "settled_at: says no time zone"
+    if report.kind == "opening_balance" and report.amount_cents == 0:
+        return None
     return _find_fault_of_amount(report.amount_cents)
 
 

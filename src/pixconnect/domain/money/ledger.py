@@ -7,10 +7,14 @@ unbalanced::
                              ▲──────release────────┘
     settlement ──receive, move──► available
     available ──move──► settlement
+    deficit ──move──► settlement        what the institution took, and the holder lacked
+    available ──repay──► deficit
 
-``available`` and ``reserved`` together are the holder's current funds. An entry that changes these has the holder's
-next number, the current funds after it, and an instant later than the numbered entry before: a statement is a range of
-numbers.
+``available`` and ``reserved`` together are the holder's current funds. ``deficit`` is owed: its postings count the other
+way. Whatever raises ``available`` repays it first, so that nothing is available while anything is owed.
+
+An entry that changes current funds has the holder's next number, the current funds after it, and an instant later than the
+numbered entry before: a statement is a range of numbers.
 """
 
 from datetime import datetime, timedelta
@@ -22,10 +26,18 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.limit import Limits
 
-Account = Literal["available", "reserved", "settlement", "funding"]
+Account = Literal["available", "reserved", "deficit", "settlement", "funding"]
 
 _FUNDS: frozenset[Account] = frozenset({"available", "reserved"})
 _TICK = timedelta(microseconds=1)
+
+
+class Funds(Struct, frozen=True, kw_only=True):
+    """A holder's money as operators list it, in cents."""
+
+    available_cents: int
+    reserved_cents: int
+    deficit_cents: int
 
 
 class Balance(Struct, frozen=True, kw_only=True):
@@ -36,6 +48,8 @@ class Balance(Struct, frozen=True, kw_only=True):
     """Can be spent; never below zero."""
     reserved_cents: int
     """Held for orders under way; never below zero."""
+    deficit_cents: int
+    """Owed for what the institution took and was not there; never below zero."""
     last_number: int
     """The number of the last entry that changed current funds, and ``last_entry_at`` its time."""
     last_entry_at: datetime
@@ -49,11 +63,20 @@ class Balance(Struct, frozen=True, kw_only=True):
     def current_cents(self) -> int:
         return self.available_cents + self.reserved_cents
 
+    @property
+    def repayable_cents(self) -> int:
+        """What must be repaid of the deficit at once."""
+        return min(self.available_cents, self.deficit_cents)
+
 
 def check_funds(balance: Balance, amount_cents: int) -> None:
     """Refuse what a holder may not take out, or has not got."""
     # In the documented order of refusals.
     check_may_withdraw(balance)
+    if balance.deficit_cents > 0:
+        raise errors.InsufficientFunds(
+            f"amount: the account owes {balance.deficit_cents} cents that its institution took; what comes in repays it first"
+        )
     if balance.available_cents < amount_cents:
         raise errors.InsufficientFunds("amount: is more than the available funds")
 
@@ -75,6 +98,18 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     """Current funds after it, if it has a number."""
     transfer_id: int | None
     refund_id: int | None
+    created_at: datetime
+
+
+class Repayment(Struct, frozen=True, kw_only=True):
+    """What was repaid of a deficit, by what had just become available."""
+
+    id: int
+    """That of its ledger entry."""
+    holder_id: int
+    source_entry_id: int
+    """The entry that raised what is available."""
+    amount_cents: int
     created_at: datetime
 
 
@@ -104,8 +139,10 @@ def post(
     change = {debit_account: -amount_cents, credit_account: amount_cents}
     available_cents = balance.available_cents + change.get("available", 0)
     reserved_cents = balance.reserved_cents + change.get("reserved", 0)
+    deficit_cents = balance.deficit_cents - change.get("deficit", 0)
     # The caller has checked the funds under this lock; if they do not suffice now, that is our defect.
-    errors.ensure(min(available_cents, reserved_cents) >= 0, "what is taken was judged or reserved before")
+    is_covered = min(available_cents, reserved_cents, deficit_cents) >= 0
+    errors.ensure(is_covered, "what is taken was judged or reserved before")
     # Between available and reserved, current funds stay as they are, and the holder's statement shows nothing.
     is_numbered = (debit_account in _FUNDS) != (credit_account in _FUNDS)
     number = balance.last_number + 1 if is_numbered else None
@@ -127,6 +164,7 @@ def post(
         balance,
         available_cents=available_cents,
         reserved_cents=reserved_cents,
+        deficit_cents=deficit_cents,
         last_number=number or balance.last_number,
         last_entry_at=created_at if is_numbered else balance.last_entry_at,
         modified_at=max(balance.modified_at, created_at),

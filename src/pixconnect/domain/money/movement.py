@@ -4,9 +4,11 @@
 
     IN:   settlement ──► available
     OUT:  available ──► settlement
+          deficit ──► settlement      for what is not available
 
 A fee, a wire, a boleto, what a person does in the institution's app: an item of its statement that names no order or refund of
-ours. One item is one movement. It takes no more than is available: a rail that lets us refuse is refused what lacks funds.
+ours. One item is one movement. A rail that lets us refuse is refused what lacks funds; what any other has taken is taken, and
+the holder owes what was lacking.
 """
 
 from __future__ import annotations
@@ -28,10 +30,15 @@ class Movement(Struct, frozen=True, kw_only=True):
     kind: MovementKind
     direction: Literal["IN", "OUT"]
     amount_cents: int
+    """Only an opening balance may be nothing, and has no entry then."""
+    deficit_cents: int
+    """The part of it that was not available."""
     status: Literal["POSTED", "ERROR"]
     outcome_code: str | None
     entry_id: int | None
-    """Its ledger entry; what was refused has none."""
+    """The entry of what came in or was available; what was refused has none."""
+    deficit_entry_id: int | None
+    """The entry of what was lacking."""
     end_to_end_id: str | None
     """The Pix that it is about, as the network calls it."""
     description: str | None
@@ -43,6 +50,10 @@ class Movement(Struct, frozen=True, kw_only=True):
         """What is debited, and what is credited."""
         return ("settlement", "available") if self.direction == "IN" else ("available", "settlement")
 
+    @property
+    def covered_cents(self) -> int:
+        return self.amount_cents - self.deficit_cents
+
 
 def find_movement_refusal(report: MovementReport, balance: Balance) -> str | None:
     """Why it is refused, where the rail lets us."""
@@ -51,17 +62,20 @@ def find_movement_refusal(report: MovementReport, balance: Balance) -> str | Non
     return None if report.amount_cents <= balance.available_cents else reject_code.FUNDS_LACKING
 
 
-def open_movement(report: MovementReport, holder_id: int, code: str | None, now: datetime) -> Movement:
+def open_movement(report: MovementReport, balance: Balance, code: str | None, now: datetime) -> Movement:
     """A movement that is about to be posted, or was refused with a code."""
+    is_taken = code is None and report.direction == "OUT"
     return Movement(
-        holder_id=holder_id,
+        holder_id=balance.holder_id,
         item_id=report.item_id,
         kind=report.kind,
         direction=report.direction,
         amount_cents=report.amount_cents,
+        deficit_cents=max(0, report.amount_cents - balance.available_cents) if is_taken else 0,
         status="POSTED" if code is None else "ERROR",
         outcome_code=code,
         entry_id=None,
+        deficit_entry_id=None,
         end_to_end_id=report.end_to_end_id or None,
         description=report.description or None,
         network_settled_at=report.settled_at,

@@ -219,6 +219,7 @@ class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
     kind: MovementKind
     direction: Literal["IN", "OUT"]
     amount_cents: int
+    """Only an opening balance may be 0."""
     end_to_end_id: str | None
     """The Pix that it is about, such as the one that a fee is taken of."""
     description: str | None

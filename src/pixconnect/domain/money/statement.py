@@ -56,6 +56,8 @@ _MOVEMENT_TEXTS: Final[dict[Language, dict[MovementKind, str]]] = {
     ),
 }
 
+_REPAYMENT_TEXTS: Final[dict[Language, str]] = {"en": "Deficit repaid", "pt": "Saldo devedor coberto"}
+
 
 class NumberRange(Struct, frozen=True, kw_only=True):
     first_number: int
@@ -109,7 +111,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     id: int
     created_at: datetime
     end_to_end_id: str | None
-    """The transfer's; of a refund, the original's. ``None`` for a deposit or movement."""
+    """The transfer's; of a refund, the original's. ``None`` for a deposit, movement or repayment."""
     return_id: str | None
     direction: Literal["IN", "OUT"]
     """``IN`` raised current funds, ``OUT`` lowered them."""
@@ -124,6 +126,8 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     """The transfer's; of a refund, the original's."""
     movement: MovedItem | None = None
     """Set where the institution moved the money by itself."""
+    is_repayment: bool = False
+    """Of what the holder owed: taken of what had just become available."""
     network_settled_at: datetime | None = None
     """When it settled by the network's clock, where that is minutes from ours; of a movement always."""
 
@@ -139,6 +143,8 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     def name_kind(self, language: Language) -> str:
         if self.movement is not None:
             return _MOVEMENT_TEXTS[language][self.movement.kind]
+        if self.is_repayment:
+            return _REPAYMENT_TEXTS[language]
         cause = "transfer" if self.return_id is None else "refund"
         # Of all others, only a deposit has no end-to-end id.
         what, before_name = _TEXTS[language, cause if self.end_to_end_id else "deposit", self.direction]

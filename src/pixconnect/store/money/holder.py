@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
 from pixconnect.domain.money.holder import Holder
+from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
@@ -54,15 +55,17 @@ async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
 
 
 _LIST: LiteralString = f"""
-select {HOLDER.select}, available_cents, reserved_cents from holder join balance on balance.holder_id = holder.id
+select {HOLDER.select}, available_cents, reserved_cents, deficit_cents from holder
+join balance on balance.holder_id = holder.id
 where id > $1 order by id limit $2
 """
 
 
-async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tuple[Holder, int, int]]:
-    """Holders in the order of their ids, each with what is available and what is reserved, in cents."""
+async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
+    """Holders in the order of their ids."""
     rows = await pool.fetch(_LIST, after_id, count_max)
-    return [(HOLDER.read(row), row["available_cents"], row["reserved_cents"]) for row in rows]
+    names = Funds.__struct_fields__
+    return [(HOLDER.read(row), Funds(**{name: row[name] for name in names})) for row in rows]
 
 
 _FIND_BY_ACCOUNT: LiteralString = f"select {HOLDER.select} from holder where account_number = $2 and branch = $1"

@@ -10,7 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.frame.listing import Page, Span
-from pixconnect.domain.money.ledger import Balance, LedgerEntry, Transaction
+from pixconnect.domain.money.ledger import Balance, LedgerEntry, Repayment, Transaction
 from pixconnect.domain.money.limit import Limits
 from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
@@ -33,8 +33,8 @@ BALANCE: Final = Table(
     "balance",
     Balance,
     """
-    holder_id bigint, available_cents bigint, reserved_cents bigint, last_number bigint, last_entry_at timestamptz,
-    modified_at timestamptz
+    holder_id bigint, available_cents bigint, reserved_cents bigint, deficit_cents bigint, last_number bigint,
+    last_entry_at timestamptz, modified_at timestamptz
     """,
     key=("holder_id",),
     read={"limits": (_limits, "transfer_limit_cents", "day_limit_cents", "night_limit_cents")},
@@ -152,6 +152,15 @@ APPEND: Final = of_columns(
     once=[(*_RESERVED, "holder_id"), _RESERVED, ("debit_account", "credit_account", "refund_id")],
     name="ledger_entry_row",
     sql="insert into ledger_entry ({names}) {rows}",
+)
+
+REPAYMENT: Final = Table(
+    "repayment",
+    Repayment,
+    "id bigint, holder_id bigint, source_entry_id bigint, amount_cents bigint, created_at timestamptz",
+)
+APPEND_REPAYMENTS: Final = of_columns(
+    REPAYMENT, once=(), name="repayment_row", sql="insert into repayment ({names}) {rows}"
 )
 
 # Numbers rise with instants and have no gaps: the first and the last in a span give the total, and a page is a range of them.

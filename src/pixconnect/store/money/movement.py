@@ -15,8 +15,9 @@ MOVEMENT: Final = Table(
     "movement",
     Movement,
     """
-    holder_id bigint, item_id text, kind text, direction text, amount_cents bigint, status text, outcome_code text,
-    entry_id bigint, end_to_end_id text, description text, network_settled_at timestamptz, created_at timestamptz
+    holder_id bigint, item_id text, kind text, direction text, amount_cents bigint, deficit_cents bigint, status text,
+    outcome_code text, entry_id bigint, deficit_entry_id bigint, end_to_end_id text, description text,
+    network_settled_at timestamptz, created_at timestamptz
     """,
     key=("holder_id", "item_id"),
 )

@@ -78,17 +78,27 @@ _READ_LINES: Final[LiteralString] = """
 
 async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
     lines = [_line(row) for row in await pool.fetch(_READ_LINES, holder_id, first_number, last_number)]
-    # Deposits and movements alone have no such id; both are rare, and never change.
+    # Deposits, movements and repayments alone have no such id; all are rare, and never change.
     others = [line.id for line in lines if line.end_to_end_id is None]
     if not others:
         return lines
     moved = {row["entry_id"]: MOVEMENT.read(row) for row in await pool.fetch(_FIND_MOVED, holder_id, others)}
-    return [_moved_line(line, moved[line.id]) if line.id in moved else line for line in lines]
+    repaid = {row["id"] for row in await pool.fetch(_FIND_REPAID, holder_id, others)}
+    return [
+        _moved_line(line, moved[line.id])
+        if line.id in moved
+        else structs.replace(line, is_repayment=True)
+        if line.id in repaid
+        else line
+        for line in lines
+    ]
 
 
 _FIND_MOVED: Final[LiteralString] = (
     f"select {MOVEMENT.select} from movement where holder_id = $1 and entry_id = any($2)"
 )
+
+_FIND_REPAID: Final[LiteralString] = "select id from repayment where holder_id = $1 and id = any($2)"
 
 
 def _moved_line(line: StatementLine, movement: Movement) -> StatementLine:

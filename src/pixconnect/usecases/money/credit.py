@@ -10,11 +10,13 @@ Most rails report a payment once, as settled, and its transfer is CONFIRMED or i
 arrive in any order. After it has ended, one that says otherwise is kept for an operator: a cancellation never takes money back.
 
 If the rail does not let us refuse, we credit a payment that we cannot accept and refund it, and its charge stays as it
-was.
+was. Where the holder owed something, that is repaid first: what is left of the payment is not given back in part, a person sees
+to it.
 """
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -29,6 +31,11 @@ from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, Credit
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.money.automatic_refund import AutomaticRefund, hold_automatic_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
+
+NOT_GIVEN_BACK: Final = Misfit(
+    reason="cannot_be_returned",
+    explanation="it cannot be accepted and would be given back, and what the holder owed was repaid with it",
+)
 
 Charges = dict[tuple[str, int], Charge]
 """By txid and the holder who is credited, locked; another holder's only where its code was scanned."""
@@ -52,7 +59,7 @@ class Credit(Struct, frozen=True, kw_only=True):
         return self.report.txid or "", self.holder_id
 
 
-def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> Transfer:
+def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfer, Misfit | None]:
     """Record the first report of a payment, and judge it; the caller writes the transfer.
 
     What becomes of the charges here is known to the rest of the batch.
@@ -71,17 +78,17 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> Transfer:
         transfer, charge = transfer_rules.leave_charge(transfer), None
     work.announce_transfer(transfer)
     if isinstance(report, CreditCancelled):  # whatever we would have said to it
-        return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now))
+        return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now)), None
     if code is not None and credit.refund is None:
         failed = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
         if isinstance(report, CreditAccepted):
             failed = msgspec.structs.replace(failed, acceptance_refused=True)
-        return _announced(work, failed)
+        return _announced(work, failed), None
     if isinstance(report, CreditAccepted):
         if charge is not None:
             held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
             work.changes.move_charge(charge, held)
-        return transfer
+        return transfer, None
     return _settle(work, credit, transfer, charges, code)
 
 
@@ -100,7 +107,7 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
         case CreditCancelled():
             return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
         case _ if is_open:
-            return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, charges)), None
+            return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, charges))
         case _:
             # A payment that we refused at its settlement has not settled: the answer to that report was the refusal.
             is_over = transfer.outcome_code == reject_code.CREDIT_CANCELLED or transfer.acceptance_refused
@@ -125,19 +132,23 @@ def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: 
     return reject_code.QR_CODE_REFUSED if code is None and charge is not None else code
 
 
-def _settle(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None) -> Transfer:
+def _settle(
+    work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None
+) -> tuple[Transfer, Misfit | None]:
     """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
     work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
     network_at = credit.report.settled_at or credit.report.reported_at
     transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now, network_at))
     if code is not None and credit.refund is not None:
-        return hold_automatic_refund(work, transfer, credit.refund, code)
+        if work.balances[transfer.holder_id].available_cents < transfer.amount_cents:
+            return transfer, NOT_GIVEN_BACK
+        return hold_automatic_refund(work, transfer, credit.refund, code), None
     if transfer.charge_id is not None:
         charge = charges[credit.code]
         paid = charges[credit.code] = charge_rules.pay_charge(charge, transfer.amount_cents, work.now)
         work.changes.move_charge(charge, paid)
         work.announce_charge(paid, "qrcode.approved")
-    return transfer
+    return transfer, None
 
 
 def _announced(work: UnitOfWork, transfer: Transfer) -> Transfer:

@@ -19,6 +19,7 @@ from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType
+from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store
@@ -111,8 +112,14 @@ async def read_holder(context: OperatorContext, holder_id: int) -> Holder:
         return _found(await holder_store.find(connection, holder_id), holder_id)
 
 
-async def list_holders(context: OperatorContext, after_id: int, count_max: int) -> list[tuple[Holder, int, int]]:
-    """Holders in the order of their ids, each with its available and its reserved amount, in cents."""
+async def read_holder_with_funds(context: OperatorContext, holder_id: int) -> tuple[Holder, Funds]:
+    next_ones = await holder_store.list_with_funds(context.pool, holder_id - 1, 1)
+    found = next((found for found in next_ones if found[0].id == holder_id), None)
+    return _found(found and found[0], holder_id), errors.require(found, "the holder was found")[1]
+
+
+async def list_holders(context: OperatorContext, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
+    """Holders in the order of their ids."""
     return await holder_store.list_with_funds(context.pool, after_id, count_max)
 
 

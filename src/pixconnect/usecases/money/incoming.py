@@ -39,7 +39,7 @@ from pixconnect.store.money.refused_credit import RefusedCredit
 from pixconnect.usecases.frame.context import HasDirectory, HasPool, HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.automatic_refund import PlanningContext, plan_refund
-from pixconnect.usecases.money.credit import Charges, Credit, go_on, receive
+from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, receive
 from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
 from pixconnect.usecases.money.settlement import is_surely_not_ours
 from pixconnect.writing.batch import Batch
@@ -104,7 +104,7 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
             key_was_removed=key_was_removed,
         )
         answered = await context.writes.submit(RECEIVE_CREDITS, credit)
-    if answered.misfit is not None:
+    if answered.misfit not in (None, NOT_GIVEN_BACK):
         await kept_usecases.keep(context.pool, report, answered.misfit)
     if answered.acknowledgement is None:
         raise errors.InternalError("a payment has no answer")
@@ -118,6 +118,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     )
     charges = await _lock_charges(work, batch)
     new: dict[str, Transfer] = {}
+    listed: list[CreditReport] = []
     answers: list[ReportOutcome] = []
     for credit in batch:
         report, name = credit.report, credit.report.end_to_end_id
@@ -128,7 +129,8 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
             continue
         misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
-            transfer = new[name] = receive(work, credit, charges)
+            transfer, misfit = receive(work, credit, charges)
+            new[name] = transfer
         # One with other contents is not believed: the transfer waits for one that says the same.
         elif misfit is None:
             before = transfer
@@ -138,10 +140,15 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
             elif transfer is not before:
                 work.changes.move_transfer(before, transfer)
         known[name] = transfer
+        if misfit is NOT_GIVEN_BACK:
+            listed.append(report)
         answers.append(ReportOutcome(acknowledgement=first_answer(report, transfer), misfit=misfit))
     for transfer in new.values():
         work.changes.add_transfer(transfer)
     await work.write()
+    # Together with the credit: a report that comes again finds nothing to say about it.
+    for report in listed:
+        await kept_usecases.keep(batch.connection, report, NOT_GIVEN_BACK)
     return answers
 
 

@@ -25,9 +25,6 @@ from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 _NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that nobody has here")
 _AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
-_NOT_COVERED = Misfit(
-    reason="cannot_be_refused", explanation="it takes more than is available, and the rail does not let us refuse it"
-)
 
 
 class MovementContext(HasPool, HasWrites, HasDirectory, HasPolicy, Protocol): ...
@@ -85,12 +82,8 @@ async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAns
         elif item_id in ordered:
             outcomes.append(MovementAnswer(refusal_code=reject_code.RECEIVER_FAILED, misfit=_AN_ORDER))
         else:
-            movement = _receive(work, reported)
-            if movement is None:
-                outcomes.append(MovementAnswer(misfit=_NOT_COVERED))
-            else:
-                known[reported.name] = movement
-                outcomes.append(MovementAnswer(refusal_code=movement.outcome_code))
+            movement = known[reported.name] = _receive(work, reported)
+            outcomes.append(MovementAnswer(refusal_code=movement.outcome_code))
     await work.write()
     return outcomes
 
@@ -98,19 +91,26 @@ async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAns
 RECEIVE_MOVEMENTS: Final = WriteOperation("receive_movements", _receive_movements)
 
 
-def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement | None:
-    """Judge an item that is new; ``None`` if it can be neither posted nor refused."""
+def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
+    """Post or refuse an item that is new. What cannot be refused has happened, whatever we say."""
     report, holder_id = reported.report, reported.holder_id
-    code = movement_rules.find_movement_refusal(report, work.balances[holder_id])
-    if code is not None and not reported.is_refusable:
-        if report.direction == "OUT":
-            return None
-        code = None  # the money is there, whatever we say
-    movement = movement_rules.open_movement(report, holder_id, code, work.now)
+    balance = work.balances[holder_id]
+    code = movement_rules.find_movement_refusal(report, balance) if reported.is_refusable else None
+    movement = movement_rules.open_movement(report, balance, code, work.now)
     if code is None:
-        entry = work.post(holder_id, *movement.accounts, movement.amount_cents)
-        movement = structs.replace(movement, entry_id=entry.id)
+        movement = _post(work, movement)
     work.changes.add_movement(movement)
+    return movement
+
+
+def _post(work: UnitOfWork, movement: Movement) -> Movement:
+    # First what is available: the rest is owed only when nothing is left.
+    if movement.covered_cents:
+        entry = work.post(movement.holder_id, *movement.accounts, movement.covered_cents)
+        movement = structs.replace(movement, entry_id=entry.id)
+    if movement.deficit_cents:
+        entry = work.post(movement.holder_id, "deficit", "settlement", movement.deficit_cents)
+        movement = structs.replace(movement, deficit_entry_id=entry.id)
     return movement
 
 

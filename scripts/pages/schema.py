@@ -12,6 +12,7 @@ DRAWINGS = "schema"
 _TITLES = {
     "identity": "Who asks: holders, keys, clients, people",
     "money": "Money: ledger, charges, transfers, refunds",
+    "institutions": "Accounts at institutions",
     "standard": "What only the central bank's API has",
     "webhooks": "Events, and who is told of them",
     "running": "The installation itself",

@@ -28,6 +28,7 @@ SMALL_TABLES = {
     "certificate_authority",
     "client",
     "clock",
+    "installation",
     "schema_version",
     "signing_key",
     "slot_lease",

@@ -46,184 +46,6 @@ grant usage on sequence worker_id to pixconnect_service;
 create sequence write_group_id increment 2048;
 grant select, usage on sequence write_group_id to pixconnect_service;
 
--- await_refusals: migration 0051
-create function await_refusals() returns trigger language plpgsql
-as $function$
-begin
-    perform pg_advisory_xact_lock(hashtextextended(
-        case tg_table_name when 'pix_key' then to_jsonb(new) ->> 'key'
-            else (to_jsonb(new) ->> 'branch') || ' ' || (to_jsonb(new) ->> 'account_number') end,
-        7811886
-    ));
-    return new;
-end $function$;
-revoke execute on function await_refusals() from public;
-
--- move_access_revision: migration 0004
-create function move_access_revision() returns trigger language plpgsql security definer set search_path to 'pixconnect',
-    'pg_temp'
-as $function$
-begin
-    update access_revision set revision = revision + 1;
-    return null;
-end $function$;
-revoke execute on function move_access_revision() from public;
-
--- holder: A person or company with an account here.
-create table holder (
-    id bigint not null,
-    name text not null,
-    tax_id text not null,
-    city text not null,
-    branch text not null,
-    account_number text not null,
-    account_type text not null,
-    may_deposit boolean default true not null,
-    may_withdraw boolean default true not null,
-    may_lend boolean default false not null,
-    transfer_limit_cents bigint,
-    day_limit_cents bigint,
-    night_limit_cents bigint,
-    disabled_at timestamp with time zone,
-    created_at timestamp with time zone not null,
-    constraint holder_pkey primary key (id),
-    constraint holder_account_number_key unique (account_number),
-    constraint holder_account_number_check check (account_number ~ '^[0-9A-Z]{1,20}$'),
-    constraint holder_account_type_check check (account_type in ('CHECKING', 'SAVINGS', 'SALARY', 'TRANSACTIONAL')),
-    constraint holder_branch_check check (branch ~ '^[0-9]{1,4}$'),
-    constraint holder_city_check check (length(city) >= 1 and length(city) <= 255),
-    constraint holder_day_limit_cents_check check (day_limit_cents >= 0),
-    constraint holder_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint holder_name_check check (length(name) >= 1 and length(name) <= 255),
-    constraint holder_night_limit_cents_check check (night_limit_cents >= 0),
-    constraint holder_tax_id_check check (length(tax_id) in (11, 14)),
-    constraint holder_transfer_limit_cents_check check (transfer_limit_cents >= 0)
-);
-create trigger await_refusals before insert on holder for each row execute function await_refusals();
-create trigger holder_moves_access_revision after update of disabled_at on holder for each row when (old.disabled_at is distinct
-    from new.disabled_at) execute function move_access_revision();
-grant insert, update (may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
-    disabled_at) on table holder to pixconnect_operator;
-grant select on table holder to pixconnect_service;
-comment on table holder is 'A person or company with an account here.';
-comment on column holder.id is 'Counts up from 1; everything else of a holder names it by this.';
-comment on column holder.name is 'The name, as it is in accounts and QR codes.';
-comment on column holder.tax_id is 'The CPF (11 characters) or CNPJ (14 characters).';
-comment on column holder.city is 'The city, which each QR code names.';
-comment on column holder.branch is 'The branch of the account, 1 to 4 digits.';
-comment on column holder.account_number is 'The number of the account; no other holder has the same.';
-comment on column holder.account_type is 'What kind of account the rail is told that it is.';
-comment on column holder.may_deposit is 'Whether money may come in.';
-comment on column holder.may_withdraw is 'Whether money may go out, by transfers or refunds.';
-comment on column holder.may_lend is 'Whether the account may lend; only shown, nothing is decided by it.';
-comment on column holder.transfer_limit_cents is 'The most that one transfer may be of, in cents; null is no limit.';
-comment on column holder.day_limit_cents is 'The most that may be sent in one day of Sao Paulo, in cents; null is no limit.';
-comment on column holder.night_limit_cents is
-    'The most that may be sent in one night (20:00 to 06:00 in Sao Paulo), in cents; null is no limit.';
-comment on column holder.disabled_at is
-    'When an operator blocked all clients of the holder, in real time; null while they are let in.';
-comment on column holder.created_at is 'When it was opened, in service time.';
-
--- pix_key: The Pix keys of our holders: the directory of our own.
-create table pix_key (
-    key text collate "C" not null,
-    key_type text not null,
-    holder_id bigint not null,
-    created_at timestamp with time zone not null,
-    constraint pix_key_pkey primary key (key),
-    constraint pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
-    constraint pix_key_key_type_check check (key_type in ('CPF', 'CNPJ', 'PHONE', 'EMAIL', 'EVP')),
-    constraint pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
-);
-create index pix_key_of_holder on pix_key (holder_id, created_at, key);
-create trigger await_refusals before insert on pix_key for each row execute function await_refusals();
-create trigger key_removal_moves_access_revision after delete on pix_key for each row execute function move_access_revision();
-grant delete, insert on table pix_key to pixconnect_operator;
-grant select on table pix_key to pixconnect_service;
-comment on table pix_key is 'The Pix keys of our holders: the directory of our own.';
-comment on column pix_key.key is 'The key as the network writes it.';
-comment on column pix_key.key_type is 'What kind of key it is.';
-comment on column pix_key.holder_id is 'The holder who is paid by it.';
-comment on column pix_key.created_at is 'When it was given to the holder, in service time.';
-
--- removed_pix_key: The last holder of each Pix key that an operator removed, so that a payment on its way is refused on the
--- right account.
-create table removed_pix_key (
-    key text collate "C" not null,
-    holder_id bigint not null,
-    removed_at timestamp with time zone default clock_timestamp() not null,
-    constraint removed_pix_key_pkey primary key (key),
-    constraint removed_pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
-    constraint removed_pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
-);
-grant delete, insert (key, holder_id), update (holder_id, removed_at) on table removed_pix_key to pixconnect_operator;
-grant select on table removed_pix_key to pixconnect_service;
-comment on table removed_pix_key is
-    'The last holder of each Pix key that an operator removed, so that a payment on its way is refused on the right account.';
-comment on column removed_pix_key.key is 'The key that was removed.';
-comment on column removed_pix_key.holder_id is 'The holder who had it.';
-comment on column removed_pix_key.removed_at is
-    'When it was removed, in real time; another holder gets it a minute later at the earliest.';
-
--- keep_tokens_ended: migration 0006
-create function keep_tokens_ended() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'tokens that were ended stay ended' using errcode = 'check_violation', constraint = 'tokens_stay_ended';
-end $function$;
-revoke execute on function keep_tokens_ended() from public;
-
--- client: The OAuth clients by which programs of holders ask.
-create table client (
-    client_id text not null,
-    holder_id bigint not null,
-    name text not null,
-    scopes text[] not null,
-    secret_hash bytea not null,
-    created_at timestamp with time zone not null,
-    rotated_at timestamp with time zone,
-    disabled_at timestamp with time zone,
-    tokens_from timestamp with time zone,
-    secret_key_id bytea,
-    certificate text,
-    constraint client_pkey primary key (client_id),
-    constraint certificate_is_a_thumbprint check (certificate ~ '^[a-zA-Z0-9_-]{43}$'),
-    constraint client_client_id_check check (client_id ~ '^[a-zA-Z0-9_-]{1,64}$'),
-    constraint client_name_check check (length(name) >= 1 and length(name) <= 255),
-    constraint client_secret_hash_check check (octet_length(secret_hash) = 32),
-    constraint scopes_exist check (cardinality(scopes) >= 1 and cardinality(scopes) <= 19 and scopes <@ array['charge.read',
-        'charge.write', 'transfer.read', 'transfer.write', 'refund.read', 'refund.write', 'ledger.read', 'webhook.read',
-        'webhook.write', 'cob.read', 'cob.write', 'cobv.read', 'cobv.write', 'lotecobv.read', 'lotecobv.write', 'pix.read',
-        'pix.write', 'payloadlocation.read', 'payloadlocation.write']),
-    constraint secret_key_id_has_its_length check (octet_length(secret_key_id) = 8),
-    constraint client_holder_id_fkey foreign key (holder_id) references holder(id)
-);
-create index client_of_holder on client (holder_id, created_at, client_id);
-create trigger client_moves_access_revision after update of disabled_at, tokens_from on client for each row when
-    (old.disabled_at is distinct from new.disabled_at or old.tokens_from is distinct from new.tokens_from) execute function
-    move_access_revision();
-create trigger client_removal_moves_access_revision after delete on client for each row execute function move_access_revision();
-create trigger tokens_stay_ended before update of tokens_from on client for each row when (old.tokens_from >
-    coalesce(new.tokens_from, '-infinity'::timestamp with time zone)) execute function keep_tokens_ended();
-grant delete, insert, update (scopes, secret_hash, rotated_at, disabled_at, tokens_from, secret_key_id, certificate) on table
-    client to pixconnect_operator;
-grant select, update (secret_hash, secret_key_id) on table client to pixconnect_service;
-comment on table client is 'The OAuth clients by which programs of holders ask.';
-comment on column client.client_id is 'The name by which the client asks for tokens.';
-comment on column client.holder_id is 'The holder for whom it acts.';
-comment on column client.name is 'What the operator calls it.';
-comment on column client.scopes is 'What its tokens may be used for.';
-comment on column client.secret_hash is 'The keyed hash of its secret, 32 octets; the secret itself is nowhere.';
-comment on column client.created_at is 'When it was made, in real time.';
-comment on column client.rotated_at is 'When its secret was last replaced, in real time.';
-comment on column client.disabled_at is 'When an operator shut it out, in real time; null while it is let in.';
-comment on column client.tokens_from is
-    'Tokens that were issued before this instant, in real time, are refused; it never goes back.';
-comment on column client.secret_key_id is
-    'Which secret key the hash was made with, 8 octets; null is a row that is older than this column.';
-comment on column client.certificate is
-    'The thumbprint (SHA-256) of the certificate that it must show; null where it needs none.';
-
 -- access_revision: The number that moves whenever somebody is shut out or let in again: a process that knows the latest need
 -- not look again.
 create table access_revision (
@@ -280,6 +102,16 @@ begin
     raise exception 'a revoked key stays revoked' using errcode = 'check_violation', constraint = 'keys_stay_revoked';
 end $function$;
 revoke execute on function keep_key_revoked() from public;
+
+-- move_access_revision: migration 0004
+create function move_access_revision() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    update access_revision set revision = revision + 1;
+    return null;
+end $function$;
+revoke execute on function move_access_revision() from public;
 
 -- signing_key: The keys that sign codes' payloads and webhooks, of now and of before.
 create table signing_key (
@@ -510,233 +342,15 @@ comment on column origin.operator is 'The operator who asked; null where a clien
 comment on column origin.at is 'The instant that the fact itself has.';
 comment on column origin.written_at is 'When it was written, in real time.';
 
--- refuse_balance_without_entry: migration 0001
-create function refuse_balance_without_entry() returns trigger language plpgsql
-as $function$
-begin
-    if pg_trigger_depth() < 2 then
-        raise exception 'a balance changes by ledger entries only'
-            using errcode = 'integrity_constraint_violation', constraint = 'balance_follows_entries';
-    end if;
-    return new;
-end $function$;
-revoke execute on function refuse_balance_without_entry() from public;
-
--- balance: What each holder has and owes, in five accounts that cancel out; only ledger entries move it.
-create table balance (
-    holder_id bigint not null,
-    available_cents bigint default 0 not null,
-    reserved_cents bigint default 0 not null,
-    settlement_cents bigint default 0 not null,
-    funding_cents bigint default 0 not null,
-    last_number bigint default 0 not null,
-    last_entry_at timestamp with time zone default '1970-01-01 00:00:00+00'::timestamp with time zone not null,
-    modified_at timestamp with time zone not null,
-    deficit_cents bigint default 0 not null,
-    constraint balance_pkey primary key (holder_id),
-    constraint accounts_are_balanced check ((available_cents + reserved_cents + settlement_cents + funding_cents -
-        deficit_cents) = 0),
-    constraint available_is_not_negative check (available_cents >= 0),
-    constraint deficit_is_not_negative check (deficit_cents >= 0),
-    constraint deficit_is_repaid_first check (deficit_cents = 0 or available_cents = 0),
-    constraint reserved_is_not_negative check (reserved_cents >= 0),
-    constraint balance_holder_id_fkey foreign key (holder_id) references holder(id)
-) with (fillfactor=50);
-create trigger balance_follows_entries before update of available_cents, reserved_cents, deficit_cents, settlement_cents,
-    funding_cents, last_number, last_entry_at on balance for each row execute function refuse_balance_without_entry();
-grant insert (holder_id, modified_at) on table balance to pixconnect_operator;
-grant select, update (modified_at) on table balance to pixconnect_service;
-comment on table balance is 'What each holder has and owes, in five accounts that cancel out; only ledger entries move it.';
-comment on column balance.holder_id is 'The holder whose money it is.';
-comment on column balance.available_cents is 'What may be spent, in cents; never negative.';
-comment on column balance.reserved_cents is 'What is held for transfers and refunds under way, in cents; never negative.';
-comment on column balance.settlement_cents is
-    'What came over the rail, as a negative number, and what went out over it, in cents.';
-comment on column balance.funding_cents is 'What was deposited as play money, as a negative number, in cents.';
-comment on column balance.last_number is 'The number of the last entry that changed available + reserved.';
-comment on column balance.last_entry_at is 'The instant of that entry, in service time: the next one is dated later.';
-comment on column balance.modified_at is 'When an entry last moved it, in service time.';
-comment on column balance.deficit_cents is
-    'What the institution took and the holder lacked, in cents; never negative, and nothing is available while there is any.';
-
--- deposit: Play money that was put into accounts of a sandbox; rows are never changed or deleted.
-create table deposit (
-    id bigint not null,
-    holder_id bigint not null,
-    amount_cents bigint not null,
-    created_at timestamp with time zone not null,
-    constraint deposit_pkey primary key (id, holder_id),
-    constraint deposit_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
-    constraint deposit_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint deposit_holder_id_fkey foreign key (holder_id) references balance(holder_id)
-);
-create trigger deposit_is_append_only before delete or update or truncate on deposit for each statement execute function
-    refuse_change();
-grant select on table deposit to pixconnect_service;
-comment on table deposit is 'Play money that was put into accounts of a sandbox; rows are never changed or deleted.';
-comment on column deposit.id is 'The id of its ledger entry too.';
-comment on column deposit.holder_id is 'The holder who got it.';
-comment on column deposit.amount_cents is 'How much, in cents.';
-comment on column deposit.created_at is 'When it was made, in service time.';
-
--- check_movements: migrations 0059, 0062
-create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
-as $function$
-declare
-    misfit record;
-begin
-    select moved.item_id, moved.holder_id, moved.status into misfit from new_row as moved
-    where not exists (
-        select from allowed_transition as allowed
-        where allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
-            and allowed.before = 'NEW' and allowed.after = moved.status
-    ) or (
-        select count(*) from ledger_entry as entry
-        join allowed_posting as allowed using (debit_account, credit_account)
-        where entry.holder_id = moved.holder_id and entry.transfer_id is null and entry.refund_id is null
-            and case entry.debit_account
-                when 'deficit' then entry.id = moved.deficit_entry_id and entry.amount_cents = moved.deficit_cents
-                else entry.id = moved.entry_id and entry.amount_cents = moved.amount_cents - moved.deficit_cents
-            end
-            and entry.id in (moved.entry_id, moved.deficit_entry_id)
-            and allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
-            and allowed.status = moved.status
-    ) <> (moved.entry_id is not null)::int + (moved.deficit_entry_id is not null)::int
-        or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
-        or exists (select from transfer where transfer.network_id = moved.item_id)
-        or exists (select from refund where refund.return_id = moved.item_id)
-        or exists (select from refund where refund.network_id = moved.item_id)
-    limit 1;
-    if found then
-        raise exception 'movement % of holder % cannot be % with the entries and name that it has',
-            misfit.item_id, misfit.holder_id, misfit.status
-            using errcode = 'integrity_constraint_violation', constraint = 'a_movement_has_what_belongs_to_it';
-    end if;
-    return null;
-end $function$;
-revoke execute on function check_movements() from public;
-
--- movement: Items of the institution's account that no transfer, refund or deposit here explains; rows are never changed or
--- deleted.
-create table movement (
-    holder_id bigint not null,
-    item_id text collate "C" not null,
-    kind text not null,
-    direction text not null,
-    amount_cents bigint not null,
-    status text not null,
-    outcome_code text,
-    entry_id bigint,
-    end_to_end_id text,
-    description text,
-    network_settled_at timestamp with time zone not null,
-    created_at timestamp with time zone not null,
-    deficit_cents bigint default 0 not null,
-    deficit_entry_id bigint,
-    constraint movement_pkey primary key (holder_id, item_id),
-    constraint movement_has_its_own_entry unique (entry_id, holder_id),
-    constraint movement_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
-        kind = 'opening_balance')),
-    constraint movement_created_at_check check (isfinite(created_at)),
-    constraint movement_description_check check (length(description) >= 1 and length(description) <= 140),
-    constraint movement_direction_check check (direction in ('IN', 'OUT')),
-    constraint movement_end_to_end_id_check check (length(end_to_end_id) >= 1 and length(end_to_end_id) <= 64),
-    constraint movement_item_id_check check (length(item_id) >= 1 and length(item_id) <= 64),
-    constraint movement_kind_check check (kind in ('opening_balance', 'fee', 'wire', 'boleto', 'by_hand', 'reversal',
-        'judicial', 'other')),
-    constraint movement_network_settled_at_check check (isfinite(network_settled_at)),
-    constraint movement_status_check check (status in ('POSTED', 'ERROR')),
-    constraint posted_with_its_entries check ((status = 'ERROR') = (outcome_code is not null) and (entry_id is not null) =
-        (status = 'POSTED' and amount_cents > deficit_cents) and (deficit_entry_id is not null) = (deficit_cents > 0) and
-        deficit_cents >= 0 and deficit_cents <= amount_cents and (deficit_cents = 0 or direction = 'OUT' and status = 'POSTED')),
-    constraint movement_holder_id_fkey foreign key (holder_id) references balance(holder_id)
-);
-create unique index movement_has_its_own_deficit_entry on movement (deficit_entry_id, holder_id) where deficit_entry_id is not
-    null;
-create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
-    check_movements();
-create trigger movement_is_append_only before delete or update or truncate on movement for each statement execute function
-    refuse_change();
-grant insert, select on table movement to pixconnect_service;
-comment on table movement is
-    'Items of the institution''s account that no transfer, refund or deposit here explains; rows are never changed or deleted.';
-comment on column movement.holder_id is 'The holder whose account it is on.';
-comment on column movement.item_id is 'The institution''s name of the item; unique on the account.';
-comment on column movement.kind is 'What it is: a fee, a wire, what a person did in the institution''s app, and so on.';
-comment on column movement.direction is 'Whether money came in (IN) or went out (OUT).';
-comment on column movement.amount_cents is 'How much, in cents; only an opening balance may be 0.';
-comment on column movement.status is 'POSTED with its entries; ERROR where the rail let us refuse it, and no money moved.';
-comment on column movement.outcome_code is 'Why it was refused.';
-comment on column movement.entry_id is
-    'The ledger entry of what was available or came in; null where that is nothing, or it was refused.';
-comment on column movement.end_to_end_id is 'The Pix that it is about, as the network calls it: that which a fee is taken of.';
-comment on column movement.description is 'The institution''s text.';
-comment on column movement.network_settled_at is 'When it happened at the institution, by its clock.';
-comment on column movement.created_at is 'When it was written, in service time.';
-comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
-comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
-
--- check_repayments: migration 0062
-create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
-as $function$
-declare
-    misfit record;
-begin
-    select made.id, made.holder_id into misfit from new_row as made
-    where not exists (
-        select from ledger_entry as entry
-        where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
-            and entry.debit_account = 'available' and entry.credit_account = 'deficit'
-            and entry.transfer_id is null and entry.refund_id is null
-    ) or not exists (
-        select from ledger_entry as source
-        where source.id = made.source_entry_id and source.holder_id = made.holder_id
-            and source.credit_account = 'available' and source.amount_cents >= made.amount_cents
-    )
-    limit 1;
-    if found then
-        raise exception 'repayment % of holder % has not the entry that it is, or is of nothing that came',
-            misfit.id, misfit.holder_id
-            using errcode = 'integrity_constraint_violation', constraint = 'a_repayment_is_of_what_came';
-    end if;
-    return null;
-end $function$;
-revoke execute on function check_repayments() from public;
-
--- repayment: What was repaid of deficits, each in the statement that raised what is available; rows are never changed or
--- deleted.
-create table repayment (
-    id bigint not null,
-    holder_id bigint not null,
-    source_entry_id bigint not null,
-    amount_cents bigint not null,
-    created_at timestamp with time zone not null,
-    constraint repayment_pkey primary key (id, holder_id),
-    constraint repaid_once_of_what_came unique (source_entry_id, holder_id),
-    constraint repayment_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
-    constraint repayment_created_at_check check (isfinite(created_at)),
-    constraint repayment_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint repayment_holder_id_fkey foreign key (holder_id) references balance(holder_id)
-);
-create trigger check_new after insert on repayment referencing new table as new_row for each statement execute function
-    check_repayments();
-create trigger repayment_is_append_only before delete or update or truncate on repayment for each statement execute function
-    refuse_change();
-grant insert, select on table repayment to pixconnect_service;
-comment on table repayment is
-    'What was repaid of deficits, each in the statement that raised what is available; rows are never changed or deleted.';
-comment on column repayment.id is 'The id of its ledger entry too.';
-comment on column repayment.holder_id is 'The holder who owed it.';
-comment on column repayment.source_entry_id is 'The ledger entry that raised what is available: this was taken of it.';
-comment on column repayment.amount_cents is 'How much, in cents.';
-comment on column repayment.created_at is 'When it was made, in service time.';
-
--- check_charge_amount: migration 0031
+-- check_charge_amount: migrations 0031, 0064
 create function check_charge_amount() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
 begin
-    if old.status not in ('PENDING', 'EXPIRED') or old.held_by is not null and new.status <> 'APPROVED' then
+    if old.status not in ('PENDING', 'EXPIRED')
+            and (old.institution_id is null or new.status <> 'APPROVED' or old.status = 'APPROVED')
+        or old.held_by is not null and new.status <> 'APPROVED'
+    then
         raise exception 'charge % of holder % is % and keeps its amount', new.id, new.holder_id, old.status
             using errcode = 'integrity_constraint_violation', constraint = 'a_paid_charge_keeps_its_amount';
     end if;
@@ -762,7 +376,22 @@ begin
 end $function$;
 revoke execute on function check_held_charge() from public;
 
--- check_charges: migrations 0010, 0015, 0031, 0050
+-- check_institution_of_row: migration 0064
+create function check_institution_of_row() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    perform from holder where id = new.holder_id and institution_id = new.institution_id for key share;
+    if not found then
+        raise exception '% % of holder % is of the account %, on which the holder is not',
+            tg_table_name, new.id, new.holder_id, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'what_happens_on_an_account_is_of_its_holders';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_institution_of_row() from public;
+
+-- check_charges: migrations 0010, 0015, 0031, 0050, 0064
 create function check_charges() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -780,16 +409,20 @@ begin
         limit 1;
     else
         select moved.* into misfit from (
-            select id, holder_id, max(before) as before, max(after) as after, max(amount_cents) as amount_cents from (
-                select id, holder_id, status as before, null as after, null::bigint as amount_cents from old_row
+            select id, holder_id, max(before) as before, max(after) as after, max(amount_cents) as amount_cents,
+                max(kind) as kind
+            from (
+                select id, holder_id, status as before, null as after, null::bigint as amount_cents, null as kind from old_row
                 union all
-                select id, holder_id, null, status, amount_cents from new_row
+                select id, holder_id, null, status, amount_cents,
+                    case when institution_id is null then 'charge' else 'charge_there' end
+                from new_row
             ) as side
             group by id, holder_id having max(before) is distinct from max(after)
         ) as moved
         where not exists (
             select from allowed_transition as allowed
-            where allowed.kind = 'charge' and allowed.direction = 'IN' and not allowed.is_book
+            where allowed.kind = moved.kind and allowed.direction = 'IN' and not allowed.is_book
                 and allowed.before = moved.before and allowed.after = moved.after
         ) or moved.after in ('APPROVED', 'RETURNED') and not exists (
             select from transfer where transfer.charge_id = moved.id and transfer.holder_id = moved.holder_id
@@ -867,6 +500,8 @@ create table charge (
     contents text,
     revision integer,
     is_unbound boolean,
+    institution_id smallint,
+    asked_cents bigint,
     constraint charge_pkey primary key (id, holder_id),
     constraint charge_external_id_is_used_once unique (external_id, holder_id),
     constraint charge_txid_is_used_once unique (txid, holder_id),
@@ -885,6 +520,7 @@ create table charge (
     constraint revision_has_contents check (revision is null or contents is not null and revision > 0)
 );
 create index charge_due on charge (expires_at, slot) where status = 'PENDING';
+create index charge_due_there on charge (institution_id, expires_at) where status = 'PENDING' and institution_id is not null;
 create index charge_list on charge ((holder_id + 0), status, created_at, id);
 create index charge_of_debtor on charge ((holder_id + 0), payer_tax_id, created_at, id) where payer_tax_id is not null;
 create index charge_unbound on charge ((holder_id + 0), created_at, id) where is_unbound;
@@ -892,6 +528,8 @@ create trigger check_amount after update of amount_cents on charge for each row 
     execute function check_charge_amount();
 create trigger check_held after update of held_by on charge for each row when (old.held_by is distinct from new.held_by) execute
     function check_held_charge();
+create trigger check_institution after insert on charge for each row when (new.institution_id is not null) execute function
+    check_institution_of_row();
 create trigger check_moved after update on charge referencing old table as old_row new table as new_row for each statement
     execute function check_charges();
 create trigger check_new after insert on charge referencing new table as new_row for each statement execute function
@@ -906,7 +544,7 @@ create trigger keep_held after update of contents, key, expires_at on charge for
     (old.contents is distinct from new.contents or old.key <> new.key or old.expires_at < new.expires_at)) execute function
     refuse_change_under_payment();
 grant insert, select, update (amount_cents, key, payer_name, payer_tax_id, br_code, status, modified_at, expires_at, held_by,
-    contents, revision, is_unbound) on table charge to pixconnect_service;
+    contents, revision, is_unbound, asked_cents) on table charge to pixconnect_service;
 comment on table charge is
     'Requests to be paid, each with a QR code; the contract''s charges and the standard''s are the same.';
 comment on column charge.id is 'Counts up, in blocks.';
@@ -931,6 +569,8 @@ comment on column charge.contents is
     'The standard''s latest contents, as JSON; null for a charge of the contract that the standard never changed.';
 comment on column charge.revision is 'How often its contents were changed; null is never.';
 comment on column charge.is_unbound is 'Whether its location was taken away, so that no code leads to it; null is no.';
+comment on column charge.institution_id is 'The account at which it was opened; null is the installation''s own rail.';
+comment on column charge.asked_cents is 'What it asked for, where another amount has paid it.';
 
 -- await_names: migration 0055
 create function await_names() returns trigger language plpgsql
@@ -1183,6 +823,7 @@ create table transfer (
     namesake smallint default 0 not null,
     acceptance_refused boolean,
     network_settled_at timestamp with time zone,
+    institution_id smallint,
     constraint transfer_pkey primary key (id, holder_id),
     constraint transfer_external_id_is_used_once unique (external_id, holder_id),
     constraint handed_transfer_is_never_cancelled check (status <> 'CANCELLED' or handed_at is null),
@@ -1212,6 +853,7 @@ create index transfer_accepted on transfer (created_at) where direction = 'IN' a
 create index transfer_list on transfer ((holder_id + 0), status, created_at, id);
 create unique index transfer_name_is_used_once on transfer (end_to_end_id, direction, namesake);
 create unique index transfer_network_id_is_used_once on transfer (network_id) where network_id is not null;
+create index transfer_of_institution on transfer (institution_id, network_settled_at) where institution_id is not null;
 create index transfer_received on transfer ((holder_id + 0), settled_at, id) where direction = 'IN' and settled_at is not null;
 create index transfer_received_by_txid on transfer ((holder_id + 0), txid) where direction = 'IN' and settled_at is not null and
     charge_id is null and txid is not null;
@@ -1220,6 +862,8 @@ create trigger await_naming after update of network_id on transfer for each row 
     old.network_id) execute function await_names();
 create trigger check_holding after update of status on transfer for each row when (old.direction = 'IN' and old.status =
     'PROCESSING' and old.charge_id is not null) execute function check_holding_transfer();
+create trigger check_institution after insert on transfer for each row when (new.institution_id is not null) execute function
+    check_institution_of_row();
 create trigger check_moved after update on transfer referencing old table as old_row new table as new_row for each statement
     execute function check_transfers();
 create trigger check_new after insert on transfer referencing new table as new_row for each statement execute function
@@ -1274,74 +918,8 @@ comment on column transfer.acceptance_refused is
     'Whether we refused an incoming one before it settled: if it settles all the same, a person has to see it.';
 comment on column transfer.network_settled_at is
     'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
-
--- initiated_transfer: Names of transfers that holders were told at the faces of institutions that send in two steps; no money
--- moves by it.
-create table initiated_transfer (
-    end_to_end_id text collate "C" not null,
-    holder_id bigint not null,
-    key text not null,
-    key_type text not null,
-    counterparty jsonb not null,
-    created_at timestamp with time zone not null,
-    constraint initiated_transfer_pkey primary key (end_to_end_id),
-    constraint initiated_transfer_created_at_check check (isfinite(created_at)),
-    constraint initiated_transfer_end_to_end_id_check check (length(end_to_end_id) = 32 and end_to_end_id ~~ 'E%'),
-    constraint initiated_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
-);
-grant insert, select on table initiated_transfer to pixconnect_service;
-comment on table initiated_transfer is
-    'Names of transfers that holders were told at the faces of institutions that send in two steps; no money moves by it.';
-comment on column initiated_transfer.end_to_end_id is 'The name, which the transfer has too once it is confirmed.';
-comment on column initiated_transfer.holder_id is 'Who was told it, and alone can confirm it.';
-comment on column initiated_transfer.key is 'The Pix key that is paid.';
-comment on column initiated_transfer.key_type is 'What kind of key that is.';
-comment on column initiated_transfer.counterparty is
-    'Whose the key was then: when another has it at the second step, nothing is sent.';
-comment on column initiated_transfer.created_at is 'When it was told, service time.';
-
--- prepared_transfer: What holders have asked to send at the faces of institutions where somebody approves it afterwards; no
--- money moves by it.
-create table prepared_transfer (
-    holder_id bigint not null,
-    external_id text collate "C" not null,
-    initiation_type text not null,
-    amount_cents bigint not null,
-    key text,
-    key_type text,
-    br_code text,
-    counterparty jsonb,
-    payer_message text,
-    rejected_as text,
-    created_at timestamp with time zone not null,
-    constraint prepared_transfer_pkey primary key (external_id, holder_id),
-    constraint it_names_whom_to_pay check ((initiation_type = 'MANUAL') = (counterparty is not null) and (initiation_type =
-        'QRCODE') = (br_code is not null) and (initiation_type <> 'KEY' or key is not null) and (initiation_type <> 'QRCODE' or
-        key is null) and (key is null) = (key_type is null)),
-    constraint prepared_transfer_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
-    constraint prepared_transfer_created_at_check check (isfinite(created_at)),
-    constraint prepared_transfer_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
-    constraint prepared_transfer_initiation_type_check check (initiation_type in ('KEY', 'MANUAL', 'QRCODE')),
-    constraint prepared_transfer_payer_message_check check (length(payer_message) <= 140),
-    constraint prepared_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
-);
-create index prepared_transfer_list on prepared_transfer (holder_id, created_at, external_id);
-grant insert, select on table prepared_transfer to pixconnect_service;
-comment on table prepared_transfer is
-    'What holders have asked to send at the faces of institutions where somebody approves it afterwards; no money moves by it.';
-comment on column prepared_transfer.holder_id is 'Who sends.';
-comment on column prepared_transfer.external_id is 'The holder''s name for it, which the transfer has too once it is approved.';
-comment on column prepared_transfer.initiation_type is 'How the payee is named: by key, by account, or by QR code.';
-comment on column prepared_transfer.amount_cents is 'Cents.';
-comment on column prepared_transfer.key is
-    'The Pix key that is paid; beside an account, the one that a test environment pays in its place.';
-comment on column prepared_transfer.key_type is 'What kind of key that is.';
-comment on column prepared_transfer.br_code is 'The QR code that is paid.';
-comment on column prepared_transfer.counterparty is 'The account that is paid, and whose it is.';
-comment on column prepared_transfer.payer_message is 'What the payee is told.';
-comment on column prepared_transfer.rejected_as is
-    'Why a test environment says that it was rejected; null is what the network says.';
-comment on column prepared_transfer.created_at is 'When it was asked for, service time.';
+comment on column transfer.institution_id is
+    'The account on which it happened; null is the installation''s own rail, or by book.';
 
 -- check_refunds: migrations 0010, 0018, 0050
 create function check_refunds() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -1883,7 +1461,8 @@ create table allowed_transition (
 );
 grant select on table allowed_transition to pixconnect_service;
 comment on table allowed_transition is 'The changes of status that are possible; what is not here is refused.';
-comment on column allowed_transition.kind is 'What changes: charge, transfer, refund or movement.';
+comment on column allowed_transition.kind is
+    'What changes: charge (charge_there, if it was opened at an institution), transfer, refund or movement.';
 comment on column allowed_transition.direction is 'Whether money comes in (IN) or goes out (OUT).';
 comment on column allowed_transition.is_book is 'Whether it is between two holders of ours.';
 comment on column allowed_transition.before is 'The status before; NEW for what is made.';
@@ -1983,6 +1562,575 @@ comment on column refused_credit.kind is 'What the rail reported of it.';
 comment on column refused_credit.refusal_code is 'The code by which it was refused.';
 comment on column refused_credit.refused_at is 'When it was refused, in real time; what is old is deleted by this.';
 
+-- tally_change: What must still be added to tally: batches only add rows here, and housekeeping sums them up.
+create table tally_change (
+    holder_id bigint not null,
+    kind text not null,
+    status text not null,
+    hour timestamp with time zone not null,
+    change bigint not null
+);
+create index tally_change_list on tally_change (holder_id, kind, status, hour) include (change);
+grant delete, insert, select on table tally_change to pixconnect_service;
+comment on table tally_change is
+    'What must still be added to tally: batches only add rows here, and housekeeping sums them up.';
+comment on column tally_change.holder_id is 'The holder whose they are.';
+comment on column tally_change.kind is 'What is counted; of spent the cents are summed.';
+comment on column tally_change.status is 'The status whose count changes.';
+comment on column tally_change.hour is 'The hour in which they were made, in service time.';
+comment on column tally_change.change is 'How many more, or fewer where it is negative.';
+
+-- check_institution_account: migration 0064
+create function check_institution_account() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from installation where mode = 'live' and environment = new.environment
+    ) then
+        raise exception 'account % is of the environment %, and this installation is not', new.name, new.environment
+            using errcode = 'integrity_constraint_violation', constraint = 'an_installation_is_of_one_environment';
+    end if;
+    -- No holder is ever deleted; a reference would make a circle of the two tables.
+    if not exists (select from holder where id = new.house_id) then
+        raise exception 'account % has the house %, and there is no such holder', new.name, new.house_id
+            using errcode = 'integrity_constraint_violation', constraint = 'the_house_is_a_holder';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_institution_account() from public;
+
+-- institution_account: Accounts at institutions, over which live mode moves money.
+create table institution_account (
+    id smallint not null,
+    name text collate "C" not null,
+    kind text not null,
+    profile text not null,
+    environment text not null,
+    state text not null,
+    tax_id text not null,
+    base_url text not null,
+    token_url text not null,
+    authorities text not null,
+    account text not null,
+    keys text[] not null,
+    poll_s integer not null,
+    options jsonb not null,
+    house_id bigint not null,
+    receiving_sealed bytea not null,
+    sending_sealed bytea,
+    opened_at timestamp with time zone not null,
+    opening_cents bigint not null,
+    revision bigint default 1 not null,
+    created_at timestamp with time zone not null,
+    constraint institution_account_pkey primary key (id),
+    constraint institution_account_name_key unique (name),
+    constraint institution_account_account_check check (length(account) <= 40),
+    constraint institution_account_authorities_check check (length(authorities) <= 65536),
+    constraint institution_account_base_url_check check (length(base_url) >= 1 and length(base_url) <= 255),
+    constraint institution_account_created_at_check check (isfinite(created_at)),
+    constraint institution_account_environment_check check (environment in ('production', 'homologation', 'counterpart')),
+    constraint institution_account_id_check check (id >= 1),
+    constraint institution_account_keys_check check (cardinality(keys) <= 100),
+    constraint institution_account_kind_check check (kind in ('efi', 'inter', 'woovi', 'sicoob', 'standard')),
+    constraint institution_account_name_check check (name ~ '^[a-z][a-z0-9-]{0,39}$'),
+    constraint institution_account_opened_at_check check (isfinite(opened_at)),
+    constraint institution_account_opening_cents_check check (opening_cents >= 0 and opening_cents <= 999999999999),
+    constraint institution_account_poll_s_check check (poll_s >= 1 and poll_s <= 3600),
+    constraint institution_account_profile_check check (length(profile) >= 1 and length(profile) <= 40),
+    constraint institution_account_state_check check (state in ('active', 'paused', 'closed')),
+    constraint institution_account_tax_id_check check (length(tax_id) in (11, 14)),
+    constraint institution_account_token_url_check check (length(token_url) <= 255)
+);
+create trigger check_new before insert on institution_account for each row execute function check_institution_account();
+grant delete, insert, update (state, base_url, token_url, authorities, keys, poll_s, options, receiving_sealed, sending_sealed,
+    revision) on table institution_account to pixconnect_operator;
+grant select on table institution_account to pixconnect_service;
+comment on table institution_account is 'Accounts at institutions, over which live mode moves money.';
+comment on column institution_account.id is 'Fixed into all that happens on it.';
+comment on column institution_account.name is 'The operator''s name for it.';
+comment on column institution_account.kind is 'Which program speaks to it.';
+comment on column institution_account.profile is 'The institution''s traits, by name.';
+comment on column institution_account.environment is 'The institutions'' own, that of their tests, or any other counterpart.';
+comment on column institution_account.state is 'Active; paused: nothing is asked there; closed for good.';
+comment on column institution_account.tax_id is 'The CPF or CNPJ of its owner.';
+comment on column institution_account.base_url is 'Where its API is: scheme, host and port.';
+comment on column institution_account.token_url is 'Where its tokens are issued; empty is the profile''s path below base_url.';
+comment on column institution_account.authorities is 'PEM of who signs its certificate; empty trusts the system''s.';
+comment on column institution_account.account is 'Its number there, where requests must say it.';
+comment on column institution_account.keys is 'Its Pix keys, as the operator has named them.';
+comment on column institution_account.poll_s is 'How often its newest payments are read, in seconds.';
+comment on column institution_account.options is 'What else the operator has set for its kind.';
+comment on column institution_account.house_id is 'The holder to whom belongs what belongs to nobody else there.';
+comment on column institution_account.receiving_sealed is 'The credential that reads and receives, sealed.';
+comment on column institution_account.sending_sealed is
+    'The credential that sends, sealed under a key that only workers have; null is none.';
+comment on column institution_account.opened_at is 'Where its books begin: nothing that happened before is read.';
+comment on column institution_account.opening_cents is 'What was on it at that instant, in cents.';
+comment on column institution_account.revision is 'Counts its changes: processes that know an older one read it again.';
+comment on column institution_account.created_at is 'When it was added, in real time.';
+
+-- await_refusals: migration 0051
+create function await_refusals() returns trigger language plpgsql
+as $function$
+begin
+    perform pg_advisory_xact_lock(hashtextextended(
+        case tg_table_name when 'pix_key' then to_jsonb(new) ->> 'key'
+            else (to_jsonb(new) ->> 'branch') || ' ' || (to_jsonb(new) ->> 'account_number') end,
+        7811886
+    ));
+    return new;
+end $function$;
+revoke execute on function await_refusals() from public;
+
+-- holder: A person or company with an account here.
+create table holder (
+    id bigint not null,
+    name text not null,
+    tax_id text not null,
+    city text not null,
+    branch text not null,
+    account_number text not null,
+    account_type text not null,
+    may_deposit boolean default true not null,
+    may_withdraw boolean default true not null,
+    may_lend boolean default false not null,
+    transfer_limit_cents bigint,
+    day_limit_cents bigint,
+    night_limit_cents bigint,
+    disabled_at timestamp with time zone,
+    created_at timestamp with time zone not null,
+    institution_id smallint,
+    constraint holder_pkey primary key (id),
+    constraint holder_account_number_key unique (account_number),
+    constraint holder_account_number_check check (account_number ~ '^[0-9A-Z]{1,20}$'),
+    constraint holder_account_type_check check (account_type in ('CHECKING', 'SAVINGS', 'SALARY', 'TRANSACTIONAL')),
+    constraint holder_branch_check check (branch ~ '^[0-9]{1,4}$'),
+    constraint holder_city_check check (length(city) >= 1 and length(city) <= 255),
+    constraint holder_day_limit_cents_check check (day_limit_cents >= 0),
+    constraint holder_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint holder_name_check check (length(name) >= 1 and length(name) <= 255),
+    constraint holder_night_limit_cents_check check (night_limit_cents >= 0),
+    constraint holder_tax_id_check check (length(tax_id) in (11, 14)),
+    constraint holder_transfer_limit_cents_check check (transfer_limit_cents >= 0),
+    constraint holder_lies_on_an_account foreign key (institution_id) references institution_account(id)
+);
+create trigger await_refusals before insert on holder for each row execute function await_refusals();
+create trigger holder_moves_access_revision after update of disabled_at on holder for each row when (old.disabled_at is distinct
+    from new.disabled_at) execute function move_access_revision();
+grant insert, update (may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
+    disabled_at, institution_id) on table holder to pixconnect_operator;
+grant select on table holder to pixconnect_service;
+comment on table holder is 'A person or company with an account here.';
+comment on column holder.id is 'Counts up from 1; everything else of a holder names it by this.';
+comment on column holder.name is 'The name, as it is in accounts and QR codes.';
+comment on column holder.tax_id is 'The CPF (11 characters) or CNPJ (14 characters).';
+comment on column holder.city is 'The city, which each QR code names.';
+comment on column holder.branch is 'The branch of the account, 1 to 4 digits.';
+comment on column holder.account_number is 'The number of the account; no other holder has the same.';
+comment on column holder.account_type is 'What kind of account the rail is told that it is.';
+comment on column holder.may_deposit is 'Whether money may come in.';
+comment on column holder.may_withdraw is 'Whether money may go out, by transfers or refunds.';
+comment on column holder.may_lend is 'Whether the account may lend; only shown, nothing is decided by it.';
+comment on column holder.transfer_limit_cents is 'The most that one transfer may be of, in cents; null is no limit.';
+comment on column holder.day_limit_cents is 'The most that may be sent in one day of Sao Paulo, in cents; null is no limit.';
+comment on column holder.night_limit_cents is
+    'The most that may be sent in one night (20:00 to 06:00 in Sao Paulo), in cents; null is no limit.';
+comment on column holder.disabled_at is
+    'When an operator blocked all clients of the holder, in real time; null while they are let in.';
+comment on column holder.created_at is 'When it was opened, in service time.';
+comment on column holder.institution_id is
+    'The account at an institution that its money lies on; null is the installation''s own rail.';
+
+-- pix_key: The Pix keys of our holders: the directory of our own.
+create table pix_key (
+    key text collate "C" not null,
+    key_type text not null,
+    holder_id bigint not null,
+    created_at timestamp with time zone not null,
+    constraint pix_key_pkey primary key (key),
+    constraint pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint pix_key_key_type_check check (key_type in ('CPF', 'CNPJ', 'PHONE', 'EMAIL', 'EVP')),
+    constraint pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+create index pix_key_of_holder on pix_key (holder_id, created_at, key);
+create trigger await_refusals before insert on pix_key for each row execute function await_refusals();
+create trigger key_removal_moves_access_revision after delete on pix_key for each row execute function move_access_revision();
+grant delete, insert on table pix_key to pixconnect_operator;
+grant select on table pix_key to pixconnect_service;
+comment on table pix_key is 'The Pix keys of our holders: the directory of our own.';
+comment on column pix_key.key is 'The key as the network writes it.';
+comment on column pix_key.key_type is 'What kind of key it is.';
+comment on column pix_key.holder_id is 'The holder who is paid by it.';
+comment on column pix_key.created_at is 'When it was given to the holder, in service time.';
+
+-- removed_pix_key: The last holder of each Pix key that an operator removed, so that a payment on its way is refused on the
+-- right account.
+create table removed_pix_key (
+    key text collate "C" not null,
+    holder_id bigint not null,
+    removed_at timestamp with time zone default clock_timestamp() not null,
+    constraint removed_pix_key_pkey primary key (key),
+    constraint removed_pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint removed_pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+grant delete, insert (key, holder_id), update (holder_id, removed_at) on table removed_pix_key to pixconnect_operator;
+grant select on table removed_pix_key to pixconnect_service;
+comment on table removed_pix_key is
+    'The last holder of each Pix key that an operator removed, so that a payment on its way is refused on the right account.';
+comment on column removed_pix_key.key is 'The key that was removed.';
+comment on column removed_pix_key.holder_id is 'The holder who had it.';
+comment on column removed_pix_key.removed_at is
+    'When it was removed, in real time; another holder gets it a minute later at the earliest.';
+
+-- keep_tokens_ended: migration 0006
+create function keep_tokens_ended() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'tokens that were ended stay ended' using errcode = 'check_violation', constraint = 'tokens_stay_ended';
+end $function$;
+revoke execute on function keep_tokens_ended() from public;
+
+-- client: The OAuth clients by which programs of holders ask.
+create table client (
+    client_id text not null,
+    holder_id bigint not null,
+    name text not null,
+    scopes text[] not null,
+    secret_hash bytea not null,
+    created_at timestamp with time zone not null,
+    rotated_at timestamp with time zone,
+    disabled_at timestamp with time zone,
+    tokens_from timestamp with time zone,
+    secret_key_id bytea,
+    certificate text,
+    constraint client_pkey primary key (client_id),
+    constraint certificate_is_a_thumbprint check (certificate ~ '^[a-zA-Z0-9_-]{43}$'),
+    constraint client_client_id_check check (client_id ~ '^[a-zA-Z0-9_-]{1,64}$'),
+    constraint client_name_check check (length(name) >= 1 and length(name) <= 255),
+    constraint client_secret_hash_check check (octet_length(secret_hash) = 32),
+    constraint scopes_exist check (cardinality(scopes) >= 1 and cardinality(scopes) <= 19 and scopes <@ array['charge.read',
+        'charge.write', 'transfer.read', 'transfer.write', 'refund.read', 'refund.write', 'ledger.read', 'webhook.read',
+        'webhook.write', 'cob.read', 'cob.write', 'cobv.read', 'cobv.write', 'lotecobv.read', 'lotecobv.write', 'pix.read',
+        'pix.write', 'payloadlocation.read', 'payloadlocation.write']),
+    constraint secret_key_id_has_its_length check (octet_length(secret_key_id) = 8),
+    constraint client_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+create index client_of_holder on client (holder_id, created_at, client_id);
+create trigger client_moves_access_revision after update of disabled_at, tokens_from on client for each row when
+    (old.disabled_at is distinct from new.disabled_at or old.tokens_from is distinct from new.tokens_from) execute function
+    move_access_revision();
+create trigger client_removal_moves_access_revision after delete on client for each row execute function move_access_revision();
+create trigger tokens_stay_ended before update of tokens_from on client for each row when (old.tokens_from >
+    coalesce(new.tokens_from, '-infinity'::timestamp with time zone)) execute function keep_tokens_ended();
+grant delete, insert, update (scopes, secret_hash, rotated_at, disabled_at, tokens_from, secret_key_id, certificate) on table
+    client to pixconnect_operator;
+grant select, update (secret_hash, secret_key_id) on table client to pixconnect_service;
+comment on table client is 'The OAuth clients by which programs of holders ask.';
+comment on column client.client_id is 'The name by which the client asks for tokens.';
+comment on column client.holder_id is 'The holder for whom it acts.';
+comment on column client.name is 'What the operator calls it.';
+comment on column client.scopes is 'What its tokens may be used for.';
+comment on column client.secret_hash is 'The keyed hash of its secret, 32 octets; the secret itself is nowhere.';
+comment on column client.created_at is 'When it was made, in real time.';
+comment on column client.rotated_at is 'When its secret was last replaced, in real time.';
+comment on column client.disabled_at is 'When an operator shut it out, in real time; null while it is let in.';
+comment on column client.tokens_from is
+    'Tokens that were issued before this instant, in real time, are refused; it never goes back.';
+comment on column client.secret_key_id is
+    'Which secret key the hash was made with, 8 octets; null is a row that is older than this column.';
+comment on column client.certificate is
+    'The thumbprint (SHA-256) of the certificate that it must show; null where it needs none.';
+
+-- refuse_balance_without_entry: migration 0001
+create function refuse_balance_without_entry() returns trigger language plpgsql
+as $function$
+begin
+    if pg_trigger_depth() < 2 then
+        raise exception 'a balance changes by ledger entries only'
+            using errcode = 'integrity_constraint_violation', constraint = 'balance_follows_entries';
+    end if;
+    return new;
+end $function$;
+revoke execute on function refuse_balance_without_entry() from public;
+
+-- balance: What each holder has and owes, in five accounts that cancel out; only ledger entries move it.
+create table balance (
+    holder_id bigint not null,
+    available_cents bigint default 0 not null,
+    reserved_cents bigint default 0 not null,
+    settlement_cents bigint default 0 not null,
+    funding_cents bigint default 0 not null,
+    last_number bigint default 0 not null,
+    last_entry_at timestamp with time zone default '1970-01-01 00:00:00+00'::timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    deficit_cents bigint default 0 not null,
+    constraint balance_pkey primary key (holder_id),
+    constraint accounts_are_balanced check ((available_cents + reserved_cents + settlement_cents + funding_cents -
+        deficit_cents) = 0),
+    constraint available_is_not_negative check (available_cents >= 0),
+    constraint deficit_is_not_negative check (deficit_cents >= 0),
+    constraint deficit_is_repaid_first check (deficit_cents = 0 or available_cents = 0),
+    constraint reserved_is_not_negative check (reserved_cents >= 0),
+    constraint balance_holder_id_fkey foreign key (holder_id) references holder(id)
+) with (fillfactor=50);
+create trigger balance_follows_entries before update of available_cents, reserved_cents, deficit_cents, settlement_cents,
+    funding_cents, last_number, last_entry_at on balance for each row execute function refuse_balance_without_entry();
+grant insert (holder_id, modified_at) on table balance to pixconnect_operator;
+grant select, update (modified_at) on table balance to pixconnect_service;
+comment on table balance is 'What each holder has and owes, in five accounts that cancel out; only ledger entries move it.';
+comment on column balance.holder_id is 'The holder whose money it is.';
+comment on column balance.available_cents is 'What may be spent, in cents; never negative.';
+comment on column balance.reserved_cents is 'What is held for transfers and refunds under way, in cents; never negative.';
+comment on column balance.settlement_cents is
+    'What came over the rail, as a negative number, and what went out over it, in cents.';
+comment on column balance.funding_cents is 'What was deposited as play money, as a negative number, in cents.';
+comment on column balance.last_number is 'The number of the last entry that changed available + reserved.';
+comment on column balance.last_entry_at is 'The instant of that entry, in service time: the next one is dated later.';
+comment on column balance.modified_at is 'When an entry last moved it, in service time.';
+comment on column balance.deficit_cents is
+    'What the institution took and the holder lacked, in cents; never negative, and nothing is available while there is any.';
+
+-- deposit: Play money that was put into accounts of a sandbox; rows are never changed or deleted.
+create table deposit (
+    id bigint not null,
+    holder_id bigint not null,
+    amount_cents bigint not null,
+    created_at timestamp with time zone not null,
+    constraint deposit_pkey primary key (id, holder_id),
+    constraint deposit_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint deposit_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint deposit_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+);
+create trigger deposit_is_append_only before delete or update or truncate on deposit for each statement execute function
+    refuse_change();
+grant select on table deposit to pixconnect_service;
+comment on table deposit is 'Play money that was put into accounts of a sandbox; rows are never changed or deleted.';
+comment on column deposit.id is 'The id of its ledger entry too.';
+comment on column deposit.holder_id is 'The holder who got it.';
+comment on column deposit.amount_cents is 'How much, in cents.';
+comment on column deposit.created_at is 'When it was made, in service time.';
+
+-- check_movements: migrations 0059, 0062
+create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select moved.item_id, moved.holder_id, moved.status into misfit from new_row as moved
+    where not exists (
+        select from allowed_transition as allowed
+        where allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
+            and allowed.before = 'NEW' and allowed.after = moved.status
+    ) or (
+        select count(*) from ledger_entry as entry
+        join allowed_posting as allowed using (debit_account, credit_account)
+        where entry.holder_id = moved.holder_id and entry.transfer_id is null and entry.refund_id is null
+            and case entry.debit_account
+                when 'deficit' then entry.id = moved.deficit_entry_id and entry.amount_cents = moved.deficit_cents
+                else entry.id = moved.entry_id and entry.amount_cents = moved.amount_cents - moved.deficit_cents
+            end
+            and entry.id in (moved.entry_id, moved.deficit_entry_id)
+            and allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
+            and allowed.status = moved.status
+    ) <> (moved.entry_id is not null)::int + (moved.deficit_entry_id is not null)::int
+        or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
+        or exists (select from transfer where transfer.network_id = moved.item_id)
+        or exists (select from refund where refund.return_id = moved.item_id)
+        or exists (select from refund where refund.network_id = moved.item_id)
+    limit 1;
+    if found then
+        raise exception 'movement % of holder % cannot be % with the entries and name that it has',
+            misfit.item_id, misfit.holder_id, misfit.status
+            using errcode = 'integrity_constraint_violation', constraint = 'a_movement_has_what_belongs_to_it';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_movements() from public;
+
+-- movement: Items of the institution's account that no transfer, refund or deposit here explains; rows are never changed or
+-- deleted.
+create table movement (
+    holder_id bigint not null,
+    item_id text collate "C" not null,
+    kind text not null,
+    direction text not null,
+    amount_cents bigint not null,
+    status text not null,
+    outcome_code text,
+    entry_id bigint,
+    end_to_end_id text,
+    description text,
+    network_settled_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    deficit_cents bigint default 0 not null,
+    deficit_entry_id bigint,
+    constraint movement_pkey primary key (holder_id, item_id),
+    constraint movement_has_its_own_entry unique (entry_id, holder_id),
+    constraint movement_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
+        kind = 'opening_balance')),
+    constraint movement_created_at_check check (isfinite(created_at)),
+    constraint movement_description_check check (length(description) >= 1 and length(description) <= 140),
+    constraint movement_direction_check check (direction in ('IN', 'OUT')),
+    constraint movement_end_to_end_id_check check (length(end_to_end_id) >= 1 and length(end_to_end_id) <= 64),
+    constraint movement_item_id_check check (length(item_id) >= 1 and length(item_id) <= 64),
+    constraint movement_kind_check check (kind in ('opening_balance', 'fee', 'wire', 'boleto', 'by_hand', 'reversal',
+        'judicial', 'other')),
+    constraint movement_network_settled_at_check check (isfinite(network_settled_at)),
+    constraint movement_status_check check (status in ('POSTED', 'ERROR')),
+    constraint posted_with_its_entries check ((status = 'ERROR') = (outcome_code is not null) and (entry_id is not null) =
+        (status = 'POSTED' and amount_cents > deficit_cents) and (deficit_entry_id is not null) = (deficit_cents > 0) and
+        deficit_cents >= 0 and deficit_cents <= amount_cents and (deficit_cents = 0 or direction = 'OUT' and status = 'POSTED')),
+    constraint movement_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+);
+create unique index movement_has_its_own_deficit_entry on movement (deficit_entry_id, holder_id) where deficit_entry_id is not
+    null;
+create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
+    check_movements();
+create trigger movement_is_append_only before delete or update or truncate on movement for each statement execute function
+    refuse_change();
+grant insert, select on table movement to pixconnect_service;
+comment on table movement is
+    'Items of the institution''s account that no transfer, refund or deposit here explains; rows are never changed or deleted.';
+comment on column movement.holder_id is 'The holder whose account it is on.';
+comment on column movement.item_id is 'The institution''s name of the item; unique on the account.';
+comment on column movement.kind is 'What it is: a fee, a wire, what a person did in the institution''s app, and so on.';
+comment on column movement.direction is 'Whether money came in (IN) or went out (OUT).';
+comment on column movement.amount_cents is 'How much, in cents; only an opening balance may be 0.';
+comment on column movement.status is 'POSTED with its entries; ERROR where the rail let us refuse it, and no money moved.';
+comment on column movement.outcome_code is 'Why it was refused.';
+comment on column movement.entry_id is
+    'The ledger entry of what was available or came in; null where that is nothing, or it was refused.';
+comment on column movement.end_to_end_id is 'The Pix that it is about, as the network calls it: that which a fee is taken of.';
+comment on column movement.description is 'The institution''s text.';
+comment on column movement.network_settled_at is 'When it happened at the institution, by its clock.';
+comment on column movement.created_at is 'When it was written, in service time.';
+comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
+comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
+
+-- check_repayments: migration 0062
+create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select made.id, made.holder_id into misfit from new_row as made
+    where not exists (
+        select from ledger_entry as entry
+        where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
+            and entry.debit_account = 'available' and entry.credit_account = 'deficit'
+            and entry.transfer_id is null and entry.refund_id is null
+    ) or not exists (
+        select from ledger_entry as source
+        where source.id = made.source_entry_id and source.holder_id = made.holder_id
+            and source.credit_account = 'available' and source.amount_cents >= made.amount_cents
+    )
+    limit 1;
+    if found then
+        raise exception 'repayment % of holder % has not the entry that it is, or is of nothing that came',
+            misfit.id, misfit.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_repayment_is_of_what_came';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_repayments() from public;
+
+-- repayment: What was repaid of deficits, each in the statement that raised what is available; rows are never changed or
+-- deleted.
+create table repayment (
+    id bigint not null,
+    holder_id bigint not null,
+    source_entry_id bigint not null,
+    amount_cents bigint not null,
+    created_at timestamp with time zone not null,
+    constraint repayment_pkey primary key (id, holder_id),
+    constraint repaid_once_of_what_came unique (source_entry_id, holder_id),
+    constraint repayment_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint repayment_created_at_check check (isfinite(created_at)),
+    constraint repayment_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint repayment_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+);
+create trigger check_new after insert on repayment referencing new table as new_row for each statement execute function
+    check_repayments();
+create trigger repayment_is_append_only before delete or update or truncate on repayment for each statement execute function
+    refuse_change();
+grant insert, select on table repayment to pixconnect_service;
+comment on table repayment is
+    'What was repaid of deficits, each in the statement that raised what is available; rows are never changed or deleted.';
+comment on column repayment.id is 'The id of its ledger entry too.';
+comment on column repayment.holder_id is 'The holder who owed it.';
+comment on column repayment.source_entry_id is 'The ledger entry that raised what is available: this was taken of it.';
+comment on column repayment.amount_cents is 'How much, in cents.';
+comment on column repayment.created_at is 'When it was made, in service time.';
+
+-- initiated_transfer: Names of transfers that holders were told at the faces of institutions that send in two steps; no money
+-- moves by it.
+create table initiated_transfer (
+    end_to_end_id text collate "C" not null,
+    holder_id bigint not null,
+    key text not null,
+    key_type text not null,
+    counterparty jsonb not null,
+    created_at timestamp with time zone not null,
+    constraint initiated_transfer_pkey primary key (end_to_end_id),
+    constraint initiated_transfer_created_at_check check (isfinite(created_at)),
+    constraint initiated_transfer_end_to_end_id_check check (length(end_to_end_id) = 32 and end_to_end_id ~~ 'E%'),
+    constraint initiated_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+grant insert, select on table initiated_transfer to pixconnect_service;
+comment on table initiated_transfer is
+    'Names of transfers that holders were told at the faces of institutions that send in two steps; no money moves by it.';
+comment on column initiated_transfer.end_to_end_id is 'The name, which the transfer has too once it is confirmed.';
+comment on column initiated_transfer.holder_id is 'Who was told it, and alone can confirm it.';
+comment on column initiated_transfer.key is 'The Pix key that is paid.';
+comment on column initiated_transfer.key_type is 'What kind of key that is.';
+comment on column initiated_transfer.counterparty is
+    'Whose the key was then: when another has it at the second step, nothing is sent.';
+comment on column initiated_transfer.created_at is 'When it was told, service time.';
+
+-- prepared_transfer: What holders have asked to send at the faces of institutions where somebody approves it afterwards; no
+-- money moves by it.
+create table prepared_transfer (
+    holder_id bigint not null,
+    external_id text collate "C" not null,
+    initiation_type text not null,
+    amount_cents bigint not null,
+    key text,
+    key_type text,
+    br_code text,
+    counterparty jsonb,
+    payer_message text,
+    rejected_as text,
+    created_at timestamp with time zone not null,
+    constraint prepared_transfer_pkey primary key (external_id, holder_id),
+    constraint it_names_whom_to_pay check ((initiation_type = 'MANUAL') = (counterparty is not null) and (initiation_type =
+        'QRCODE') = (br_code is not null) and (initiation_type <> 'KEY' or key is not null) and (initiation_type <> 'QRCODE' or
+        key is null) and (key is null) = (key_type is null)),
+    constraint prepared_transfer_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint prepared_transfer_created_at_check check (isfinite(created_at)),
+    constraint prepared_transfer_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
+    constraint prepared_transfer_initiation_type_check check (initiation_type in ('KEY', 'MANUAL', 'QRCODE')),
+    constraint prepared_transfer_payer_message_check check (length(payer_message) <= 140),
+    constraint prepared_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+create index prepared_transfer_list on prepared_transfer (holder_id, created_at, external_id);
+grant insert, select on table prepared_transfer to pixconnect_service;
+comment on table prepared_transfer is
+    'What holders have asked to send at the faces of institutions where somebody approves it afterwards; no money moves by it.';
+comment on column prepared_transfer.holder_id is 'Who sends.';
+comment on column prepared_transfer.external_id is 'The holder''s name for it, which the transfer has too once it is approved.';
+comment on column prepared_transfer.initiation_type is 'How the payee is named: by key, by account, or by QR code.';
+comment on column prepared_transfer.amount_cents is 'Cents.';
+comment on column prepared_transfer.key is
+    'The Pix key that is paid; beside an account, the one that a test environment pays in its place.';
+comment on column prepared_transfer.key_type is 'What kind of key that is.';
+comment on column prepared_transfer.br_code is 'The QR code that is paid.';
+comment on column prepared_transfer.counterparty is 'The account that is paid, and whose it is.';
+comment on column prepared_transfer.payer_message is 'What the payee is told.';
+comment on column prepared_transfer.rejected_as is
+    'Why a test environment says that it was rejected; null is what the network says.';
+comment on column prepared_transfer.created_at is 'When it was asked for, service time.';
+
 -- tally: How many charges, transfers, refunds and locations of a status a holder has, by hour; and what was sent, in cents.
 create table tally (
     holder_id bigint not null,
@@ -2003,23 +2151,98 @@ comment on column tally.status is 'The status they have now; of spent OUT.';
 comment on column tally.hour is 'The hour in which they were made, in service time.';
 comment on column tally.count is 'How many, or how many cents.';
 
--- tally_change: What must still be added to tally: batches only add rows here, and housekeeping sums them up.
-create table tally_change (
+-- keep_opening_ended: migration 0064
+create function keep_opening_ended() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the opening of charge % is % and stays so', old.txid, old.state
+        using errcode = 'integrity_constraint_violation', constraint = 'an_opening_that_ended_stays_ended';
+end $function$;
+revoke execute on function keep_opening_ended() from public;
+
+-- charge_opening: Charges that are being opened, or were, at institutions; nobody sees one before it has its code.
+create table charge_opening (
+    charge_id bigint not null,
     holder_id bigint not null,
-    kind text not null,
-    status text not null,
-    hour timestamp with time zone not null,
-    change bigint not null
+    institution_id smallint not null,
+    external_id text collate "C" not null,
+    txid text collate "C" not null,
+    state text not null,
+    wanted text not null,
+    fingerprint bytea not null,
+    refusal_code text,
+    refusal_reason text,
+    calls_count integer default 0 not null,
+    due_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint charge_opening_pkey primary key (charge_id, holder_id),
+    constraint charge_opening_created_at_check check (isfinite(created_at)),
+    constraint charge_opening_due_at_check check (isfinite(due_at)),
+    constraint charge_opening_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
+    constraint charge_opening_refusal_reason_check check (length(refusal_reason) <= 1000),
+    constraint charge_opening_state_check check (state in ('opening', 'opened', 'refused', 'given_up')),
+    constraint charge_opening_txid_check check (length(txid) >= 26 and length(txid) <= 35),
+    constraint charge_opening_wanted_check check (length(wanted) <= 65536),
+    constraint refused_with_a_code check ((state = 'refused') = (refusal_code is not null)),
+    constraint charge_opening_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint charge_opening_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
-create index tally_change_list on tally_change (holder_id, kind, status, hour) include (change);
-grant delete, insert, select on table tally_change to pixconnect_service;
-comment on table tally_change is
-    'What must still be added to tally: batches only add rows here, and housekeeping sums them up.';
-comment on column tally_change.holder_id is 'The holder whose they are.';
-comment on column tally_change.kind is 'What is counted; of spent the cents are summed.';
-comment on column tally_change.status is 'The status whose count changes.';
-comment on column tally_change.hour is 'The hour in which they were made, in service time.';
-comment on column tally_change.change is 'How many more, or fewer where it is negative.';
+create index charge_opening_due on charge_opening (due_at) where state = 'opening';
+create unique index charge_opening_name on charge_opening (external_id, holder_id) where state in ('opening', 'opened');
+create unique index charge_opening_txid on charge_opening (institution_id, txid) where state in ('opening', 'opened');
+create trigger keep_opening_ended before update on charge_opening for each row when (old.state <> 'opening') execute function
+    keep_opening_ended();
+grant insert, select, update (state, refusal_code, refusal_reason, calls_count, due_at) on table charge_opening to
+    pixconnect_service;
+comment on table charge_opening is
+    'Charges that are being opened, or were, at institutions; nobody sees one before it has its code.';
+comment on column charge_opening.charge_id is 'The charge''s id, once it is open.';
+comment on column charge_opening.holder_id is 'The holder who wants to be paid.';
+comment on column charge_opening.institution_id is 'The account at which it is opened.';
+comment on column charge_opening.external_id is 'The client''s own name for it.';
+comment on column charge_opening.txid is 'Ours, under which it is opened.';
+comment on column charge_opening.state is
+    'Opening until the institution''s answer is known; then opened, refused, or given up.';
+comment on column charge_opening.wanted is 'What is to be opened, as JSON.';
+comment on column charge_opening.fingerprint is 'A hash of the request, which tells a replay from a conflict.';
+comment on column charge_opening.refusal_code is 'Of the institution, where it was certainly refused.';
+comment on column charge_opening.refusal_reason is 'In the institution''s words.';
+comment on column charge_opening.calls_count is 'How often the institution was asked to open it.';
+comment on column charge_opening.due_at is 'When a worker asks next, in real time.';
+comment on column charge_opening.created_at is 'When it was asked for, in real time.';
+
+-- institution_sweep: How far the lists of an account were read, by each pace.
+create table institution_sweep (
+    institution_id smallint not null,
+    pace text not null,
+    read_until timestamp with time zone not null,
+    began_at timestamp with time zone not null,
+    ended_at timestamp with time zone not null,
+    items_count bigint not null,
+    failed_at timestamp with time zone,
+    failure text,
+    constraint institution_sweep_pkey primary key (institution_id, pace),
+    constraint institution_sweep_began_at_check check (isfinite(began_at)),
+    constraint institution_sweep_ended_at_check check (isfinite(ended_at)),
+    constraint institution_sweep_failed_at_check check (isfinite(failed_at)),
+    constraint institution_sweep_failure_check check (length(failure) <= 300),
+    constraint institution_sweep_pace_check check (pace in ('near', 'wide', 'deep', 'statement')),
+    constraint institution_sweep_read_until_check check (isfinite(read_until)),
+    constraint institution_sweep_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
+        cascade
+);
+grant insert, select, update on table institution_sweep to pixconnect_service;
+comment on table institution_sweep is 'How far the lists of an account were read, by each pace.';
+comment on column institution_sweep.institution_id is 'The account.';
+comment on column institution_sweep.pace is
+    'Near: since a moment ago; wide: three days; deep: a hundred days, for returns; statement: its own.';
+comment on column institution_sweep.read_until is
+    'All that happened there before this instant is recorded, but for the institution''s lag.';
+comment on column institution_sweep.began_at is 'When the last whole sweep began, in real time.';
+comment on column institution_sweep.ended_at is 'When it ended, all its items recorded or kept.';
+comment on column institution_sweep.items_count is 'How many it found.';
+comment on column institution_sweep.failed_at is 'When a sweep failed last, in real time; null once one has succeeded since.';
+comment on column institution_sweep.failure is 'Why.';
 
 -- charge_revision: The contents of a charge before each change of them.
 create table charge_revision (
@@ -2563,14 +2786,19 @@ create table installation (
     first_refund_id bigint default 0 not null,
     tables_oid bigint,
     notes_count bigint default 0 not null,
+    environment text,
     constraint installation_pkey primary key (is_only_row),
+    constraint installation_environment_check check (environment in ('production', 'homologation', 'counterpart')),
     constraint installation_is_only_row_check check (is_only_row),
     constraint installation_mode_check check (mode in ('sandbox', 'live'))
 );
+create trigger environment_is_kept before update of environment on installation for each row when (old.environment is not null
+    and old.environment is distinct from new.environment) execute function refuse_other_mode();
 create trigger installation_is_kept before delete or truncate on installation for each statement execute function
     refuse_other_mode();
 create trigger mode_is_kept before update of mode on installation for each row when (old.mode is distinct from new.mode) execute
     function refuse_other_mode();
+grant update (environment) on table installation to pixconnect_operator;
 grant insert (mode), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid) on table
     installation to pixconnect_service;
 comment on table installation is 'What these tables are for, and the server on which they were last seen.';
@@ -2593,6 +2821,7 @@ comment on column installation.tables_oid is
     'The number of this table in the database: another where a dump was restored in its place.';
 comment on column installation.notes_count is
     'How often it was noted how far ids are; in data that was put back it is less than what processes know.';
+comment on column installation.environment is 'That of all its accounts at institutions; null before the first one.';
 
 -- refuse_moved_clock: migration 0012
 create function refuse_moved_clock() returns trigger language plpgsql

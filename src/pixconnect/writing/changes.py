@@ -112,7 +112,7 @@ class Changes:
             self._moved_locations[after.id, after.holder_id] = after
 
     def add_transfer(self, transfer: Transfer) -> None:
-        is_rare = transfer.returning_cents or transfer.acceptance_refused
+        is_rare = transfer.returning_cents or transfer.acceptance_refused or transfer.institution_id
         new = self._rare_transfers if is_rare else self._transfers
         new[transfer.id, transfer.holder_id] = transfer
         self._tally(transfer.holder_id, "transfer", transfer, None)
@@ -178,10 +178,12 @@ class Changes:
         revised = {key: self._moved_charges.pop(key) for key in self._revised_charges if key in self._moved_charges}
         held = {key: self._moved_charges.pop(key) for key in self._held_charges if key in self._moved_charges}
         new_charges = sorted(self._charges.values(), key=lambda charge: (charge.external_id, charge.holder_id))
+        here = [charge for charge in new_charges if charge.institution_id is None]
         # New rows are sorted by the whole key on which two processes can meet, changed ones by id: that avoids deadlocks.
         parts: list[tuple[Part[Any], list[Any]]] = [
-            (charge_store.INSERT, [charge for charge in new_charges if charge.contents is None]),
-            (charge_store.INSERT_STANDARD, [charge for charge in new_charges if charge.contents is not None]),
+            (charge_store.INSERT, [charge for charge in here if charge.contents is None]),
+            (charge_store.INSERT_STANDARD, [charge for charge in here if charge.contents is not None]),
+            (charge_store.INSERT_THERE, [charge for charge in new_charges if charge.institution_id is not None]),
             (charge_store.UPDATE, _by_id(self._moved_charges)),
             (charge_store.UPDATE_HELD, _by_id(held)),
             (charge_store.UPDATE_REVISED, _by_id(revised)),

@@ -29,6 +29,7 @@ NOT_IN_RECORDS: Final = {
     "balance": {"settlement_cents", "funding_cents"},
     "delivery": {"modified_at", "notice", "covered_by"},
     "delivery_attempt": {"delivery_id"},
+    "institution_account": {"receiving_sealed", "sending_sealed"},
     "kept_report": {"fingerprint"},
     "refund": {"namesake"},
     "refused_credit": {"refused_at"},

@@ -12,6 +12,8 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder
 from pixconnect.domain.money.ledger import Funds
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
 
@@ -34,6 +36,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     day_limit: Limit | None = None,
     night_limit: Limit | None = None,
     no_limits: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    institution: str | None = None,
     json: Json = False,
 ) -> None:
     """Open an empty account; prints the holder_id that the other verbs need.
@@ -51,6 +54,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
         no_limits: No limits but those that are named.
+        institution: The account at an institution on which its money lies; by default none.
     """
     # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET
@@ -65,8 +69,13 @@ def create(  # noqa: PLR0913  each is an option on the command line
         day_limit_cents=unnamed if day_limit is None else _limit(day_limit),
         night_limit_cents=unnamed if night_limit is None else _limit(night_limit),
     )
-    holder = operating.run(lambda context: holder_usecases.create_holder(context, new))
-    output.show(_shown(holder), as_json=json)
+
+    async def make(context: OperatorContext) -> Holder:
+        if institution is None:
+            return await holder_usecases.create_holder(context, new)
+        return await create_holder_there(context, new, institution)
+
+    output.show(_shown(operating.run(make)), as_json=json)
 
 
 @app.command
@@ -105,7 +114,7 @@ def list_holders(
 
 
 @app.command(name="set")
-def change(
+def change(  # noqa: PLR0913  as above
     *,
     holder_id: HolderId,
     able_to_deposit: YesNo | None = None,
@@ -114,9 +123,10 @@ def change(
     transfer_limit: Limit | None = None,
     day_limit: Limit | None = None,
     night_limit: Limit | None = None,
+    institution: str | None = None,
     json: Json = False,
 ) -> None:
-    """Change flags and limits; those that are not named stay as they are.
+    """Change flags and limits, or the account on which it lies; what is not named stays as it is.
 
     Args:
         holder_id: The holder.
@@ -126,7 +136,10 @@ def change(
         transfer_limit: One outgoing transfer at most, in cents.
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
+        institution: The account at an institution on which its money lies from now on; it must have none, and nothing open.
     """
+    if institution is not None:
+        operating.run(lambda context: move_holder(context, holder_id, institution))
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
         may_withdraw=_flag(able_to_withdraw),
@@ -191,6 +204,7 @@ def _shown(holder: Holder) -> output.Shown:
         "transfer_limit": holder.transfer_limit_cents,
         "day_limit": holder.day_limit_cents,
         "night_limit": holder.night_limit_cents,
+        "institution_id": holder.institution_id,
         "disabled_at": holder.disabled_at,
         "created_at": holder.created_at,
     }

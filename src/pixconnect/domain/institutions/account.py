@@ -1,21 +1,32 @@
-"""An account at an institution, as its operator describes it in a file, and the rules of that file."""
+"""An account at an institution: what its operator says of it, and what follows from that.
+
+An installation is of one environment. Several holders may lie on one account where the law lets them: the owner's own, by the
+CPF or by the first eight characters of the CNPJ. Institutions must close accounts whose owner renders payment services to
+others without being allowed to (Res. BCB 518 of 2025; CMN 5.261).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 Kind = Literal["efi", "inter", "woovi", "sicoob", "standard"]
 Environment = Literal["production", "homologation", "counterpart"]
-"""Of an installation and all its accounts: the institutions' own hosts, those of their test environments, or anything else."""
+"""Of an installation and all its accounts: the institutions' own hosts, those of their tests, or anything else."""
 AccountState = Literal["active", "paused", "closed"]
+Option = str | bool | int
+
+UNNAMED_ISPB: Final = "99999999"
+"""In ids of accounts whose owner takes no part in Pix: the list of participants has nobody of this number."""
+_CNPJ_LENGTH: Final = 14
+_CNPJ_ROOT: Final = 8
 
 
 class Credential(Struct, frozen=True, kw_only=True):
-    """What the institution knows us by. The certificates are PEM; empty where it wants none."""
+    """What the institution knows us by; certificate and key are PEM, and empty where it wants none."""
 
     client_id: str = ""
     client_secret: str = ""
@@ -23,6 +34,7 @@ class Credential(Struct, frozen=True, kw_only=True):
     private_key: str = ""
 
     def __repr__(self) -> str:
+        # Nothing secret may reach a log or a traceback.
         return f"Credential(client_id={self.client_id!r})"
 
 
@@ -39,15 +51,32 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     tax_id: str
     """CPF or CNPJ of its owner."""
     base_url: str
+    """Scheme, host and port."""
     token_url: str
     """Empty is the profile's path below ``base_url``."""
     authorities: str
     """PEM of who signs the institution's certificate; empty trusts the system's."""
     account: str
-    """Its number there, where the institution wants it said."""
+    """Its number there, where requests must say it."""
     keys: Sequence[str]
     poll_s: int
-    options: Mapping[str, str | bool | int]
-    house_id: int | None
+    options: Mapping[str, Option]
+    house_id: int
     """The holder to whom belongs what belongs to nobody else there."""
+    opened_at: datetime
+    """Where its books begin."""
+    opening_cents: int
+    revision: int
     created_at: datetime
+
+
+def account_seal(account_id: int) -> str:
+    """What the receiving credential of an account is sealed for."""
+    return f"institution_account:{account_id}:receiving"
+
+
+def may_lie_on(owner_tax_id: str, holder_tax_id: str) -> bool:
+    """Whether a holder's money may lie on the account of this owner."""
+    if len(owner_tax_id) == len(holder_tax_id) == _CNPJ_LENGTH:
+        return owner_tax_id[:_CNPJ_ROOT] == holder_tax_id[:_CNPJ_ROOT]
+    return owner_tax_id == holder_tax_id

@@ -107,6 +107,10 @@ class Charge(Struct, frozen=True, kw_only=True):
     """How often its contents were changed; ``None`` is never."""
     is_unbound: bool | None = None
     """Whether its location was taken away, so that no code leads to it; ``None`` means no."""
+    institution_id: int | None = None
+    """The account at an institution at which it was opened; ``None`` is the installation's own rail."""
+    asked_cents: int | None = None
+    """What it asked for, where another amount has paid it."""
 
     @property
     def shown_status(self) -> ShownStatus:

@@ -44,3 +44,5 @@ class Holder(Struct, frozen=True, kw_only=True):
     """From 20:00 to 06:00 in Sao Paulo."""
     disabled_at: datetime | None
     created_at: datetime
+    institution_id: int | None = None
+    """The account at an institution on which its money lies; ``None`` is the installation's own rail."""

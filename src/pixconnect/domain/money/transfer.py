@@ -183,6 +183,8 @@ class Transfer(Struct, frozen=True, kw_only=True):
     """We refused it before it had settled: should it settle all the same, it cannot be refused any more."""
     network_settled_at: datetime | None = None
     """When it settled by the network's clock; ``settled_at`` is ours, by which lists go."""
+    institution_id: int | None = None
+    """Of the account on which it came in; ``None`` is the installation's own rail."""
 
     @property
     def shown_id(self) -> str:
@@ -331,15 +333,9 @@ def cancel_incoming(transfer: Transfer, code: str, now: datetime) -> Transfer:
 
 def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
     """End a transfer that provably never left."""
-    errors.ensure(transfer.status == "PROCESSING", transfer.status)
     errors.ensure(transfer.handed_at is None, "what was handed to the rail is never cancelled")
-    return msgspec.structs.replace(
-        transfer,
-        status="CANCELLED",
-        outcome_code=reject_code.NOT_HANDED_OVER,
-        outcome_reason=reason,
-        modified_at=now,
-    )
+    ended = fail_transfer(transfer, reject_code.NOT_HANDED_OVER, reason, now)
+    return msgspec.structs.replace(ended, status="CANCELLED")
 
 
 def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returning_cents: int = 0) -> Transfer:

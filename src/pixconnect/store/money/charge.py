@@ -31,7 +31,8 @@ CHARGE: Final = Table(
     """
     id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, amount_cents bigint, key text,
     payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
-    modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text, revision integer, is_unbound boolean
+    modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text, revision integer, is_unbound boolean,
+    institution_id smallint, asked_cents bigint
     """,
     read={"payer": (_payer, "payer_name", "payer_tax_id"), "contents": (_contents, "contents")},
     write={
@@ -42,7 +43,7 @@ CHARGE: Final = Table(
 )
 
 # What only the standard's door writes is null in a row of the contract's, which pays nothing for it.
-_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound")
+_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound", "institution_id", "asked_cents")
 INSERT: Final = of_columns(
     _NEW,
     once=[
@@ -53,7 +54,7 @@ INSERT: Final = of_columns(
     sql="insert into charge ({names}) {rows}",
 )
 
-_NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound")
+_NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound", "institution_id", "asked_cents")
 _STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = ("status", "created_at", "modified_at", "fingerprint", "revision")
 INSERT_STANDARD: Final = of_columns(
     _NEW_STANDARD,
@@ -65,6 +66,12 @@ INSERT_STANDARD: Final = of_columns(
     sql="insert into charge ({names}) {rows}",
 )
 
+# One at a time, when its institution has answered.
+_NEW_THERE: Final = CHARGE.without("held_by", "is_unbound", "asked_cents")
+INSERT_THERE: Final = of_columns(
+    _NEW_THERE, once=(), name="charge_there_row", sql="insert into charge ({names}) {rows}"
+)
+
 # What payments and expiry change. Few payments change which one holds a charge, and only the standard's door changes all else.
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
 UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=[("status", "modified_at")])
@@ -74,7 +81,7 @@ UPDATE_HELD: Final = update_of(CHARGE, _HELD, name="held_charge_change")
 
 _REVISED: Final = CHARGE.only(
     *("id", "holder_id", "status", "modified_at", "held_by", "expires_at", "amount_cents", "key", "payer_name"),
-    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound"),
+    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound", "asked_cents"),
 )
 UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change")
 

@@ -18,7 +18,7 @@ HOLDER: Final = Table(
     """
     id bigint, name text, tax_id text, city text, branch text, account_number text, account_type text,
     may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
-    night_limit_cents bigint, disabled_at timestamptz, created_at timestamptz
+    night_limit_cents bigint, disabled_at timestamptz, created_at timestamptz, institution_id smallint
     """,
     key=("id",),
 )
@@ -104,6 +104,37 @@ where holder.id = new.id
 
 async def update(connection: Connection, holder: Holder) -> None:
     await connection.execute(_UPDATE, *_CHANGED.values(holder))
+
+
+_SET_INSTITUTION: LiteralString = "update holder set institution_id = $2 where id = $1"
+
+
+async def set_institution(connection: Connection, holder_id: int, institution_id: int) -> None:
+    await connection.execute(_SET_INSTITUTION, holder_id, institution_id)
+
+
+# Its balance is locked, so that no batch posts meanwhile.
+_LOCK_BALANCE: LiteralString = "select from balance where holder_id = $1 for update"
+_FIND_USE_OF_ACCOUNT: LiteralString = """
+    select case
+        when available_cents <> 0 or reserved_cents <> 0 or settlement_cents <> 0 or funding_cents <> 0
+            or deficit_cents <> 0 then 'it has money'
+        when exists (
+            select from charge where charge.holder_id + 0 = balance.holder_id and status = 'PENDING'
+        ) then 'it has charges that can be paid'
+        when exists (
+            select from charge_opening where charge_opening.holder_id = balance.holder_id and state = 'opening'
+        ) then 'it has charges that are being opened'
+        when exists (select from open_order where open_order.holder_id = balance.holder_id) then 'it has open orders'
+    end
+    from balance where holder_id = $1
+"""
+
+
+async def find_use_of_account(connection: Connection, holder_id: int) -> str | None:
+    """Why a holder cannot change its account; its balance stays locked until the transaction ends."""
+    await connection.execute(_LOCK_BALANCE, holder_id)
+    return await connection.fetchval(_FIND_USE_OF_ACCOUNT, holder_id)
 
 
 # A key of another holder stays theirs; the caller compares the owner afterwards.

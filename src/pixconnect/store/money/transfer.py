@@ -29,14 +29,16 @@ TRANSFER: Final = Table(
     status text, own_key text, counterparty jsonb, outcome_code text, outcome_reason text, returned_cents bigint,
     returning_cents bigint, slot smallint, handed_at timestamptz, settled_at timestamptz, created_at timestamptz,
     modified_at timestamptz, network_id text, payer_message text, acceptance_refused boolean,
-    network_settled_at timestamptz
+    network_settled_at timestamptz, institution_id smallint
     """,
     read={"counterparty": (_decode_party, "counterparty")},
     write={"counterparty": lambda transfer: _encode_party(transfer.counterparty).decode()},
 )
 
 # A new transfer has these columns' defaults; to send them all the same makes its insert 8 % slower.
-_NEW: Final = TRANSFER.without("returned_cents", "returning_cents", "handed_at", "network_id", "acceptance_refused")
+_NEW: Final = TRANSFER.without(
+    *("returned_cents", "returning_cents", "handed_at", "network_id", "acceptance_refused", "institution_id")
+)
 _ALIKE: Final = (
     "direction",
     "is_book",
@@ -57,7 +59,7 @@ INSERT: Final = of_columns(
     sql="insert into transfer ({names}) {rows}",
 )
 
-# A transfer that goes back as it comes in begins with its refund under way; and we may have refused one.
+# A transfer that goes back as it comes in begins with its refund under way; we may have refused one; and some are an account's.
 _NEW_RARE: Final = TRANSFER.without("returned_cents", "handed_at", "network_id")
 INSERT_RARE: Final = of_columns(
     _NEW_RARE, once=(), name="rare_transfer_row", sql="insert into transfer ({names}) {rows}"

@@ -77,6 +77,12 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
         InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
     """
+    async with write_alone(context.pool) as connection:
+        return await make_holder(context, connection, new)
+
+
+async def make_holder(context: OperatorContext, connection: Connection, new: NewHolder) -> Holder:
+    """The same in a transaction of the caller's."""
     for field, text in (("name", new.name), ("city", new.city)):
         if not 1 <= len(text) <= _TEXT_LENGTH_MAX or not text.isprintable():
             raise errors.BadRequest(f"{field}: must have 1 to {_TEXT_LENGTH_MAX} printable characters")
@@ -84,26 +90,25 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
     tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
     tax_id_rules.check_tax_id(tax_id, "tax_id")
     account_rules.check_account(new.branch, new.account_number, context.policy.ispb)
-    async with write_alone(context.pool) as connection:
-        now = await service_now_to_write(context.clock, connection)
-        holder = Holder(
-            id=await holder_store.next_id(connection),
-            name=new.name,
-            tax_id=tax_id,
-            city=new.city,
-            branch=new.branch,
-            account_number=new.account_number,
-            account_type=new.account_type,
-            may_deposit=True,
-            may_withdraw=True,
-            may_lend=False,
-            disabled_at=None,
-            created_at=now,
-            **limits,
-        )
-        if not await holder_store.insert(connection, holder):
-            raise errors.InvalidAccount("account_number: another holder has it")
-        await audit.record(context, connection, "holder create", _subject(holder.id), after=holder)
+    now = await service_now_to_write(context.clock, connection)
+    holder = Holder(
+        id=await holder_store.next_id(connection),
+        name=new.name,
+        tax_id=tax_id,
+        city=new.city,
+        branch=new.branch,
+        account_number=new.account_number,
+        account_type=new.account_type,
+        may_deposit=True,
+        may_withdraw=True,
+        may_lend=False,
+        disabled_at=None,
+        created_at=now,
+        **limits,
+    )
+    if not await holder_store.insert(connection, holder):
+        raise errors.InvalidAccount("account_number: another holder has it")
+    await audit.record(context, connection, "holder create", _subject(holder.id), after=holder)
     return holder
 
 

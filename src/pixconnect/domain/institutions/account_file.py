@@ -1,0 +1,211 @@
+"""The file by which an operator describes an account at an institution, and its rules.
+
+::
+
+    kind = "efi"                                  client_id = "..."
+    environment = "homologation"                  client_secret_file = "secret"
+    tax_id = "12.345.678/0001-95"                 certificate_file = "certificate.pem"
+    base_url = "https://pix-h.api.efipay.com.br"  private_key_file = "key.pem"
+    keys = ["pix@loja.example"]
+
+Files are named by paths from the folder of this one; whoever reads it hands in what is in them.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import Credential, Environment, Kind, Option
+from pixconnect.domain.money import pix_key
+from pixconnect.domain.money.tax_id import check_tax_id, unmask_tax_id
+from pixconnect.domain.profiles.profile import NAMES
+
+ReadFile = Callable[[str], str]
+"""The text of a file that the description names; raises ``BadRequest``."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_OPTIONS: Final[Mapping[str, type | Sequence[str]]] = dict[str, type | Sequence[str]](
+    static_fallback=bool, give_back=("never", "always"), webhook_mtls=bool, alarms=bool, approve=("auto", "two_steps")
+)
+
+
+class _CredentialFiles(Struct, kw_only=True, forbid_unknown_fields=True):
+    client_id: str = ""
+    client_secret_file: str = ""
+    certificate_file: str = ""
+    private_key_file: str = ""
+
+
+class _AccountFile(_CredentialFiles, kw_only=True, forbid_unknown_fields=True):
+    kind: Kind
+    environment: Environment
+    tax_id: str
+    base_url: str
+    profile: str = ""
+    token_url: str = ""
+    ca_file: str = ""
+    account: str = ""
+    keys: list[str] = msgspec.field(default_factory=list[str])
+    poll_s: int = 15
+    receive: _CredentialFiles = msgspec.field(default_factory=_CredentialFiles)
+    send: _CredentialFiles | None = None
+    options: dict[str, Option] = msgspec.field(default_factory=dict[str, Option])
+
+
+class AccountDescription(Struct, frozen=True, kw_only=True):
+    """What a file says of an account, read and judged."""
+
+    kind: Kind
+    profile: str
+    environment: Environment
+    tax_id: str
+    base_url: str
+    token_url: str
+    authorities: str
+    account: str
+    keys: Sequence[str]
+    poll_s: int
+    options: Mapping[str, Option]
+    receiving: Credential
+    sending: Credential | None
+    """Of its own; ``None`` where the file has no ``[send]``."""
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name of an account: it stands in addresses and in lists."""
+    if _NAME.fullmatch(name) is None:
+        raise errors.BadRequest("name: must begin with a small letter, and have up to 40 of a-z, 0-9 and -")
+
+
+def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
+    """Read a description.
+
+    Args:
+        text: TOML.
+        read_file: Reads the files that it names.
+
+    Raises:
+        BadRequest: It is no TOML, a member is missing, unknown or wrong; the message names it.
+        InvalidTaxId: ``tax_id`` is neither CPF nor CNPJ.
+    """
+    try:
+        said = msgspec.convert(tomllib.loads(text), _AccountFile)
+    except tomllib.TOMLDecodeError as error:
+        raise errors.BadRequest(f"file: is no TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"file: {error}") from None
+    tax_id = unmask_tax_id(said.tax_id)
+    check_tax_id(tax_id, "tax_id")
+    profile = _judge_profile(said)
+    _check_url("base_url", said.base_url, said.environment, is_bare=True)
+    if said.token_url:
+        _check_url("token_url", said.token_url, said.environment, is_bare=False)
+    if not 1 <= said.poll_s <= 3600:
+        raise errors.BadRequest("poll_s: must be from 1 to 3600 seconds")
+    _check_options(said.options)
+    return AccountDescription(
+        kind=said.kind,
+        profile=profile,
+        environment=said.environment,
+        tax_id=tax_id,
+        base_url=said.base_url.rstrip("/"),
+        token_url=said.token_url,
+        authorities=read_file(said.ca_file) if said.ca_file else "",
+        account=_judge_account(said.account),
+        keys=[pix_key.parse_pix_key(key).key for key in said.keys],
+        poll_s=said.poll_s,
+        options=said.options,
+        receiving=_read_credential(said, said.receive, read_file),
+        sending=None if said.send is None else _read_credential(said, said.send, read_file),
+    )
+
+
+def _judge_profile(said: _AccountFile) -> str:
+    if said.kind != "standard":
+        if said.profile not in ("", said.kind):
+            raise errors.BadRequest(f"profile: of the kind {said.kind} it is {said.kind}; leave it out")
+        return said.kind
+    if said.profile not in NAMES:
+        raise errors.BadRequest(f"profile: the kind standard needs one of {', '.join(NAMES)}")
+    return said.profile
+
+
+def _judge_account(account: str) -> str:
+    if not account.isascii() or not (account == "" or account.isalnum()) or len(account) > 40:
+        raise errors.BadRequest("account: must have up to 40 letters and digits")
+    return account
+
+
+def _check_url(field: str, url: str, environment: Environment, *, is_bare: bool) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise errors.BadRequest(f"{field}: is no URL") from None
+    if parts.scheme not in ("https", "http") or not host or parts.username or parts.password or parts.fragment:
+        raise errors.BadRequest(f"{field}: must be an https URL without user, password and fragment")
+    if not url.isascii() or not url.isprintable() or " " in url or len(url) > 255:
+        raise errors.BadRequest(f"{field}: must have up to 255 printable ASCII characters")
+    if is_bare and (parts.path not in ("", "/") or parts.query):
+        raise errors.BadRequest(f"{field}: must be the bare host: the paths are those of the kind")
+    is_loopback = _is_loopback(host)
+    if is_loopback and environment != "counterpart":
+        raise errors.BadRequest(
+            f"{field}: is this machine, which only an account of the environment counterpart may be on"
+        )
+    if parts.scheme == "http" and not is_loopback:
+        raise errors.BadRequest(f"{field}: must be https: http is for this machine alone")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_options(options: Mapping[str, Option]) -> None:
+    for name, value in options.items():
+        wanted = _OPTIONS.get(name)
+        if wanted is None:
+            raise errors.BadRequest(f"options: there is no {name}; there are {', '.join(_OPTIONS)}")
+        if isinstance(wanted, type):
+            if type(value) is not wanted:
+                raise errors.BadRequest(f"options.{name}: must be true or false")
+        elif value not in wanted:
+            raise errors.BadRequest(f"options.{name}: must be one of {', '.join(wanted)}")
+
+
+def _read_credential(common: _CredentialFiles, own: _CredentialFiles, read_file: ReadFile) -> Credential:
+    """A credential, of which what is not its own is the account's."""
+
+    def pick(name: str) -> str:
+        return cast("str", getattr(own, name) or getattr(common, name))
+
+    def read(name: str) -> str:
+        path = pick(name)
+        return read_file(path) if path else ""
+
+    certificate, private_key = read("certificate_file"), read("private_key_file")
+    # Some institutions hand out both in one file.
+    if certificate and not private_key and "PRIVATE KEY-----" in certificate:
+        private_key = certificate
+    if bool(certificate) != bool(private_key):
+        raise errors.BadRequest("certificate_file, private_key_file: belong together, and one of the two is missing")
+    return Credential(
+        client_id=pick("client_id"),
+        client_secret=read("client_secret_file").strip(),
+        certificate=certificate,
+        private_key=private_key,
+    )

@@ -1,0 +1,80 @@
+"""A charge that is being opened at an institution: durable before it is asked for, and nobody's to see before it has its code.
+
+::
+
+    opening ──the institution has it──► opened      (the charge is there, PENDING)
+       │  ▲──────nobody knows: ask────┘
+       ├──certainly refused──► refused
+       └──nothing was sent──► given_up
+
+What is not known is asked about, never guessed: the txid is ours, and the institution opens one charge under it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.institutions.institution import ChargeTerms
+from pixconnect.domain.money.charge_contents import ChargeContents, Payer
+
+OPENING_TIMEOUT_S: Final = 3.0
+"""So long a caller waits for the institution; then a worker goes on."""
+WORKER_AFTER: Final = timedelta(seconds=5)
+"""From the beginning: nobody else asks while the caller's process may still."""
+_WAITS: Final = (timedelta(seconds=2), timedelta(seconds=5), timedelta(seconds=15), timedelta(minutes=1))
+
+OpeningState = Literal["opening", "opened", "refused", "given_up"]
+
+
+class WantedCharge(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that is needed to open a charge, and to write it once it is open."""
+
+    amount_cents: int
+    key: str
+    lifetime_s: int
+    payer: Payer | None = None
+    contents: ChargeContents | None = None
+    """``None`` if the contract's door asked for it."""
+    client_id: str = ""
+    request_id: str = ""
+
+    def terms(self, txid: str) -> ChargeTerms:
+        return ChargeTerms(
+            txid=txid,
+            key=self.key,
+            amount_cents=self.amount_cents,
+            lifetime_s=self.lifetime_s,
+            payer_name=None if self.payer is None else self.payer.name,
+            payer_tax_id=None if self.payer is None else self.payer.tax_id,
+        )
+
+
+class ChargeOpening(Struct, frozen=True, kw_only=True):
+    charge_id: int
+    holder_id: int
+    institution_id: int
+    external_id: str
+    txid: str
+    state: OpeningState
+    wanted: WantedCharge
+    fingerprint: bytes
+    refusal_code: str | None
+    refusal_reason: str | None
+    calls_count: int
+    """How often the institution was asked to open it."""
+    due_at: datetime
+    """When a worker asks next, in real time."""
+    created_at: datetime
+
+
+def wait_for(calls_count: int) -> timedelta:
+    """How long a worker waits before it asks again."""
+    return _WAITS[min(calls_count, len(_WAITS)) - 1] if calls_count else _WAITS[0]
+
+
+encode_wanted = msgspec.json.Encoder().encode
+decode_wanted = msgspec.json.Decoder(WantedCharge).decode

@@ -1,0 +1,50 @@
+"""Sweeps: how an account's lists are read again and again, at three paces, so that nothing stays unread.
+
+::
+
+    near   since the last one, less ten minutes     every ``poll_s``
+    wide   the last 72 hours                        every hour
+    deep   100 days, of which something returned    every day
+
+A list may lag, shift while it is paged, and name what is older than what it named before. Each payment is recorded once,
+however often it is read.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Pace = Literal["near", "wide", "deep", "statement"]
+
+OVERLAP: Final = timedelta(minutes=10)
+_SPANS: Final = dict(wide=timedelta(hours=72), deep=timedelta(days=100))
+_EVERY: Final = dict(wide=timedelta(hours=1), deep=timedelta(days=1))
+
+
+class Sweep(Struct, frozen=True, kw_only=True):
+    """The last whole sweep of an account at one pace."""
+
+    institution_id: int
+    pace: Pace
+    read_until: datetime
+    """Whatever happened there before is recorded, but for the institution's lag."""
+    began_at: datetime
+    ended_at: datetime
+    items_count: int
+    failed_at: datetime | None = None
+    """When one failed since."""
+    failure: str | None = None
+
+
+def begin_sweep(pace: Pace, last: Sweep | None, opened_at: datetime, now: datetime) -> datetime:
+    """From which instant a sweep reads: nothing before the account's books begin."""
+    span = _SPANS.get(pace)
+    since = now - span if span is not None else opened_at if last is None else last.read_until - OVERLAP
+    return max(since, opened_at)
+
+
+def is_due(pace: Pace, last: Sweep | None, poll: timedelta, now: datetime) -> bool:
+    return last is None or now - last.began_at >= _EVERY.get(pace, poll)

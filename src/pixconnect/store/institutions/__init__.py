@@ -1,0 +1,1 @@
+"""What we remember of accounts at institutions."""

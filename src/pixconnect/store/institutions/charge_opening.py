@@ -1,0 +1,111 @@
+"""The table of charges that are being opened at institutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.domain.institutions.charge_opening import ChargeOpening, decode_wanted, encode_wanted
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+OPENING: Final = Table(
+    "charge_opening",
+    ChargeOpening,
+    """
+    charge_id bigint, holder_id bigint, institution_id smallint, external_id text, txid text, state text, wanted text,
+    fingerprint bytea, refusal_code text, refusal_reason text, calls_count integer, due_at timestamptz,
+    created_at timestamptz
+    """,
+    key=("charge_id", "holder_id"),
+    read={"wanted": (decode_wanted, "wanted")},
+    write={"wanted": lambda opening: encode_wanted(opening.wanted).decode()},
+)
+
+_INSERT: Final[LiteralString] = f"""
+    insert into charge_opening ({OPENING.names}) values ({OPENING.parameters}) on conflict do nothing returning charge_id
+"""
+
+
+async def insert(connection: Connection, opening: ChargeOpening) -> bool:
+    """Remember it before it is asked for; ``False`` if its txid or external id is taken."""
+    return await connection.fetchval(_INSERT, *OPENING.values(opening)) is not None
+
+
+_FIND: Final[LiteralString] = f"""
+    select {OPENING.select} from charge_opening where external_id = $2 and holder_id = $1 and state in ('opening', 'opened')
+"""
+_FIND_TXID: Final[LiteralString] = f"""
+    select {OPENING.select} from charge_opening where institution_id = $1 and txid = $2 and state in ('opening', 'opened')
+"""
+_LOCK: Final[LiteralString] = f"""
+    select {OPENING.select} from charge_opening where charge_id = $1 and holder_id = $2 for update
+"""
+_READ: Final[LiteralString] = f"select {OPENING.select} from charge_opening where charge_id = $1 and holder_id = $2"
+
+
+async def find(connection: Connection | Pool, holder_id: int, external_id: str) -> ChargeOpening | None:
+    """The one that has this name now, refused ones apart."""
+    return OPENING.read_found(await connection.fetchrow(_FIND, holder_id, external_id))
+
+
+async def find_txid(connection: Connection | Pool, institution_id: int, txid: str) -> ChargeOpening | None:
+    """The one that has this txid on the account, whoever's it is."""
+    return OPENING.read_found(await connection.fetchrow(_FIND_TXID, institution_id, txid))
+
+
+async def lock(connection: Connection, charge_id: int, holder_id: int) -> ChargeOpening | None:
+    return OPENING.read_found(await connection.fetchrow(_LOCK, charge_id, holder_id))
+
+
+async def read(connection: Connection | Pool, charge_id: int, holder_id: int) -> ChargeOpening | None:
+    return OPENING.read_found(await connection.fetchrow(_READ, charge_id, holder_id))
+
+
+_END: Final[LiteralString] = """
+    update charge_opening set state = $3, refusal_code = $4, refusal_reason = left($5, 1000)
+    where charge_id = $1 and holder_id = $2 and state = 'opening' returning charge_id
+"""
+
+
+async def end(
+    connection: Connection,
+    charge_id: int,
+    holder_id: int,
+    state: str,
+    refusal_code: str | None = None,
+    refusal_reason: str | None = None,
+) -> bool:
+    """End one that is still open; ``False`` if another process has."""
+    found = await connection.fetchval(_END, charge_id, holder_id, state, refusal_code, refusal_reason)
+    return found is not None
+
+
+# One worker at a time looks after an account; should two, the institution keeps one charge under a txid.
+_TAKE_DUE: Final[LiteralString] = f"""
+    with due as (
+        select charge_id, holder_id from charge_opening
+        where state = 'opening' and due_at <= $2 and institution_id = $1 order by due_at limit $4
+    )
+    update charge_opening set due_at = $3, calls_count = calls_count + 1 from due
+    where charge_opening.charge_id = due.charge_id and charge_opening.holder_id = due.holder_id
+    returning {OPENING.select}
+"""
+
+
+async def take_due(
+    pool: Pool, institution_id: int, now: datetime, again_at: datetime, count_max: int
+) -> Sequence[ChargeOpening]:
+    """Those that are due at an account, put off for everybody else."""
+    rows = await pool.fetch(_TAKE_DUE, institution_id, now, again_at, count_max)
+    return [OPENING.read(row) for row in rows]
+
+
+_PUT_OFF: Final[LiteralString] = """
+    update charge_opening set due_at = $3 where charge_id = $1 and holder_id = $2 and state = 'opening'
+"""
+
+
+async def put_off(pool: Pool, charge_id: int, holder_id: int, until: datetime) -> None:
+    await pool.execute(_PUT_OFF, charge_id, holder_id, until)

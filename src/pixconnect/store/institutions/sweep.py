@@ -1,0 +1,52 @@
+"""The table of sweeps: how far the lists of accounts at institutions were read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.domain.institutions.sweep import Pace, Sweep
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+SWEEP: Final = Table(
+    "institution_sweep",
+    Sweep,
+    """
+    institution_id smallint, pace text, read_until timestamptz, began_at timestamptz, ended_at timestamptz,
+    items_count bigint, failed_at timestamptz, failure text
+    """,
+    key=("institution_id", "pace"),
+)
+
+_FIND: Final[LiteralString] = f"""
+    select {SWEEP.select} from institution_sweep where institution_id = $1 and pace = $2
+"""
+
+
+async def find(connection: Connection | Pool, institution_id: int, pace: Pace) -> Sweep | None:
+    return SWEEP.read_found(await connection.fetchrow(_FIND, institution_id, pace))
+
+
+# Two workers may end the same sweep: the one that read further stays.
+_WRITE: Final[LiteralString] = f"""
+    insert into institution_sweep as kept ({SWEEP.names}) values ({SWEEP.parameters})
+    on conflict (institution_id, pace) do update set
+        read_until = greatest(kept.read_until, excluded.read_until), began_at = greatest(kept.began_at, excluded.began_at),
+        ended_at = excluded.ended_at, items_count = excluded.items_count, failed_at = null, failure = null
+"""
+
+
+async def write(connection: Connection | Pool, sweep: Sweep) -> None:
+    """Note a sweep that has ended with all its items recorded or kept."""
+    await connection.execute(_WRITE, *SWEEP.values(sweep))
+
+
+_NOTE_FAILURE: Final[LiteralString] = """
+    update institution_sweep set failed_at = $3, failure = left($4, 300) where institution_id = $1 and pace = $2
+"""
+
+
+async def note_failure(pool: Pool, institution_id: int, pace: Pace, at: datetime, failure: str) -> None:
+    """Note that a sweep failed; one that never ended has no row, and is known by that."""
+    await pool.execute(_NOTE_FAILURE, institution_id, pace, at, failure)

@@ -1,0 +1,315 @@
+"""What operators do with accounts at institutions: add, show, pause, rotate, remove; and who lies on one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import (
+    AccountState,
+    Credential,
+    InstitutionAccount,
+    account_seal,
+    may_lie_on,
+)
+from pixconnect.domain.institutions.account_file import AccountDescription, check_name
+from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, PermissionTried
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.store.institutions.account import SealedCredentials
+from pixconnect.store.money import holder as holder_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+
+OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
+"""Makes what speaks to an account; it connects when it is first asked something."""
+
+STILL_TRIES_MAX: Final = 5
+"""So often we look for a moment in which nothing moves, to begin the books in it."""
+
+_encode = msgspec.json.Encoder().encode
+_decode_credential = msgspec.json.Decoder(Credential).decode
+
+
+class InstitutionsContext(OperatorContext, Protocol):
+    @property
+    def open_institution(self) -> OpenInstitution: ...
+
+
+class OpeningBalance(Struct, frozen=True, kw_only=True):
+    cents: int
+    at: datetime
+    """The books begin here."""
+
+
+class ShownAccount(Struct, frozen=True, kw_only=True):
+    """An account with what our books and the institution say of it."""
+
+    account: InstitutionAccount
+    balance_here_cents: int
+    last_reading_at: datetime | None
+    holder_ids: Sequence[int]
+
+
+async def add_account(
+    context: OperatorContext, open_institution: OpenInstitution, name: str, said: AccountDescription, house_id: int
+) -> InstitutionAccount:
+    """Read an account's balance at the institution, and begin its books there; the house is on it from then on.
+
+    Raises:
+        BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot lie there.
+        NotFound: There is no such holder.
+        ServiceUnavailable: The institution gave no answer; nothing was done.
+    """
+    check_name(name)
+    if context.policy.is_sandbox:
+        raise errors.BadRequest("institution: accounts at institutions are for live mode; in a sandbox there are faces")
+    account = _describe(0, name, said, house_id, context.clock.real_now())
+    async with context.pool.acquire() as connection:
+        if await account_store.find_named(connection, name) is not None:
+            raise errors.BadRequest(f"name: there is an account {name}")
+        await _check_house(connection, said.tax_id, house_id)
+    opening = await _read_opening(context, open_institution(account, said.receiving))
+    async with write_alone(context.pool) as connection:
+        environment = await account_store.take_environment(connection, said.environment)
+        if environment != said.environment:
+            raise errors.BadRequest(
+                f"environment: this installation is of {environment}, and all its accounts are: begin with another database"
+            )
+        account = msgspec.structs.replace(
+            account,
+            id=await account_store.next_id(connection),
+            opened_at=opening.at,
+            opening_cents=opening.cents,
+        )
+        if not await account_store.insert(connection, account, _seal(context, account.id, said)):
+            raise errors.BadRequest(f"name: there is an account {name}")
+        await put_on_account(connection, account, house_id)
+        await audit.record(context, connection, "institution add", _subject(name), after=account)
+    return account
+
+
+async def list_institutions(context: OperatorContext) -> list[ShownAccount]:
+    async with context.pool.acquire() as connection:
+        return [await _show(connection, account) for account in await account_store.list_all(connection)]
+
+
+async def read_account(context: OperatorContext, name: str) -> ShownAccount:
+    async with context.pool.acquire() as connection:
+        return await _show(connection, _found(await account_store.find_named(connection, name), name))
+
+
+async def read_balance_there(
+    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+) -> int | None:
+    """In cents; ``None`` where the institution gives no answer."""
+    institution = await _open(context, open_institution, account)
+    try:
+        return await institution.read_balance()
+    except InstitutionUnavailable:
+        return None
+    finally:
+        await institution.close()
+
+
+async def try_permissions(
+    context: OperatorContext, open_institution: OpenInstitution, name: str
+) -> Sequence[PermissionTried]:
+    """Try each permission of the receiving credential without moving money."""
+    account = (await read_account(context, name)).account
+    institution = await _open(context, open_institution, account)
+    try:
+        return await institution.check(account.keys)
+    except InstitutionUnavailable as error:
+        raise errors.ServiceUnavailable(f"the institution gave no answer: {error.reason}") from error
+    finally:
+        await institution.close()
+
+
+async def set_state(context: OperatorContext, name: str, state: AccountState) -> InstitutionAccount:
+    """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing."""
+    async with write_alone(context.pool) as connection:
+        before = _found(await account_store.lock_named(connection, name), name)
+        if before.state == "closed":
+            raise errors.BadRequest(f"name: the account {name} is closed for good")
+        after = msgspec.structs.replace(before, state=state)
+        if after.state != before.state:
+            await account_store.set_state(connection, before.id, state)
+            verb = "resume" if state == "active" else "pause"
+            await audit.record(context, connection, f"institution {verb}", _subject(name), before=before, after=after)
+    return after
+
+
+async def rotate_account(context: OperatorContext, name: str, said: AccountDescription) -> InstitutionAccount:
+    """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
+    async with write_alone(context.pool) as connection:
+        before = _found(await account_store.lock_named(connection, name), name)
+        for field in ("kind", "profile", "environment", "tax_id", "account"):
+            if getattr(before, field) != getattr(said, field):
+                raise errors.BadRequest(
+                    f"{field}: is {getattr(before, field)!r} and stays so; add another account instead"
+                )
+        after = msgspec.structs.replace(
+            before,
+            base_url=said.base_url,
+            token_url=said.token_url,
+            authorities=said.authorities,
+            keys=said.keys,
+            poll_s=said.poll_s,
+            options=said.options,
+            revision=before.revision + 1,
+        )
+        await account_store.rotate(connection, after, _seal(context, before.id, said))
+        await audit.record(context, connection, "institution rotate", _subject(name), before=before, after=after)
+    return after
+
+
+async def remove_account(context: OperatorContext, name: str) -> InstitutionAccount:
+    """Forget an account that nothing names."""
+    async with write_alone(context.pool) as connection:
+        account = _found(await account_store.lock_named(connection, name), name)
+        use = await account_store.find_use(connection, account.id)
+        if use is not None:
+            raise errors.BadRequest(f"name: the account {name} cannot be removed: {use}; pause it instead")
+        await account_store.delete(connection, account.id)
+        await audit.record(context, connection, "institution remove", _subject(name), before=account)
+    return account
+
+
+async def put_on_account(connection: Connection, account: InstitutionAccount, holder_id: int) -> None:
+    """Let a holder's money lie on an account from now on; it has none, and nothing open.
+
+    Raises:
+        BadRequest: It is on another one, has money or something open, or is of another owner.
+        NotFound: There is no such holder.
+    """
+    holder = await holder_store.lock(connection, holder_id)
+    if holder is None:
+        raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
+    if holder.institution_id == account.id:
+        return
+    if not may_lie_on(account.tax_id, holder.tax_id):
+        raise errors.BadRequest(
+            "holder_id: its CPF, or the first eight characters of its CNPJ, are not those of the account's owner: only the "
+            "owner's own money may lie on an account"
+        )
+    use = await holder_store.find_use_of_account(connection, holder_id)
+    if use is not None:
+        raise errors.BadRequest(f"holder_id: holder {holder_id} stays where it is: {use}")
+    await holder_store.set_institution(connection, holder_id, account.id)
+
+
+async def find_account(connection: Connection, name: str) -> InstitutionAccount:
+    """An account that is not closed, by its name; ``NotFound``."""
+    account = _found(await account_store.find_named(connection, name), name)
+    if account.state == "closed":
+        raise errors.BadRequest(f"institution: the account {name} is closed")
+    return account
+
+
+async def open_credential(context: OperatorContext, account_id: int) -> Credential:
+    async with context.pool.acquire() as connection:
+        sealed = await account_store.read_sealed(connection, account_id)
+    if sealed is None:
+        raise errors.NotFound(f"institution: there is no account {account_id}")
+    return _decode_credential(context.secret_box.open(sealed.receiving, account_seal(account_id)))
+
+
+async def _open(
+    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+) -> Institution:
+    return open_institution(account, await open_credential(context, account.id))
+
+
+async def _read_opening(context: OperatorContext, institution: Institution) -> OpeningBalance:
+    """Find a moment in which nothing moves: what came in around it might be counted twice, or not at all."""
+    try:
+        for _ in range(STILL_TRIES_MAX):
+            at = context.clock.real_now()
+            before = await institution.read_balance()
+            moved = [
+                pix
+                async for page in institution.list_received(at - timedelta(seconds=5), at + timedelta(minutes=1))
+                for pix in page
+            ]
+            if not moved and await institution.read_balance() == before:
+                return OpeningBalance(cents=before, at=at)
+            await asyncio.sleep(2)
+    except InstitutionUnavailable as error:
+        raise errors.ServiceUnavailable(
+            f"the institution gave no answer, so nothing was added: {error.reason}"
+        ) from error
+    finally:
+        await institution.close()
+    raise errors.ServiceUnavailable(
+        "money moves on the account all the time, so its books cannot begin now; nothing was added"
+    )
+
+
+async def _check_house(connection: Connection, owner_tax_id: str, house_id: int) -> None:
+    """Refuse early what ``put_on_account`` would refuse, before the institution is asked."""
+    holder = await holder_store.find(connection, house_id)
+    if holder is None:
+        raise errors.NotFound(f"house: there is no holder {house_id}")
+    if holder.institution_id is not None:
+        raise errors.BadRequest(f"house: holder {house_id} is on another account")
+    if not may_lie_on(owner_tax_id, holder.tax_id):
+        raise errors.BadRequest("house: its CPF or CNPJ is not that of the account's owner")
+
+
+def _describe(account_id: int, name: str, said: AccountDescription, house_id: int, now: datetime) -> InstitutionAccount:
+    return InstitutionAccount(
+        id=account_id,
+        name=name,
+        kind=said.kind,
+        profile=said.profile,
+        environment=said.environment,
+        state="active",
+        tax_id=said.tax_id,
+        base_url=said.base_url,
+        token_url=said.token_url,
+        authorities=said.authorities,
+        account=said.account,
+        keys=said.keys,
+        poll_s=said.poll_s,
+        options=said.options,
+        house_id=house_id,
+        opened_at=now,
+        opening_cents=0,
+        revision=1,
+        created_at=now,
+    )
+
+
+def _seal(context: OperatorContext, account_id: int, said: AccountDescription) -> SealedCredentials:
+    # The sending credential is the worker's alone, under a key of its own: nothing sends yet, so it is not taken.
+    receiving = context.secret_box.seal(_encode(said.receiving), account_seal(account_id))
+    return SealedCredentials(receiving=receiving, sending=None)
+
+
+async def _show(connection: Connection, account: InstitutionAccount) -> ShownAccount:
+    near = await sweep_store.find(connection, account.id, "near")
+    return ShownAccount(
+        account=account,
+        balance_here_cents=await account_store.sum_balance_here(connection, account.id),
+        last_reading_at=near and near.ended_at,
+        holder_ids=await account_store.list_lying_on(connection, account.id),
+    )
+
+
+def _found(account: InstitutionAccount | None, name: str) -> InstitutionAccount:
+    if account is None:
+        raise errors.NotFound(f"name: there is no account {name} at an institution")
+    return account
+
+
+def _subject(name: str) -> str:
+    return f"institution {name}"

@@ -1,0 +1,38 @@
+"""Which account at an institution a holder's money lies on."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from pixconnect.domain.money.holder import Holder
+from pixconnect.store.money import holder as holder_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account import find_account, put_on_account
+from pixconnect.usecases.money.holder import NewHolder, make_holder
+
+
+async def create_holder_there(context: OperatorContext, new: NewHolder, name: str) -> Holder:
+    """Open a holder on an account at an institution; errors as in ``create_holder`` and ``put_on_account``."""
+    async with write_alone(context.pool) as connection:
+        account = await find_account(connection, name)
+        holder = await make_holder(context, connection, new)
+        await put_on_account(connection, account, holder.id)
+    return structs.replace(holder, institution_id=account.id)
+
+
+async def move_holder(context: OperatorContext, holder_id: int, name: str) -> None:
+    """Let a holder's money lie on another account from now on.
+
+    Raises:
+        BadRequest: It has money or something open, or is of another owner.
+        NotFound: There is no such holder, or no such account.
+    """
+    async with write_alone(context.pool) as connection:
+        account = await find_account(connection, name)
+        before = await holder_store.find(connection, holder_id)
+        await put_on_account(connection, account, holder_id)
+        after = await holder_store.find(connection, holder_id)
+        if after != before:
+            await audit.record(context, connection, "holder set", f"holder {holder_id}", before=before, after=after)

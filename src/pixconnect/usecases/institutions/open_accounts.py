@@ -1,0 +1,79 @@
+"""The accounts at institutions as one process has them open: each read again once an operator has changed it.
+
+A change is known within a second, as elsewhere (``IN_FORCE_AFTER_S``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame.secret_box import SecretBox
+from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal
+from pixconnect.domain.institutions.institution import Institution
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.institutions import account as account_store
+
+_decode_credential = msgspec.json.Decoder(Credential).decode
+
+
+class OpenAccount(Struct, frozen=True, kw_only=True):
+    account: InstitutionAccount
+    institution: Institution
+
+
+class OpenAccounts:
+    """Opens accounts when they are first needed; connections of one are its own."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        secret_box: SecretBox,
+        open_institution: Callable[[InstitutionAccount, Credential], Institution],
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        self._pool = pool
+        self._secret_box = secret_box
+        self._open_institution = open_institution
+        self._monotonic_s = monotonic_s
+        self._fresh_until_s = float("-inf")
+        self._accounts: dict[int, InstitutionAccount] = {}
+        self._opened: dict[int, OpenAccount] = {}
+
+    async def list_active(self) -> Sequence[InstitutionAccount]:
+        await self._look()
+        return [account for account in self._accounts.values() if account.state == "active"]
+
+    async def find(self, account_id: int) -> OpenAccount | None:
+        """An account that is active; ``None`` if it is paused, closed or unknown."""
+        await self._look()
+        account = self._accounts.get(account_id)
+        if account is None or account.state != "active":
+            return None
+        opened = self._opened.get(account_id)
+        if opened is None or opened.account.revision != account.revision:
+            sealed = await account_store.read_sealed(self._pool, account_id)
+            if sealed is None:
+                return None
+            credential = _decode_credential(self._secret_box.open(sealed.receiving, account_seal(account_id)))
+            opened = OpenAccount(account=account, institution=self._open_institution(account, credential))
+            before = self._opened.get(account_id)
+            self._opened[account_id] = opened
+            if before is not None:
+                await before.institution.close()
+        return opened
+
+    async def close(self) -> None:
+        for opened in self._opened.values():
+            await opened.institution.close()
+        self._opened.clear()
+
+    async def _look(self) -> None:
+        now_s = self._monotonic_s()
+        if now_s >= self._fresh_until_s:
+            found = await account_store.list_all(self._pool)
+            self._accounts = {account.id: account for account in found}
+            self._fresh_until_s = now_s + IN_FORCE_AFTER_S

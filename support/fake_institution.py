@@ -1,0 +1,183 @@
+"""An institution in this process: it answers what a test has laid out, by the clock of the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from msgspec import structs
+
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.account_file import AccountDescription
+from pixconnect.domain.institutions.institution import (
+    ChargeTerms,
+    InstitutionItem,
+    InstitutionTraits,
+    InstitutionUnavailable,
+    ListedRefund,
+    OpenedCharge,
+    OpeningAnswer,
+    PermissionTried,
+    ReceivedPix,
+    RefundAnswer,
+    Webhook,
+)
+from support.service import FakeClock
+
+OWNER_TAX_ID = "12345678000195"
+
+
+class FakeInstitution:
+    """An account there: what came in, what was opened, and what it answers next.
+
+    Args:
+        clock: Dates the charges that it opens.
+        traits: What it says that one can rely on.
+    """
+
+    def __init__(self, clock: FakeClock, traits: InstitutionTraits | None = None) -> None:
+        self._clock = clock
+        self.traits = traits or InstitutionTraits()
+        self.balance_cents = 0
+        self.received: list[ReceivedPix] = []
+        self.charges: dict[str, OpenedCharge] = {}
+        self.answers: list[OpeningAnswer] = []
+        """Of the next calls that open, revise or remove; what opens is done all the same where the answer is lost."""
+        self.loses_answers = False
+        self.is_reachable = True
+        self.page_size = 100
+        self.lists: list[tuple[datetime, datetime, bool]] = []
+        self.calls: list[str] = []
+        self.refunds: dict[tuple[str, str], ListedRefund] = {}
+        self.before_answer: Callable[[], Any] | None = None
+
+    def receive(self, pix: ReceivedPix) -> None:
+        self.received.append(pix)
+        self.balance_cents += pix.amount_cents
+
+    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        self.calls.append(f"open {terms.txid}")
+        if self.before_answer is not None:
+            await self.before_answer()
+        if self.answers:
+            answer = self.answers.pop(0)
+            if self.loses_answers:
+                self._open(terms)
+            return answer
+        return self._open(terms)
+
+    def _open(self, terms: ChargeTerms) -> OpenedCharge:
+        return self.charges.setdefault(
+            terms.txid,
+            OpenedCharge(
+                txid=terms.txid,
+                key=terms.key,
+                amount_cents=terms.amount_cents,
+                status="active",
+                created_at=self._clock.real_now(),
+                lifetime_s=terms.lifetime_s,
+                code=f"00020126{terms.txid}",
+                location=f"pix.example/{terms.txid}",
+            ),
+        )
+
+    async def read_charge(self, txid: str) -> OpenedCharge | None:
+        self._check()
+        self.calls.append(f"read {txid}")
+        return self.charges.get(txid)
+
+    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        self.calls.append(f"revise {terms.txid}")
+        if self.answers:
+            return self.answers.pop(0)
+        found = self.charges[terms.txid]
+        self.charges[terms.txid] = structs.replace(
+            found,
+            amount_cents=terms.amount_cents,
+            key=terms.key,
+            lifetime_s=terms.lifetime_s,
+            revision=found.revision + 1,
+        )
+        return self.charges[terms.txid]
+
+    async def remove_charge(self, txid: str) -> OpeningAnswer:
+        self.calls.append(f"remove {txid}")
+        if self.answers:
+            return self.answers.pop(0)
+        self.charges[txid] = structs.replace(self.charges[txid], status="removed_by_us")
+        return self.charges[txid]
+
+    async def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncIterator[Sequence[ReceivedPix]]:
+        self._check()
+        self.lists.append((since, until, only_returned))
+        found = [
+            pix for pix in self.received if since <= pix.settled_at <= until and (pix.refunds or not only_returned)
+        ]
+        for start in range(0, len(found), self.page_size):
+            self._check()
+            yield found[start : start + self.page_size]
+
+    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
+        self._check()
+        return next((pix for pix in self.received if pix.end_to_end_id == end_to_end_id), None)
+
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        raise NotImplementedError
+
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+        self._check()
+        return self.refunds.get((end_to_end_id, refund_id))
+
+    async def read_balance(self) -> int:
+        self._check()
+        return self.balance_cents
+
+    async def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
+        self._check()
+        yield []
+
+    async def list_webhooks(self) -> Sequence[Webhook]:
+        return []
+
+    async def set_webhook(self, key: str, url: str) -> None:
+        self._check()
+
+    async def remove_webhook(self, key: str) -> None:
+        self._check()
+
+    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+        self._check()
+        return [PermissionTried(name="cob.write", is_given=True)]
+
+    async def close(self) -> None:
+        return None
+
+    def _check(self) -> None:
+        if not self.is_reachable:
+            raise InstitutionUnavailable("it is away")
+
+    def open(self, account: InstitutionAccount, credential: Credential) -> FakeInstitution:
+        """As ``OpenInstitution``."""
+        return self
+
+
+def a_description(**changes: Any) -> AccountDescription:
+    said = AccountDescription(
+        kind="standard",
+        profile="bb",
+        environment="counterpart",
+        tax_id=OWNER_TAX_ID,
+        base_url="https://127.0.0.1:8105",
+        token_url="",
+        authorities="",
+        account="",
+        keys=["loja@test.example"],
+        poll_s=15,
+        options={},
+        receiving=Credential(client_id="us", client_secret="not to be seen"),
+        sending=None,
+    )
+    return structs.replace(said, **changes)

@@ -24,6 +24,8 @@ class ReceivedAnswer(Struct, frozen=True, kw_only=True):
     """Its first part only."""
     error: str | None = None
     """What went wrong after the head; ``None`` if the answer is complete or was cut."""
+    is_cut: bool = False
+    """It was longer than what we read; it is also incomplete where its body is longer than what is kept."""
 
 
 class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we
@@ -62,7 +64,7 @@ class HttpConnection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._status_code: int | None = None
         self._body = bytearray()
-        self._is_complete = False
+        self._is_complete = self._is_cut = False
 
     @property
     def is_reusable(self) -> bool:
@@ -120,7 +122,7 @@ class HttpConnection(asyncio.Protocol):
             if max(self._read_count, self._head_count) > HEAD_MAX:
                 self._fail(f"the answer's head is over {HEAD_MAX // 1024} KiB")
         elif self._read_count - self._head_count > self._body_read_max:
-            self._is_spoilt = True
+            self._is_spoilt = self._is_cut = True
             self._finish(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -184,4 +186,6 @@ class HttpConnection(asyncio.Protocol):
 
     def _make_answer(self, error: str | None) -> ReceivedAnswer:
         status_code = errors.require(self._status_code, "an answer has a head")
-        return ReceivedAnswer(status_code=status_code, headers=self._headers, body=bytes(self._body), error=error)
+        return ReceivedAnswer(
+            status_code=status_code, headers=self._headers, body=bytes(self._body), error=error, is_cut=self._is_cut
+        )

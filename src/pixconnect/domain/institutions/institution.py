@@ -46,8 +46,12 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     lifetime_max_s: int = 2_147_483_647
     """How long a charge may run."""
     refunds: bool = True
+    has_balance: bool = True
+    """The account's balance can be read."""
     has_statement: bool = False
     """A list of all that moved on the account, by day."""
+    has_day_files: bool = False
+    """``DayFiles``, too: the file of a closed day, which has the last word."""
     notes_installation: bool = True
     """A webhook can be registered, whose address names the installation that the account belongs to."""
 
@@ -91,6 +95,16 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
     payer: KnownPayer = KnownPayer()
     payer_message: str | None = None
     refunds: Sequence[ListedRefund] = ()
+
+
+class MalformedItem(Struct, frozen=True, kw_only=True):
+    """An item of a list that breaks its own form or says an unknown word: it is never guessed, and stops none of the others."""
+
+    reason: str
+    end_to_end_id: str | None
+    """Where at least that can be read."""
+    content: str
+    """As sent, of a long one its beginning. It may hold names and documents of people: it is for an operator, not for logs."""
 
 
 class ChargeTerms(Struct, frozen=True, kw_only=True):
@@ -151,6 +165,8 @@ class UnknownOutcome(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+ItemKind = MovementKind | Literal["pix", "refund"]
+"""``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; what else there is are movements."""
 OpeningAnswer = OpenedCharge | CertainRefusal | NotSent | UnknownOutcome
 RefundAnswer = ListedRefund | CertainRefusal | NotSent | UnknownOutcome
 
@@ -166,8 +182,7 @@ class InstitutionItem(Struct, frozen=True, kw_only=True):
     """Where the institution tells more than the day."""
     direction: Literal["IN", "OUT"]
     amount_cents: int
-    kind: MovementKind | Literal["pix", "refund"]
-    """``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; what else there is are movements."""
+    kind: ItemKind
     end_to_end_id: str | None = None
     """The Pix or return that it is, or is about."""
     return_id: str | None = None
@@ -225,8 +240,10 @@ class Institution(Protocol):
 
     def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
-    ) -> AsyncIterator[Sequence[ReceivedPix]]:
+    ) -> AsyncIterator[Sequence[ReceivedPix | MalformedItem]]:
         """Pages of received Pix of an interval (both ends included), in no order; one may come twice, as pages shift.
+
+        A Pix of whose returns one cannot be read comes without that one, which comes as an item of its own.
 
         Args:
             since: By the institution's instant of the Pix.
@@ -244,16 +261,18 @@ class Institution(Protocol):
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None: ...
 
     async def read_balance(self) -> int:
-        """In cents, blocked money included where the institution tells it."""
+        """In cents, blocked money included where the institution tells it; only where ``traits.has_balance``."""
         ...
 
-    def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
+    def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem | MalformedItem]]:
         """Lines of whole days, both included; only where ``traits.has_statement``."""
         ...
 
     async def list_webhooks(self) -> Sequence[Webhook]: ...
 
-    async def set_webhook(self, key: str, url: str) -> None: ...
+    async def set_webhook(self, key: str, url: str) -> None:
+        """Register it; where nobody knows whether it was done, ``InstitutionUnavailable``: the list tells."""
+        ...
 
     async def remove_webhook(self, key: str) -> None: ...
 
@@ -263,4 +282,16 @@ class Institution(Protocol):
 
     async def close(self) -> None:
         """Close connections; the account's token is forgotten."""
+        ...
+
+
+class DayFiles(Protocol):
+    """The file of a day that is over, as the institution writes it once it is asked to."""
+
+    async def request_day_file(self, day: date) -> str:
+        """Ask for it; what it is fetched by. Asking again makes another one of the same."""
+        ...
+
+    async def fetch_day_file(self, name: str) -> bytes | None:
+        """The file's octets; ``None`` while it is being written."""
         ...

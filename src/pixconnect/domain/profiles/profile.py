@@ -1,6 +1,7 @@
 """Reads profiles: what differs at an institution from the central bank's Pix API, as data.
 
-Faces answer by them. What is not said in a file is as the central bank's API has it.
+Faces answer by them, and what reaches an account there asks by them. What is not said in a file is as the central bank's
+API has it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.profiles.account_traits import AccountTraits
 
 Known = Literal["seen", "read", "one source", "inferred"]
 """How we know of something: a recording, an official source, one other source, or our own conclusion."""
@@ -185,6 +187,7 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     inferred: Sequence[str]
     """Names of refusals that no source has."""
     webhook: WebhookTraits
+    account: AccountTraits
     choices: Mapping[str, Choice] = {}
     homologation: HomologationTraits = HomologationTraits()
     sent: SentTraits = SentTraits()

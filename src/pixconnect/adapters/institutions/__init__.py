@@ -1,0 +1,1 @@
+"""Accounts at institutions over HTTP: the central bank's API by a profile, and what institutions have of their own."""

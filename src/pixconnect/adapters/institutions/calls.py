@@ -1,0 +1,305 @@
+"""Calls to one account's institution, and what their outcomes mean.
+
+::
+
+    budget ─► token ─► exchange ─► status ─► body
+
+The status is read first: no body makes a success of a 503, and a page in place of JSON decides nothing whatever its status is.
+
+| What happened | of a call that reads | of a call that changes something |
+|---|---|---|
+| no budget, no token, no connection; 429 | ``InstitutionUnavailable`` | ``NotSent`` |
+| silence, an endless answer, 5xx, 3xx, no JSON | asked again, then ``InstitutionUnavailable`` | ``UnknownOutcome`` |
+| the token has ended | once more with a new one | once more, where a second call does nothing more |
+| anything else | its content | its content |
+
+What was sent a second time is never ``NotSent``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.adapters.institutions.connection import AnswerLost, Destination, InstitutionConnection, NoConnection
+from pixconnect.adapters.institutions.message import (
+    BODY_MAX,
+    FILE_MAX,
+    Content,
+    MalformedAnswer,
+    read_answer,
+    read_wait,
+    write_request,
+)
+from pixconnect.adapters.institutions.pace import BudgetSpent, CallPaces
+from pixconnect.adapters.institutions.token import NoToken, Tokens
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.frame.entropy import Entropy
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.institution import InstitutionUnavailable, NotSent, UnknownOutcome
+from pixconnect.domain.profiles.account_traits import AccountTraits, Route
+from pixconnect.http.client import ReceivedAnswer
+
+READ_PATIENCE_S: Final = 60.0
+CHANGE_PATIENCE_S: Final = 1.0
+_FILE_S: Final = 60.0
+_TRIED_MAX: Final = 3
+_TRIED_FOR_S: Final = 5.0
+"""What took longer is not asked again at once."""
+_TRIED_AFTER_S: Final = 0.1
+_WAITED_MAX_S: Final = 2.0
+"""An institution that asks for more time than that is left alone by whoever asked."""
+_SECRET_LENGTH_MIN: Final = 4
+_JSON: Final = "application/json"
+_ACCEPTED: Final = "application/json, application/problem+json"
+
+TakenT = TypeVar("TakenT")
+
+
+class ChangingCall(Struct, frozen=True, kw_only=True):
+    """A call that changes something at the institution."""
+
+    route: Route
+    method: str
+    path: str
+    body: object = None
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    repeated_on: tuple[int, ...] = ()
+    """Statuses of an ended token after which it may be sent again: a second such call does nothing more."""
+    is_on_new_connection: bool = False
+    """Not over one that may just be closing, since that would leave its outcome unknown."""
+
+
+class _Sent(Struct, frozen=True, kw_only=True):
+    answer: ReceivedAnswer
+    authorization: str
+
+    def __repr__(self) -> str:
+        return "_Sent(...)"
+
+
+class CallParts(Struct, frozen=True, kw_only=True):
+    """What an account's calls need."""
+
+    connection: InstitutionConnection
+    destination: Destination
+    account: InstitutionAccount
+    credential: Credential
+    traits: AccountTraits
+    tokens: Tokens
+    paces: CallPaces
+    clock: Clock
+    entropy: Entropy
+
+
+class Calls:
+    """All that one account asks; it shows nothing secret in what it raises."""
+
+    def __init__(self, parts: CallParts) -> None:
+        self._parts = parts
+        self._account, self._credential, self._traits = parts.account, parts.credential, parts.traits
+        self._tokens, self._paces, self._clock = parts.tokens, parts.paces, parts.clock
+        self._authorization = ""
+
+    def close(self) -> None:
+        self._parts.connection.close()
+        self._tokens.forget(self._authorization)
+
+    async def read_granted(self) -> frozenset[str] | None:
+        """Our scopes, where the institution says them."""
+        try:
+            return await self._tokens.read_granted()
+        except NoToken as refused:
+            raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
+
+    async def may_have(self, scopes: Sequence[str]) -> frozenset[str] | None:
+        """Which of these the credential could have, tried with a token that nobody uses; ``None`` where it cannot be tried."""
+        try:
+            return await self._tokens.try_scopes(scopes)
+        except NoToken as refused:
+            raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
+
+    async def read(
+        self, route: Route, path: str, query: Mapping[str, str] | None = None, *, body_max: int = BODY_MAX
+    ) -> Content:
+        """Ask, and answer what was said: a success, or a refusal that can be read."""
+        return await self._ask(route, path, query or {}, body_max, self._read_answer)
+
+    async def fetch(self, route: Route, path: str) -> tuple[int, bytes]:
+        """Fetch a file that is no JSON: the status and the octets."""
+        return await self._ask(route, path, {}, FILE_MAX, _take_file)
+
+    async def change(self, change: ChangingCall) -> Content | NotSent | UnknownOutcome:
+        """Send it once; never raises for what the institution does."""
+        sent = await self._send(change)
+        if isinstance(sent, _Sent) and sent.answer.status_code in change.repeated_on:
+            self._tokens.forget(sent.authorization)
+            again = await self._send(change)
+            # The first one may have been done after all, and its answer been wrong.
+            sent = UnknownOutcome(reason=again.reason) if isinstance(again, NotSent) else again
+        if not isinstance(sent, _Sent):
+            return sent
+        status = sent.answer.status_code
+        if status in self._traits.token_ended:
+            self._tokens.forget(sent.authorization)
+        if not _is_said(status):
+            return UnknownOutcome(reason=f"the institution answered {status}")
+        try:
+            return self._read_answer(sent.answer)
+        except MalformedAnswer as error:
+            return UnknownOutcome(reason=str(error))
+
+    def describe(self, content: Content, *secrets: str) -> str:
+        """What the institution said, for the operator: a short text without anything that is secret."""
+        said = f"the institution answered {content.status} {content.name}".rstrip()
+        text = f"{said}: {content.text}" if content.text else said
+        known = (self._credential.client_secret, self._authorization.removeprefix("Bearer "), *secrets)
+        for secret in known:
+            if len(secret) >= _SECRET_LENGTH_MIN:
+                text = text.replace(secret, "***")
+        return text
+
+    def refuse(self, content: Content, *secrets: str) -> InstitutionUnavailable:
+        """For an answer that a call which reads can do nothing with."""
+        return InstitutionUnavailable(self.describe(content, *secrets), _as_wait(content.wait_s))
+
+    async def _send(self, change: ChangingCall) -> _Sent | NotSent | UnknownOutcome:
+        body = None if change.body is None else msgspec.json.encode(change.body)
+        try:
+            authorization = await self._tokens.authorize()
+            request = self._write(authorization, change.method, change.path, change.query, change.headers, body)
+            await self._paces.take(change.route, CHANGE_PATIENCE_S)
+            answer = await self._parts.connection.exchange(
+                self._parts.destination, request, BODY_MAX, is_new=change.is_on_new_connection
+            )
+        except NoToken as refused:
+            return NotSent(reason=refused.reason, retry_after=_as_wait(refused.wait_s))
+        except BudgetSpent as refused:
+            return NotSent(reason=refused.reason, retry_after=refused.retry_after)
+        except (NoConnection, ValueError) as error:
+            return NotSent(reason=str(error))
+        except AnswerLost as error:
+            return UnknownOutcome(reason=str(error))
+        if answer.status_code == 429:
+            return NotSent(reason="the institution answered 429", retry_after=self._pause(change.route, answer))
+        self._paces.note_success(change.route)
+        return _Sent(answer=answer, authorization=authorization)
+
+    async def _ask(
+        self,
+        route: Route,
+        path: str,
+        query: Mapping[str, str],
+        body_max: int,
+        take: Callable[[ReceivedAnswer], TakenT],
+    ) -> TakenT:
+        began_s = self._clock.monotonic_s()
+        has_renewed = False
+        for tried_count in range(1, _TRIED_MAX + 2):
+            failure: InstitutionUnavailable
+            try:
+                sent = await self._ask_once(route, path, query, body_max)
+                answer = sent.answer
+                if answer.status_code in self._traits.token_ended and not has_renewed:
+                    has_renewed = True
+                    self._tokens.forget(sent.authorization)
+                    continue
+                if _is_said(answer.status_code):
+                    taken = take(answer)
+                    self._paces.note_success(route)
+                    return taken
+                failure = self._judge(route, answer)
+            except (AnswerLost, MalformedAnswer) as error:
+                failure = InstitutionUnavailable(str(error))
+            took_s = self._clock.monotonic_s() - began_s
+            wait_s = failure.retry_after.total_seconds() if failure.retry_after is not None else _TRIED_AFTER_S
+            if wait_s > _WAITED_MAX_S or tried_count >= _TRIED_MAX or took_s > _TRIED_FOR_S:
+                raise failure
+            await asyncio.sleep(max(wait_s, _TRIED_AFTER_S * 2**tried_count) + self._parts.entropy.fraction() / 2)
+        raise InstitutionUnavailable("the institution accepts no token of ours")
+
+    async def _ask_once(self, route: Route, path: str, query: Mapping[str, str], body_max: int) -> _Sent:
+        try:
+            authorization = await self._tokens.authorize()
+            request = self._write(authorization, "GET", path, query, {}, None)
+            await self._paces.take(route, READ_PATIENCE_S)
+            exchange_s = _FILE_S if body_max == FILE_MAX else None
+            answer = await self._parts.connection.exchange(
+                self._parts.destination, request, body_max, exchange_s=exchange_s
+            )
+        except NoToken as refused:
+            raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
+        except BudgetSpent as refused:
+            raise InstitutionUnavailable(refused.reason, refused.retry_after) from None
+        except (NoConnection, ValueError) as error:
+            raise InstitutionUnavailable(str(error)) from None
+        return _Sent(answer=answer, authorization=authorization)
+
+    def _write(
+        self,
+        authorization: str,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> bytes:
+        # For what may repeat it to us.
+        self._authorization = authorization
+        named = dict(
+            client_id=self._credential.client_id, account=self._account.account, uuid=str(self._parts.entropy.uuid4())
+        )
+        own = {name: text.format(**named) for name, text in self._traits.headers.items()}
+        options = self._account.options
+        asked = {name: str(options[option]) for name, option in self._traits.query.items() if option in options}
+        known = {"Authorization": authorization, "Accept": _ACCEPTED}
+        if body is not None:
+            known["Content-Type"] = _JSON
+        sent = known | {name: value for name, value in own.items() if value} | dict(headers)
+        return write_request(self._parts.destination, method, self._place(path), {**query, **asked}, sent, body)
+
+    def _place(self, path: str) -> str:
+        if self._account.environment == "homologation":
+            for usual, there in self._traits.homologation_paths.items():
+                if path.startswith(usual):
+                    return there + path.removeprefix(usual)
+        return path
+
+    def _judge(self, route: Route, answer: ReceivedAnswer) -> InstitutionUnavailable:
+        status = answer.status_code
+        if status == 429:
+            return InstitutionUnavailable("the institution answered 429", self._pause(route, answer))
+        if 300 <= status <= 399:
+            return InstitutionUnavailable(
+                f"the institution answered {status}: it leads elsewhere, where nothing of ours goes"
+            )
+        return InstitutionUnavailable(
+            f"the institution answered {status}", _as_wait(read_wait(answer, self._clock.real_now()))
+        )
+
+    def _pause(self, route: Route, answer: ReceivedAnswer) -> timedelta:
+        return timedelta(seconds=self._paces.pause(route, read_wait(answer, self._clock.real_now())))
+
+    def _read_answer(self, answer: ReceivedAnswer) -> Content:
+        return read_answer(answer, self._clock.real_now())
+
+
+def _take_file(answer: ReceivedAnswer) -> tuple[int, bytes]:
+    if answer.status_code == 200 and not {"content-length", "transfer-encoding"} & answer.headers.keys():
+        raise MalformedAnswer("the file came without its length, so that nobody knows whether it is whole")
+    return answer.status_code, answer.body
+
+
+def _is_said(status: int) -> bool:
+    """Whether it is the institution's word on this call: what else there is says only that there is none."""
+    return 200 <= status <= 299 or (400 <= status <= 499 and status not in (401, 408, 425, 429))
+
+
+def _as_wait(wait_s: float | None) -> timedelta | None:
+    return None if wait_s is None else timedelta(seconds=wait_s)

@@ -1,0 +1,205 @@
+"""The way to one account's institution: kept HTTP/1.1 connections, over TLS with the account's own certificate.
+
+::
+
+    exchange ─► a kept connection to this very host, or a new one ─► one exchange ─► the whole answer
+
+It follows no redirects, reads nothing from the environment, and never sends a request again by itself. The two ways of
+getting no answer differ: ``NoConnection`` says that not one octet of the request left us, ``AnswerLost`` that nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from pixconnect.adapters.idle_connections import IdleConnections
+from pixconnect.adapters.outgoing_http import ClientCertificateError, trust_system
+from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection, ReceivedAnswer
+
+CONNECT_S: Final = 5.0
+EXCHANGE_S: Final = 15.0
+CONNECTIONS_MAX: Final = 16
+"""At once, to one account: whoever waits longer than an exchange may take was never sent."""
+_PEM_MAX: Final = 256 * 1024
+
+
+class NoConnection(Exception):  # noqa: N818  the institution was away, which is no error of ours
+    """No connection was made, so nothing was sent."""
+
+
+class AnswerLost(Exception):  # noqa: N818  as above
+    """The request left us, wholly or in part, and no whole answer came."""
+
+
+class Destination(Struct, frozen=True):
+    """A host to which an account's requests go."""
+
+    host: str
+    port: int
+    is_tls: bool
+    prefix: str
+    """Before each path; empty but for counterparts."""
+
+    @property
+    def authority(self) -> str:
+        """The value of the ``Host`` header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
+
+
+def parse_destination(url: str) -> Destination:
+    """Take an address apart that ``find_address_fault`` has judged."""
+    parts = urlsplit(url)
+    is_tls = parts.scheme == "https"
+    return Destination(
+        (parts.hostname or "").lower(), parts.port or (443 if is_tls else 80), is_tls, parts.path.rstrip("/")
+    )
+
+
+def make_account_tls(certificate: str, private_key: str, authorities: str) -> ssl.SSLContext:
+    """TLS that shows this certificate and trusts these authorities, all of them PEM; without any, the system's.
+
+    Raises:
+        ClientCertificateError: They cannot be read, or do not belong together. It says no more, as one of them is secret.
+    """
+    if bool(certificate) != bool(private_key):
+        raise ClientCertificateError("a certificate and its key belong together, and one of the two is missing")
+    if not certificate and not authorities:
+        return trust_system()
+    try:
+        context = ssl.create_default_context(cadata=authorities or None)
+    except ssl.SSLError:
+        raise ClientCertificateError("the authorities are no certificates in PEM") from None
+    if certificate:
+        with _as_file(f"{certificate}\n{private_key}") as path:
+            try:
+                # With a password, however wrong: without one OpenSSL would ask for it on the terminal.
+                context.load_cert_chain(path, password="")
+            except (ssl.SSLError, ValueError):
+                raise ClientCertificateError(
+                    "no certificate and its key in PEM, without a password, that belong together"
+                ) from None
+    return context
+
+
+@contextmanager
+def _as_file(text: str) -> Generator[str]:
+    """A file, since OpenSSL reads keys from one only. It is in memory where the system has that, and gone at once."""
+    octets = text.encode()[:_PEM_MAX]
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("certificate")
+        try:
+            os.write(descriptor, octets)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    descriptor, path = tempfile.mkstemp()
+    try:
+        os.write(descriptor, octets)
+        os.close(descriptor)
+        yield path
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+class InstitutionConnection:
+    """Kept connections of one account, for one event loop; so many at once."""
+
+    def __init__(self, tls: ssl.SSLContext, *, connect_s: float = CONNECT_S, exchange_s: float = EXCHANGE_S) -> None:
+        self._tls = tls
+        self._connect_s = connect_s
+        self._exchange_s = exchange_s
+        self._free = asyncio.Semaphore(CONNECTIONS_MAX)
+        # Half of them to one address, as its bound for all is meant for many.
+        self._idle = IdleConnections(2 * CONNECTIONS_MAX)
+
+    def close(self) -> None:
+        self._idle.close()
+
+    async def exchange(
+        self,
+        destination: Destination,
+        request: bytes,
+        body_max: int,
+        *,
+        is_new: bool = False,
+        exchange_s: float | None = None,
+    ) -> ReceivedAnswer:
+        """Send a request once and read its whole answer, of at most ``body_max`` octets.
+
+        Args:
+            is_new: Over no kept connection, which the other side may be closing.
+            exchange_s: For a long answer.
+        """
+        bound_s = exchange_s or self._exchange_s
+        connection: HttpConnection | None = None
+        try:
+            async with asyncio.timeout(bound_s + self._connect_s), self._free:
+                connection = await self._connect(destination, body_max, is_new=is_new)
+                async with asyncio.timeout(bound_s):
+                    answer = await connection.exchange(request)
+        except ConnectionFailed as failure:
+            raise AnswerLost(failure.reason) from None
+        except TimeoutError:
+            if connection is None:
+                raise NoConnection("no connection within the time it may take") from None
+            raise AnswerLost(f"no whole answer within {bound_s:g} s") from None
+        self._check_whole(answer, body_max)
+        if connection.is_reusable:
+            self._idle.keep(_address(destination, body_max), connection)
+        return answer
+
+    async def _connect(self, destination: Destination, body_max: int, *, is_new: bool) -> HttpConnection:
+        kept = None if is_new else self._idle.take(_address(destination, body_max))
+        if kept is not None:
+            return kept
+        try:
+            async with asyncio.timeout(self._connect_s):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    # One octet more than a body may have, so that we notice a longer one.
+                    lambda: HttpConnection(body_max + 1, destination.host, 2 * body_max + HEAD_MAX),
+                    destination.host,
+                    destination.port,
+                    ssl=self._tls if destination.is_tls else None,
+                    server_hostname=destination.host if destination.is_tls else None,
+                )
+        except TimeoutError:
+            raise NoConnection(f"no connection within {self._connect_s:g} s") from None
+        except OSError as error:
+            raise NoConnection(_describe(error)) from None
+        return connection
+
+    def _check_whole(self, answer: ReceivedAnswer, body_max: int) -> None:
+        if answer.error is not None:
+            raise AnswerLost(answer.error)
+        if answer.is_cut or len(answer.body) > body_max:
+            raise AnswerLost(f"the answer is longer than {body_max // 1024} KiB")
+        length = answer.headers.get("content-length")
+        if length is not None and answer.status_code not in (204, 304) and length != str(len(answer.body)):
+            raise AnswerLost("the answer is not as long as it says")
+
+
+def _address(destination: Destination, body_max: int) -> tuple[str, str, str, int]:
+    # A connection bounds its answers as it was made to.
+    return str(body_max), destination.host, destination.prefix, destination.port
+
+
+def _describe(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS: the institution's certificate cannot be trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or 'the handshake failed'}"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused"
+    return f"no connection: {error.strerror or type(error).__name__}"

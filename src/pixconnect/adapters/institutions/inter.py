@@ -1,0 +1,180 @@
+"""Inter beside the standard: its balance, and the whole statement, which names every Pix of a day both ways.
+
+Of more lines than its pages may count, it scrolls: one reader at a time, since a second scroll of an account ends the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Final, Literal
+
+from msgspec import structs
+
+from pixconnect.adapters.institutions.calls import CallParts
+from pixconnect.adapters.institutions.message import LIST_MAX, as_members
+from pixconnect.adapters.institutions.standard import StandardInstitution
+from pixconnect.adapters.institutions.wire import (
+    Malformed,
+    find_any_txid,
+    find_free_text,
+    find_network_name,
+    find_text,
+    keep_malformed,
+    take_count,
+    take_local_day,
+    take_number_of_reais,
+    take_reais,
+    take_rows,
+    take_text,
+)
+from pixconnect.domain.institutions.institution import (
+    InstitutionItem,
+    InstitutionTraits,
+    InstitutionUnavailable,
+    ItemKind,
+    MalformedItem,
+    PermissionTried,
+)
+from pixconnect.domain.profiles.profile import InstitutionProfile
+
+_BALANCE: Final = "/banking/v2/saldo"
+_STATEMENT: Final = "/banking/v2/extrato/completo"
+_BLOCKED: Final = ("bloqueadoCheque", "bloqueadoJudicialmente", "bloqueadoAdministrativo")
+# At most 90 days a call; fewer, so that most have no more lines than pages may count.
+_DAYS_MAX: Final = 30
+_PAGE_SIZE: Final = 2000
+_PAGED_MAX: Final = 10_000
+_ITEMS_MAX: Final = 10_000_000
+_TEXT_MAX: Final = 200
+_ID_MAX: Final = 100
+_SCROLL_MAX: Final = 2000
+_SCROLLED: Final = dict(scrollEnabled="true")
+_DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](C="IN", D="OUT")
+_KINDS: Final = dict[str, ItemKind](
+    PIX="pix",
+    ESTORNO="reversal",
+    TARIFA="fee",
+    TRANSFERENCIA="wire",
+    TED="wire",
+    PAGAMENTO="boleto",
+    BOLETO_COBRANCA="boleto",
+)
+"""What a line is; any other word is ``other``, which decides nothing but a name."""
+
+
+class InterInstitution(StandardInstitution):
+    """The port ``Institution``."""
+
+    def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
+        super().__init__(parts, profile)
+        self._one_scroll = asyncio.Lock()
+
+    @property
+    def traits(self) -> InstitutionTraits:
+        return structs.replace(super().traits, has_balance=True, has_statement=True)
+
+    async def read_balance(self) -> int:
+        content = await self._calls.read("account", _BALANCE)
+        members = content.members
+        return self._read_required(
+            content,
+            lambda: (
+                take_number_of_reais(members, "disponivel")
+                + sum(take_number_of_reais(members, name) for name in _BLOCKED if members.get(name) is not None)
+            ),
+        )
+
+    async def list_statement(
+        self, since: date, until: date
+    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+        while since <= until:
+            end = min(since + timedelta(days=_DAYS_MAX - 1), until)
+            days = {"dataInicio": since.isoformat(), "dataFim": end.isoformat()}
+            number, count, total_count = 0, 1, 0
+            while number < count and total_count <= _PAGED_MAX:
+                paged = days | {"pagina": str(number), "tamanhoPagina": str(_PAGE_SIZE)}
+                rows, count, total_count = await self._read_page(paged)
+                if total_count <= _PAGED_MAX:
+                    yield [_read_row(row) for row in rows]
+                number += 1
+            if total_count > _PAGED_MAX:
+                # Pages end there: all of it again, as a line that comes twice is one line.
+                async with self._one_scroll:
+                    async for rows in self._scroll(days):
+                        yield [_read_row(row) for row in rows]
+            since = end + timedelta(days=1)
+
+    async def _try_own(self) -> Sequence[PermissionTried]:
+        return [await self._try("extrato.read", "account", _BALANCE)]
+
+    async def _read_page(self, query: Mapping[str, str]) -> tuple[Sequence[object], int, int]:
+        content = await self._calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
+        members = content.members
+        return self._read_required(
+            content,
+            lambda: (
+                take_rows(members, "transacoes"),
+                take_count(members, "totalPaginas", _PAGED_MAX),
+                take_count(members, "totalElementos", _ITEMS_MAX),
+            ),
+        )
+
+    async def _scroll(self, days: Mapping[str, str]) -> AsyncGenerator[Sequence[object]]:
+        query = {**days, "tamanhoPagina": str(_PAGE_SIZE), **_SCROLLED}
+        known = set[str]()
+        for _ in range(_ITEMS_MAX // _PAGE_SIZE):
+            content = await self._calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
+            rows, scroll_id, has_more = self._read_required(
+                content, lambda content=content: _read_scrolled(content.members)
+            )
+            yield rows
+            if not has_more:
+                return
+            # An id need not change; where nothing new comes with it, there would be no end.
+            marks = {repr(row) for row in rows}
+            if not scroll_id or marks <= known:
+                raise InstitutionUnavailable("the scrolled statement says that there is more, and shows none")
+            known = marks
+            query = {**days, **_SCROLLED, "scrollId": scroll_id}
+
+
+def _read_scrolled(members: Mapping[str, object]) -> tuple[Sequence[object], str | None, bool]:
+    has_more = members.get("hasMore")
+    if not isinstance(has_more, bool):
+        raise Malformed("hasMore is neither true nor false")
+    return take_rows(members, "transacoes"), find_text(members, "scrollId", _SCROLL_MAX), has_more
+
+
+def _read_row(row: object) -> InstitutionItem | MalformedItem:
+    try:
+        return _read_item(as_members(row) or {})
+    except Malformed as error:
+        return keep_malformed(row, error.reason)
+
+
+def _read_item(members: Mapping[str, object]) -> InstitutionItem:
+    direction = _DIRECTIONS.get(take_text(members, "tipoOperacao", 20))
+    if direction is None:
+        raise Malformed("tipoOperacao is neither C nor D")
+    details = as_members(members.get("detalhes")) or {}
+    name = find_network_name(details, "endToEndId")
+    kind: ItemKind = _KINDS.get(take_text(members, "tipoTransacao", 60), "other")
+    # What was given back comes as PIX or as ESTORNO: no source says which. Its name tells.
+    if name is not None and (kind == "reversal" or (kind == "pix" and name.startswith("D"))):
+        kind = "refund"
+    # The day on which the balance moved; the other may be the day that the bank dates it back to.
+    day, instant = take_local_day(members, "dataInclusao", "dataTransacao")
+    texts = (find_free_text(members, "titulo", _TEXT_MAX), find_free_text(members, "descricao", _TEXT_MAX))
+    return InstitutionItem(
+        item_id=take_text(members, "idTransacao", _ID_MAX),
+        day=day,
+        settled_at=instant,
+        direction=direction,
+        amount_cents=take_reais(members, "valor"),
+        kind=kind,
+        end_to_end_id=name,
+        txid=find_any_txid(details, "txId"),
+        text=" ".join(filter(None, texts)),
+    )

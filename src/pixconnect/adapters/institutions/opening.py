@@ -1,0 +1,111 @@
+"""Opens an account at its institution: which adapter it is, by kind and profile, and how that one reaches it."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from pixconnect.adapters.institutions.calls import CallParts
+from pixconnect.adapters.institutions.connection import InstitutionConnection, make_account_tls, parse_destination
+from pixconnect.adapters.institutions.efi import EfiInstitution
+from pixconnect.adapters.institutions.inter import InterInstitution
+from pixconnect.adapters.institutions.pace import CallPaces
+from pixconnect.adapters.institutions.sicoob import SicoobInstitution
+from pixconnect.adapters.institutions.standard import StandardInstitution
+from pixconnect.adapters.institutions.token import AccountTokens, BareKey
+from pixconnect.adapters.institutions.woovi import WooviInstitution
+from pixconnect.adapters.outgoing_http import ClientCertificateError
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.frame.entropy import Entropy
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.address import find_address_fault, token_address
+from pixconnect.domain.institutions.institution import DayFiles, Institution
+from pixconnect.domain.profiles.profile import NAMES, InstitutionProfile, read_profile
+
+_KINDS: Final = dict[str, type[StandardInstitution | WooviInstitution]](
+    efi=EfiInstitution,
+    inter=InterInstitution,
+    sicoob=SicoobInstitution,
+    woovi=WooviInstitution,
+    standard=StandardInstitution,
+)
+
+
+class InvalidInstitutionAccount(Exception):  # noqa: N818  what its operator described is, which is no error of ours
+    """An account cannot be opened as it is described; the text names the member of its file, and holds nothing secret."""
+
+
+def open_institution(
+    account: InstitutionAccount, credential: Credential, clock: Clock, entropy: Entropy
+) -> Institution:
+    """The account's port, in one event loop; nothing is sent yet.
+
+    Raises:
+        InvalidInstitutionAccount: An address is not where its credentials may go, or the certificate cannot be used.
+    """
+    profile = find_profile(account)
+    fault = find_address_fault(account, profile.account)
+    if fault is not None:
+        raise InvalidInstitutionAccount(fault)
+    if profile.client_certificate == "required" and not credential.certificate:
+        raise InvalidInstitutionAccount(
+            "certificate_file: this institution takes no connection without a client certificate"
+        )
+    try:
+        tls = make_account_tls(credential.certificate, credential.private_key, account.authorities)
+    except ClientCertificateError as error:
+        raise InvalidInstitutionAccount(f"certificate_file, private_key_file, ca_file: {error}") from None
+    connection = InstitutionConnection(tls)
+    paces = CallPaces(profile.account, clock, entropy, is_homologation=account.environment == "homologation")
+    parts = CallParts(
+        connection=connection,
+        destination=parse_destination(account.base_url),
+        account=account,
+        credential=credential,
+        traits=profile.account,
+        tokens=_open_tokens(account, credential, profile, connection, paces, clock),
+        paces=paces,
+        clock=clock,
+        entropy=entropy,
+    )
+    return _KINDS[account.kind](parts, profile)
+
+
+def find_day_files(institution: Institution) -> DayFiles | None:
+    """The other port of an account whose institution writes a file for each day."""
+    return institution if isinstance(institution, EfiInstitution) else None
+
+
+def find_profile(account: InstitutionAccount) -> InstitutionProfile:
+    """By its kind; of the kind ``standard`` by its own word."""
+    name = account.profile if account.kind == "standard" else account.kind
+    if name not in NAMES:
+        raise InvalidInstitutionAccount(f"profile: there is no {name[:64]!r}; there are {', '.join(NAMES)}")
+    return read_profile(name)
+
+
+def _open_tokens(
+    account: InstitutionAccount,
+    credential: Credential,
+    profile: InstitutionProfile,
+    connection: InstitutionConnection,
+    paces: CallPaces,
+    clock: Clock,
+) -> BareKey | AccountTokens:
+    if profile.account.token_style == "none":  # noqa: S105  a style, and no token
+        return BareKey(credential.client_secret)
+    path = profile.token.path
+    if account.environment == "homologation":
+        path = profile.account.homologation_paths.get(path, path)
+    parts = urlsplit(token_address(account, profile.account, path))
+    # What is whole has its path; an destination's prefix would be put before each.
+    return AccountTokens(
+        connection,
+        parse_destination(f"{parts.scheme}://{parts.netloc}"),
+        parts.path,
+        credential=credential,
+        traits=profile.account,
+        life_s=profile.token.lifetime_s,
+        paces=paces,
+        clock=clock,
+    )

@@ -1,0 +1,147 @@
+"""Sicoob beside the standard: balance and statement of its current account, which may come within ``resultado``.
+
+Its statement promises no name that is a line's own, so that a line is named by what it says and which of its equals it is on
+its day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Final, Literal
+
+from msgspec import structs
+
+from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
+from pixconnect.adapters.institutions.standard import StandardInstitution
+from pixconnect.adapters.institutions.wire import (
+    Malformed,
+    find_free_text,
+    find_network_name,
+    keep_malformed,
+    take_local_day,
+    take_number_of_reais,
+    take_rows,
+    take_text,
+)
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.institutions.institution import (
+    InstitutionItem,
+    InstitutionTraits,
+    ItemKind,
+    MalformedItem,
+    PermissionTried,
+)
+
+_BALANCE: Final = "/conta-corrente/v4/saldo"
+_STATEMENT: Final = "/conta-corrente/v4/extrato/{month}/{year}"
+_DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](CREDITO="IN", DEBITO="OUT")
+_TEXT_MAX: Final = 200
+_TEXTS: Final = ("descricao", "descInfComplementar", "numeroDocumento")
+_WORDS: Final = list[tuple[str, ItemKind]](
+    [
+        ("TARIFA", "fee"),
+        ("DEVOL", "refund"),
+        ("PIX", "pix"),
+        ("ESTORNO", "reversal"),
+        ("JUDICIAL", "judicial"),
+        ("BOLETO", "boleto"),
+        ("COBRAN", "boleto"),
+        ("TED", "wire"),
+        ("TRANSF", "wire"),
+    ]
+)
+"""What a line is, by a word of its texts: inferred, as no source has a list; any other is ``other``."""
+
+
+class SicoobInstitution(StandardInstitution):
+    """The port ``Institution``."""
+
+    @property
+    def traits(self) -> InstitutionTraits:
+        return structs.replace(super().traits, has_balance=True, has_statement=True)
+
+    async def read_balance(self) -> int:
+        # The limit is lent money. Whether what is blocked is in it no source says.
+        content = await self._calls.read("account", _BALANCE, self._number())
+        return self._read_required(content, lambda: take_number_of_reais(_unwrap(content), "saldo"))
+
+    async def list_statement(
+        self, since: date, until: date
+    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+        while since <= until:
+            end = min(_last_of_month(since), until)
+            path = _STATEMENT.format(month=f"{since.month:02d}", year=since.year)
+            query = {"diaInicial": str(since.day), "diaFinal": str(end.day), **self._number()}
+            content = await self._calls.read("statement", path, query, body_max=LIST_MAX)
+            rows = self._read_required(content, lambda content=content: take_rows(_unwrap(content), "transacoes"))
+            yield _read_rows(rows)
+            since = end + timedelta(days=1)
+
+    async def _try_own(self) -> Sequence[PermissionTried]:
+        return [await self._try("cco_consulta", "account", _BALANCE, self._number())]
+
+    def _number(self) -> dict[str, str]:
+        return {"numeroContaCorrente": self._account.account} if self._account.account else {}
+
+
+def _unwrap(content: Content) -> Mapping[str, object]:
+    return as_members(content.members.get("resultado")) or content.members
+
+
+def _last_of_month(day: date) -> date:
+    return (day.replace(day=1) + timedelta(days=32)).replace(day=1) - timedelta(days=1)
+
+
+def _read_rows(rows: Sequence[object]) -> Sequence[InstitutionItem | MalformedItem]:
+    seen = Counter[str]()
+    items = list[InstitutionItem | MalformedItem]()
+    for row in rows:
+        try:
+            item = _read_item(as_members(row) or {})
+        except Malformed as error:
+            items.append(keep_malformed(row, error.reason))
+            continue
+        seen[item.item_id] += 1
+        items.append(structs.replace(item, item_id=f"{item.item_id}-{seen[item.item_id]}"))
+    return items
+
+
+def _read_item(members: Mapping[str, object]) -> InstitutionItem:
+    direction = _DIRECTIONS.get(take_text(members, "tipo", 20))
+    if direction is None:
+        raise Malformed("tipo is neither CREDITO nor DEBITO")
+    cents = abs(take_number_of_reais(members, "valor"))
+    if not 1 <= cents <= AMOUNT_MAX_CENTS:
+        raise Malformed("valor is no amount that a line can have")
+    posted_on, _ = take_local_day(members, "dataLote", "data")
+    _, instant = take_local_day(members, "data", "dataLote")
+    text = " ".join(filter(None, (find_free_text(members, name, _TEXT_MAX) for name in _TEXTS)))
+    name = find_network_name(members, "transactionId")
+    return InstitutionItem(
+        item_id=_name_line(posted_on, direction, cents, text, members),
+        day=posted_on,
+        settled_at=instant,
+        direction=direction,
+        amount_cents=cents,
+        kind=_find_kind(text, name),
+        end_to_end_id=name,
+        text=text[:_TEXT_MAX],
+    )
+
+
+def _name_line(day: date, direction: str, cents: int, text: str, members: Mapping[str, object]) -> str:
+    said = "\x00".join((direction, str(cents), text, str(members.get("data")), str(members.get("cpfCnpj"))))
+    return f"{day.isoformat()}-{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}"
+
+
+def _find_kind(text: str, name: str | None) -> ItemKind:
+    if name is not None:
+        return "refund" if name.startswith("D") else "pix"
+    told = text.upper()
+    for word, kind in _WORDS:
+        if word in told:
+            return kind
+    return "other"

@@ -1,0 +1,373 @@
+"""An account at an institution that speaks the central bank's Pix API, by its profile.
+
+What differs is data: where paths lie, which refusals are certain, by which names absence is told. What an institution has
+beside the standard is in a file of its own, which extends this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final, TypeVar
+
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall
+from pixconnect.adapters.institutions.message import LIST_MAX, Content
+from pixconnect.adapters.institutions.standard_records import decode_charge, decode_pix, decode_refund, write_charge
+from pixconnect.adapters.institutions.wire import (
+    Malformed,
+    find_instant,
+    keep_malformed,
+    take_count,
+    take_members,
+    take_rows,
+    take_text,
+)
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
+    ChargeTerms,
+    InstitutionItem,
+    InstitutionTraits,
+    InstitutionUnavailable,
+    ListedRefund,
+    MalformedItem,
+    NotSent,
+    OpenedCharge,
+    OpeningAnswer,
+    PermissionTried,
+    ReceivedPix,
+    RefundAnswer,
+    UnknownOutcome,
+    Webhook,
+)
+from pixconnect.domain.profiles.account_traits import CertainAnswer, Route
+from pixconnect.domain.profiles.profile import InstitutionProfile
+from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
+
+WINDOW: Final = timedelta(days=1)
+"""Of one list: the standard sets no bound, and institutions may."""
+_PAGE_SIZE: Final = 1000
+_PAGES_MAX: Final = 10_000
+_TXID_LENGTH: Final = 32
+_REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+_PATHS: Final = dict[str, str](
+    [
+        ("cob.criar_com_txid", "/cob/{txid}"),
+        ("cob.consultar", "/cob/{txid}"),
+        ("cob.revisar", "/cob/{txid}"),
+        ("pix.listar", "/pix"),
+        ("pix.consultar", "/pix/{e2eid}"),
+        ("devolucao.solicitar", "/pix/{e2eid}/devolucao/{id}"),
+        ("devolucao.consultar", "/pix/{e2eid}/devolucao/{id}"),
+        ("webhook", "/webhook/{chave}"),
+    ]
+)
+
+ReadT = TypeVar("ReadT")
+
+
+class StandardInstitution:
+    """The port ``domain.institutions.institution.Institution``."""
+
+    def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
+        self._profile = profile
+        self._account = parts.account
+        self._clock, self._entropy = parts.clock, parts.entropy
+        self._calls = Calls(parts)
+        self._known = profile.account
+
+    @property
+    def traits(self) -> InstitutionTraits:
+        return InstitutionTraits(
+            tells_payer=self._known.tells_payer,
+            list_lag=timedelta(seconds=self._known.list_lag_s),
+            lifetime_min_s=self._known.lifetime_min_s,
+            has_balance=False,
+        )
+
+    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        # Never without our txid: there is no name by which a repeat would be one.
+        path = self._path("cob.criar_com_txid", txid=terms.txid)
+        answer = await self._change_charge("PUT", path, write_charge(terms), self._known.opening_refusals)
+        if isinstance(answer, OpenedCharge) and not answer.is_as_asked(terms):
+            return UnknownOutcome(reason="the institution answered another charge than we asked for")
+        return answer
+
+    async def read_charge(self, txid: str) -> OpenedCharge | None:
+        content = await self._calls.read("charge", self._path("cob.consultar", txid=txid))
+        charge = self._read_found(content, lambda: decode_charge(content.members))
+        if charge is not None and charge.txid != txid:
+            raise InstitutionUnavailable("the institution answered another charge than we asked for")
+        return charge
+
+    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        path = self._path("cob.revisar", txid=terms.txid)
+        answer = await self._change_charge("PATCH", path, write_charge(terms), self._known.revision_refusals)
+        if isinstance(answer, OpenedCharge) and not answer.is_as_asked(terms):
+            return UnknownOutcome(reason="the institution answered another charge than we asked for")
+        return answer
+
+    async def remove_charge(self, txid: str) -> OpeningAnswer:
+        path = self._path("cob.revisar", txid=txid)
+        answer = await self._change_charge("PATCH", path, {"status": _REMOVED}, self._known.revision_refusals)
+        if isinstance(answer, OpenedCharge) and answer.txid != txid:
+            return UnknownOutcome(reason="the institution answered another charge than we asked for")
+        return answer
+
+    async def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
+        for begin, end in split(since, until):
+            # Instants without milliseconds are taken everywhere; the second that they cut is read too.
+            query = {"inicio": _format_second(begin), "fim": _format_second(end + timedelta(seconds=1))}
+            if only_returned:
+                query["devolucaoPresente"] = "true"
+            number, count = 0, 1
+            while number < count:
+                paged = query | {"paginacao.paginaAtual": str(number), "paginacao.itensPorPagina": str(_PAGE_SIZE)}
+                content = await self._calls.read("list", self._path("pix.listar"), paged, body_max=LIST_MAX)
+                rows, count = self._read_required(content, lambda content=content: _read_page(content.members))
+                # What breaks its form is told beside the others.
+                yield _read_items(rows)
+                number += 1
+
+    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
+        content = await self._calls.read("pix", self._path("pix.consultar", e2eid=end_to_end_id))
+        found = self._read_found(content, lambda: decode_pix(content.value))
+        if found is None:
+            return None
+        pix, unreadable = found
+        if unreadable or pix.end_to_end_id != end_to_end_id:
+            raise InstitutionUnavailable(unreadable[0].reason if unreadable else "the institution answered another Pix")
+        return pix
+
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        path = self._path("devolucao.solicitar", e2eid=end_to_end_id, id=refund_id)
+        # Its id makes a second one the same refund, so a token that had ended is no reason to leave it.
+        answer = await self._calls.change(
+            ChangingCall(
+                route="refund",
+                method="PUT",
+                path=path,
+                body={"valor": format_reais(amount_cents)},
+                repeated_on=(401,),
+                is_on_new_connection=True,
+            )
+        )
+        if not isinstance(answer, Content):
+            return answer
+        if not answer.is_success:
+            return self._judge(answer, self._known.refund_refusals)
+        try:
+            refund = decode_refund(answer.members)
+        except Malformed as error:
+            return UnknownOutcome(reason=error.reason)
+        if (refund.id, refund.amount_cents) != (refund_id, amount_cents):
+            return UnknownOutcome(reason="the institution answered another refund than we asked for")
+        return refund
+
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+        path = self._path("devolucao.consultar", e2eid=end_to_end_id, id=refund_id)
+        content = await self._calls.read("refund", path)
+        refund = self._read_found(content, lambda: decode_refund(content.members))
+        if refund is not None and refund.id != refund_id:
+            raise InstitutionUnavailable("the institution answered another refund than we asked for")
+        return refund
+
+    async def read_balance(self) -> int:
+        raise InstitutionUnavailable("the central bank's API tells no balance")
+
+    async def list_statement(
+        self, since: date, until: date
+    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+        raise InstitutionUnavailable("the central bank's API has no statement")
+        yield ()
+
+    async def list_webhooks(self) -> Sequence[Webhook]:
+        # By key, since not all have a list; and of others' keys nothing is ours to know.
+        found = [await self._find_webhook(key) for key in self._account.keys]
+        return [webhook for webhook in found if webhook is not None]
+
+    async def set_webhook(self, key: str, url: str) -> None:
+        change = ChangingCall(
+            route="webhook",
+            method="PUT",
+            path=self._path("webhook", chave=key),
+            body={"webhookUrl": url},
+            headers=self._webhook_headers(),
+            repeated_on=self._ended,
+        )
+        await self._make_sure(change, url)
+
+    async def remove_webhook(self, key: str) -> None:
+        path = self._path("webhook", chave=key)
+        change = ChangingCall(route="webhook", method="DELETE", path=path, repeated_on=self._ended)
+        await self._make_sure(change)
+
+    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+        granted = await self._calls.read_granted()
+        nobodys = self._path("cob.consultar", txid=self._entropy.token(_TXID_LENGTH))
+        now = self._clock.real_now()
+        interval = {"inicio": _format_second(now - timedelta(minutes=1)), "fim": _format_second(now)}
+        tried = [
+            await self._try("cob.read", "charge", nobodys),
+            # Nothing is written by it: whether a charge may be would be seen only by opening one.
+            _look_up_scope("cob.write", granted),
+            await self._try("pix.read", "list", self._path("pix.listar"), interval),
+            _look_up_scope("pix.write", granted),
+            *[await self._try_key(key) for key in keys],
+            *await self._try_own(),
+        ]
+        if self._known.sending_scopes:
+            could = await self._calls.may_have(self._known.sending_scopes)
+            sending = sorted(could or ())
+            told = f"a credential for receiving that may send: {', '.join(sending)}" if sending else ""
+            tried.append(
+                PermissionTried(name="send", is_given=None if could is None else bool(sending), explanation=told)
+            )
+        return tried
+
+    async def close(self) -> None:
+        self._calls.close()
+
+    # What institutions have of their own.
+
+    def _webhook_headers(self) -> Mapping[str, str]:
+        return {}
+
+    async def _try_own(self) -> Sequence[PermissionTried]:
+        return ()
+
+    # What they share.
+
+    @property
+    def _ended(self) -> tuple[int, ...]:
+        return tuple(self._known.token_ended)
+
+    def _path(self, operation: str, **names: str) -> str:
+        traits = self._profile.standard.operations.get(operation)
+        path = traits.path if traits is not None and traits.path else self._profile.standard.prefix + _PATHS[operation]
+        return path.format(**names)
+
+    async def _change_charge(
+        self, method: str, path: str, body: Mapping[str, object], refusals: Sequence[CertainAnswer]
+    ) -> OpeningAnswer:
+        answer = await self._calls.change(
+            ChangingCall(route="charge", method=method, path=path, body=body, repeated_on=self._ended)
+        )
+        if not isinstance(answer, Content):
+            return answer
+        if not answer.is_success:
+            return self._judge(answer, refusals)
+        try:
+            return decode_charge(answer.members)
+        except Malformed as error:
+            return UnknownOutcome(reason=error.reason)
+
+    def _judge(self, content: Content, refusals: Sequence[CertainAnswer]) -> CertainRefusal | UnknownOutcome:
+        reason = self._calls.describe(content)
+        for known in refusals:
+            if (content.status, content.name) != (known.status, known.name):
+                continue
+            violated = content.violated
+            if not known.properties:
+                return CertainRefusal(code=content.name, reason=reason, member=violated[0] if violated else None)
+            if violated and set(violated) <= set(known.properties):
+                return CertainRefusal(code=content.name, reason=reason, member=violated[0])
+        return UnknownOutcome(reason=reason)
+
+    def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
+        """``None`` where the institution says that there is no such thing; anything else must be readable."""
+        is_named = content.status == 400 and content.name in self._known.absent
+        if content.members and (content.status == 404 or is_named):
+            return None
+        return self._read_required(content, read)
+
+    def _read_required(self, content: Content, read: Callable[[], ReadT]) -> ReadT:
+        if not content.is_success:
+            raise self._calls.refuse(content)
+        try:
+            return read()
+        except Malformed as error:
+            raise InstitutionUnavailable(error.reason) from None
+
+    async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
+        answer = await self._calls.change(change)
+        if isinstance(answer, NotSent):
+            raise InstitutionUnavailable(answer.reason, answer.retry_after)
+        if isinstance(answer, UnknownOutcome):
+            raise InstitutionUnavailable(answer.reason)
+        is_absent = change.method == "DELETE" and (answer.status == 404 or answer.name in self._known.absent)
+        if not answer.is_success and not is_absent:
+            raise self._calls.refuse(answer, *secrets)
+
+    async def _find_webhook(self, key: str) -> Webhook | None:
+        content = await self._calls.read("webhook", self._path("webhook", chave=key))
+        return self._read_found(
+            content,
+            lambda: Webhook(
+                key=key,
+                url=take_text(content.members, "webhookUrl", URL_LENGTH_MAX),
+                created_at=find_instant(content.members, "criacao"),
+            ),
+        )
+
+    async def _try(self, name: str, route: Route, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
+        content = await self._calls.read(route, path, query)
+        is_absent = content.status == 404 or content.name in self._known.absent
+        if content.is_success or is_absent:
+            return PermissionTried(name=name, is_given=True)
+        is_refused = content.status == 403
+        return PermissionTried(
+            name=name, is_given=False if is_refused else None, explanation=self._calls.describe(content)
+        )
+
+    async def _try_key(self, key: str) -> PermissionTried:
+        tried = await self._try(f"webhook.read {key}", "webhook", self._path("webhook", chave=key))
+        # What is absent may be a webhook of a key that is ours, and what is there is of one that is.
+        told = tried.explanation or "whether it is a key of this account is known at its first use"
+        return PermissionTried(name=tried.name, is_given=tried.is_given, explanation=told)
+
+
+def split(since: datetime, until: datetime, window: timedelta = WINDOW) -> list[tuple[datetime, datetime]]:
+    """An interval in parts that share their ends, the oldest first.
+
+    Example:
+        >>> from datetime import datetime
+        >>> [begin.day for begin, _ in split(datetime(2026, 1, 1), datetime(2026, 1, 3, 12))]
+        [1, 2, 3]
+    """
+    parts = list[tuple[datetime, datetime]]()
+    while since < until or not parts:
+        parts.append((since, min(since + window, until)))
+        since += window
+    return parts
+
+
+def _format_second(instant: datetime) -> str:
+    return f"{format_instant(instant)[:19]}Z"
+
+
+def _read_page(members: Mapping[str, object]) -> tuple[Sequence[object], int]:
+    """The items of a page, and how many pages there are by now."""
+    paging = take_members(take_members(members, "parametros"), "paginacao")
+    return take_rows(members, "pix"), take_count(paging, "quantidadeDePaginas", _PAGES_MAX)
+
+
+def _read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
+    items = list[ReceivedPix | MalformedItem]()
+    for row in rows:
+        try:
+            pix, unreadable = decode_pix(row)
+        except Malformed as error:
+            items.append(keep_malformed(row, error.reason))
+        else:
+            items += [pix, *unreadable]
+    return items
+
+
+def _look_up_scope(name: str, granted: Collection[str] | None) -> PermissionTried:
+    if granted is None:
+        return PermissionTried(name=name, is_given=None, explanation="the institution does not say; known at first use")
+    return PermissionTried(name=name, is_given=name in granted)

@@ -1,0 +1,171 @@
+"""What the central bank's API answers about charges, received Pix and returns, as our records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from pixconnect.adapters.institutions.message import as_list, as_members
+from pixconnect.adapters.institutions.wire import (
+    Malformed,
+    find_any_txid,
+    find_free_text,
+    find_instant,
+    find_return_id,
+    find_text,
+    keep_malformed,
+    take_count,
+    take_end_to_end_id,
+    take_instant,
+    take_members,
+    take_reais,
+    take_text,
+)
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.institutions.institution import (
+    ChargeTerms,
+    KnownPayer,
+    ListedRefund,
+    MalformedItem,
+    OpenedCharge,
+    ReceivedPix,
+)
+from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, parse_br_code
+from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.domain.money.tax_id import is_cpf
+
+ChargeWord = Literal["active", "paid", "removed_by_us", "removed_by_institution"]
+RefundWord = Literal["under_way", "returned", "refused"]
+
+_CHARGES: Final = dict[str, ChargeWord](
+    ATIVA="active",
+    CONCLUIDA="paid",
+    REMOVIDA_PELO_USUARIO_RECEBEDOR="removed_by_us",
+    REMOVIDA_PELO_PSP="removed_by_institution",
+)
+_REFUNDS: Final = dict[str, RefundWord](EM_PROCESSAMENTO="under_way", DEVOLVIDO="returned", NAO_REALIZADO="refused")
+_CODES: Final = ("pixCopiaECola", "brcode", "textoImagemQRcode")
+"""Members that have a charge's code: one institution has each of these."""
+_TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
+_REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_LIFETIME_MAX_S: Final = 2**31 - 1
+_URL_MAX: Final = 300
+_NAME_MAX: Final = 200
+_MESSAGE_MAX: Final = 140
+_REFUNDS_MAX: Final = 1000
+
+
+def write_charge(terms: ChargeTerms) -> dict[str, object]:
+    """The body that opens or revises a charge."""
+    body = dict[str, object](
+        calendario=dict(expiracao=terms.lifetime_s),
+        valor=dict(original=format_reais(terms.amount_cents)),
+        chave=terms.key,
+    )
+    if terms.payer_name and terms.payer_tax_id:
+        kind = "cpf" if is_cpf(terms.payer_tax_id) else "cnpj"
+        body["devedor"] = {kind: terms.payer_tax_id, "nome": terms.payer_name}
+    if terms.text_for_payer:
+        body["solicitacaoPagador"] = terms.text_for_payer
+    if terms.additional:
+        body["infoAdicionais"] = [{"nome": name, "valor": value} for name, value in terms.additional]
+    return body
+
+
+def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
+    """A charge as it is there; ``Malformed`` where anything of it cannot be relied on."""
+    calendar, amount = take_members(members, "calendario"), take_members(members, "valor")
+    status = _CHARGES.get(take_text(members, "status", 40))
+    if status is None:
+        raise Malformed("status is a word that we do not know")
+    located = as_members(members.get("loc")) or {}
+    location = find_text(members, "location", _URL_MAX) or find_text(located, "location", _URL_MAX)
+    return OpenedCharge(
+        txid=take_text(members, "txid", 35, form=_TXID),
+        key=find_text(members, "chave", KEY_LENGTH_MAX),
+        amount_cents=take_reais(amount, "original"),
+        status=status,
+        created_at=take_instant(calendar, "criacao"),
+        lifetime_s=take_count(calendar, "expiracao", _LIFETIME_MAX_S),
+        code=next((check_code(text) for name in _CODES if (text := find_text(members, name, _URL_MAX * 2))), None),
+        location=None if location is None else location.removeprefix("https://"),
+        revision=take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
+    )
+
+
+def check_code(text: str) -> str:
+    """A code that a payer's app can read: one that is broken is shown to nobody."""
+    try:
+        parse_br_code(text[: BR_CODE_LENGTH_MAX + 1])
+    except errors.Refusal:
+        raise Malformed("the charge's code cannot be read") from None
+    return text
+
+
+def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
+    """A received Pix, and those of its returns that cannot be read."""
+    members = as_members(item)
+    if members is None:
+        raise Malformed("the item is no object")
+    refunds, unreadable = list[ListedRefund](), list[MalformedItem]()
+    end_to_end_id = take_end_to_end_id(members, "endToEndId")
+    for row in _list_refunds(members):
+        try:
+            refunds.append(decode_refund(as_members(row) or {}))
+        except Malformed as error:
+            kept = keep_malformed({"endToEndId": end_to_end_id, "devolucao": row}, f"devolucoes: {error.reason}")
+            unreadable.append(kept)
+    pix = ReceivedPix(
+        end_to_end_id=end_to_end_id,
+        txid=find_any_txid(members, "txid"),
+        key=find_text(members, "chave", KEY_LENGTH_MAX),
+        amount_cents=take_reais(members, "valor"),
+        settled_at=take_instant(members, "horario"),
+        payer=read_payer(members),
+        payer_message=find_free_text(members, "infoPagador", _MESSAGE_MAX),
+        refunds=refunds,
+    )
+    return pix, unreadable
+
+
+def _list_refunds(members: Mapping[str, object]) -> Sequence[object]:
+    found = members.get("devolucoes")
+    rows: Sequence[object] | None = () if found is None else as_list(found)
+    if rows is None or len(rows) > _REFUNDS_MAX:
+        raise Malformed("devolucoes is no list of returns")
+    return rows
+
+
+def decode_refund(members: Mapping[str, object]) -> ListedRefund:
+    status = _REFUNDS.get(take_text(members, "status", 40))
+    if status is None:
+        raise Malformed("status is a word that we do not know")
+    instants = as_members(members.get("horario")) or {}
+    settled_at = find_instant(instants, "liquidacao")
+    return ListedRefund(
+        id=take_text(members, "id", 35, form=_REFUND_ID),
+        return_id=find_return_id(members, "rtrId"),
+        amount_cents=take_reais(members, "valor"),
+        status=status,
+        asked_at=find_instant(instants, "solicitacao"),
+        settled_at=settled_at if status == "returned" else None,
+        reason=find_free_text(members, "motivo", _MESSAGE_MAX),
+    )
+
+
+def read_payer(members: Mapping[str, object]) -> KnownPayer:
+    """The payer, where one is told; what cannot be read of it is not known, and the Pix counts all the same."""
+    told = as_members(members.get("pagador")) or as_members((as_members(members.get("gnExtras")) or {}).get("pagador"))
+    if told is None:
+        return KnownPayer()
+    account = as_members(told.get("contaBanco")) or {}
+    tax_id = find_free_text(told, "cpf", 18) or find_free_text(told, "cnpj", 18)
+    ispb = find_free_text(account, "codigoBanco", 8) or find_free_text(told, "codigoBanco", 8)
+    return KnownPayer(
+        name=find_free_text(told, "nome", _NAME_MAX),
+        tax_id=tax_id,
+        is_masked="*" in (tax_id or ""),
+        ispb=ispb if ispb and ispb.isascii() and len(ispb) == 8 and ispb.isalnum() else None,
+    )

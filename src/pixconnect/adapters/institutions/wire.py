@@ -1,0 +1,215 @@
+"""Values of answers, read strictly: what breaks its form is ``Malformed``, and no other value is made of it.
+
+An amount in reais is a text with two decimals, an instant has its offset, a name of the network has its form. JSON's numbers
+are amounts only where the institution's document has them so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+import msgspec
+
+from pixconnect.adapters.institutions.message import as_list, as_members
+from pixconnect.domain.frame import identifiers
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.frame.short_text import cut_text
+from pixconnect.domain.institutions.institution import MalformedItem
+
+_REAIS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
+_ANY_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_NAMED: Final = re.compile(r"[a-zA-Z0-9]{32}")
+_BALANCE_MAX_CENTS: Final = 10**17
+_YEARS: Final = range(2010, 2100)
+_CONTENT_MAX: Final = 2000
+
+
+class Malformed(Exception):  # noqa: N818  the institution's answer is
+    """A value that breaks its form; ``reason`` names it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def take_members(members: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = as_members(members.get(name))
+    if found is None:
+        raise Malformed(f"{name} is no object")
+    return found
+
+
+def take_rows(members: Mapping[str, object], name: str) -> Sequence[object]:
+    found = as_list(members.get(name))
+    if found is None:
+        raise Malformed(f"{name} is no list")
+    return found
+
+
+def take_text(members: Mapping[str, object], name: str, length_max: int, *, form: re.Pattern[str] | None = None) -> str:
+    found = find_text(members, name, length_max)
+    if found is None or (form is not None and not form.fullmatch(found)):
+        raise Malformed(f"{name} is absent, or has not its form")
+    return found
+
+
+def find_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:
+    """A text that may be absent; an empty one is."""
+    value = members.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > length_max:
+        raise Malformed(f"{name} is no text of at most {length_max} characters")
+    return keep_storable(value)
+
+
+def find_free_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:
+    """What is only shown: of a longer text its beginning, and nothing of what is no text."""
+    value = members.get(name)
+    return (keep_storable(value)[:length_max] or None) if isinstance(value, str) else None
+
+
+def keep_storable(text: str) -> str:
+    """Without what no database keeps."""
+    return "".join(each for each in text if each != "\x00" and not "\ud800" <= each <= "\udfff")
+
+
+def take_reais(members: Mapping[str, object], name: str, *, is_balance: bool = False) -> int:
+    """An amount that is a text such as ``106.07``, in cents; above zero, but for a balance."""
+    value = members.get(name)
+    text = value if isinstance(value, str) else ""
+    sign = -1 if is_balance and text.startswith("-") else 1
+    digits = text.removeprefix("-") if is_balance else text
+    if not _REAIS.fullmatch(digits):
+        raise Malformed(f"{name} is no amount in reais with two decimals")
+    return _check_amount(name, sign * int(digits.replace(".", "")), is_balance=is_balance)
+
+
+def take_number_of_reais(members: Mapping[str, object], name: str) -> int:
+    """A balance that is a number such as ``106.07``, or the same as a text, in cents."""
+    value = members.get(name)
+    if type(value) not in (int, float, str) or len(str(value)) > _CONTENT_MAX:
+        raise Malformed(f"{name} is no number of reais")
+    try:
+        # A float of JSON is written as it was read, so that nothing is rounded here.
+        cents = Decimal(str(value)) * 100
+    except InvalidOperation:
+        raise Malformed(f"{name} is no number of reais") from None
+    if not cents.is_finite() or abs(cents) > _BALANCE_MAX_CENTS or cents != cents.to_integral_value():
+        raise Malformed(f"{name} is no number of reais with at most two decimals")
+    return int(cents)
+
+
+def take_cents(members: Mapping[str, object], name: str, *, is_balance: bool = False) -> int:
+    value = members.get(name)
+    if type(value) is not int:
+        raise Malformed(f"{name} is no whole number of cents")
+    return _check_amount(name, value, is_balance=is_balance)
+
+
+def take_count(members: Mapping[str, object], name: str, most: int) -> int:
+    value = members.get(name)
+    if type(value) is not int or not 0 <= value <= most:
+        raise Malformed(f"{name} is no whole number from 0 to {most}")
+    return value
+
+
+def take_instant(members: Mapping[str, object], name: str) -> datetime:
+    value = members.get(name)
+    if not isinstance(value, str) or len(value) > 40:
+        raise Malformed(f"{name} is no instant")
+    return _parse_instant(name, value)
+
+
+def find_instant(members: Mapping[str, object], name: str) -> datetime | None:
+    return None if members.get(name) in (None, "") else take_instant(members, name)
+
+
+def take_local_day(members: Mapping[str, object], *names: str) -> tuple[date, datetime | None]:
+    """A day of Sao Paulo, and the instant where one is told; the first name that there is counts."""
+    for name in names:
+        value = members.get(name)
+        if value is None or value == "":
+            continue
+        if not isinstance(value, str) or len(value) > 40:
+            break
+        return _parse_local(name, value)
+    raise Malformed(f"{' and '.join(names)}: there is no day")
+
+
+def take_end_to_end_id(members: Mapping[str, object], name: str) -> str:
+    value = members.get(name)
+    if not isinstance(value, str) or not identifiers.is_end_to_end_id(value):
+        raise Malformed(f"{name} is no end-to-end id")
+    return value
+
+
+def find_network_name(members: Mapping[str, object], name: str) -> str | None:
+    """An end-to-end id or the name of a return; what has another form is none."""
+    value = members.get(name)
+    if not isinstance(value, str):
+        return None
+    return value if identifiers.is_end_to_end_id(value) or identifiers.is_return_id(value) else None
+
+
+def find_return_id(members: Mapping[str, object], name: str) -> str | None:
+    """A return's name, which must have its form where there is one."""
+    value = find_text(members, name, 64)
+    if value is not None and not identifiers.is_return_id(value):
+        raise Malformed(f"{name} is no name of a return")
+    return value
+
+
+def find_any_txid(members: Mapping[str, object], name: str) -> str | None:
+    """Of a charge, or the shorter reference of a static code."""
+    value = find_text(members, name, 64)
+    if value is not None and not _ANY_TXID.fullmatch(value):
+        raise Malformed(f"{name} is no txid")
+    return value
+
+
+def keep_malformed(item: object, reason: str) -> MalformedItem:
+    """An item of a list that could not be read, for people."""
+    try:
+        content = msgspec.json.encode(item).decode()
+    except (msgspec.MsgspecError, TypeError, UnicodeError, RecursionError):
+        content = repr(item)[:_CONTENT_MAX]
+    named = (as_members(item) or {}).get("endToEndId")
+    end_to_end_id = named if isinstance(named, str) and identifiers.is_end_to_end_id(named) else None
+    content = cut_text(keep_storable(content), _CONTENT_MAX)
+    return MalformedItem(reason=reason, end_to_end_id=end_to_end_id, content=content)
+
+
+def _check_amount(name: str, cents: int, *, is_balance: bool) -> int:
+    if not (abs(cents) <= _BALANCE_MAX_CENTS if is_balance else 1 <= cents <= AMOUNT_MAX_CENTS):
+        raise Malformed(f"{name} is no amount that a Pix can have")
+    return cents
+
+
+def _parse_instant(name: str, text: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise Malformed(f"{name} is no instant") from None
+    if instant.tzinfo is None or instant.year not in _YEARS:
+        raise Malformed(f"{name} is no instant with its offset in this century")
+    return instant.astimezone(UTC)
+
+
+def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise Malformed(f"{name} is neither a day nor an instant") from None
+    if told.year not in _YEARS:
+        raise Malformed(f"{name} is no day of this century")
+    if len(text) == len("2026-01-31"):
+        return told.date(), None
+    # Some write no offset: theirs is Sao Paulo's.
+    instant = told.replace(tzinfo=SAO_PAULO) if told.tzinfo is None else told
+    return instant.astimezone(SAO_PAULO).date(), instant.astimezone(UTC)

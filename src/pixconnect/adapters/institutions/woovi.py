@@ -1,0 +1,339 @@
+"""An account at Woovi: charges by a name of ours, as it mints the txid itself; Pix both ways in one list; refunds by name.
+
+No text of its errors is certain, so that no call that was sent is ever refused for certain; and each that changes something is
+sent once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final, TypeVar
+
+from msgspec import structs
+
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall
+from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
+from pixconnect.adapters.institutions.standard import split
+from pixconnect.adapters.institutions.wire import (
+    Malformed,
+    find_instant,
+    keep_malformed,
+    take_cents,
+    take_count,
+    take_members,
+    take_rows,
+    take_text,
+)
+from pixconnect.adapters.institutions.woovi_records import (
+    find_charge_name,
+    list_ids,
+    read_cents_charge,
+    read_cents_pix,
+    read_cents_refund,
+)
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
+    ChargeTerms,
+    InstitutionItem,
+    InstitutionTraits,
+    InstitutionUnavailable,
+    ListedRefund,
+    MalformedItem,
+    NotSent,
+    OpenedCharge,
+    OpeningAnswer,
+    PermissionTried,
+    ReceivedPix,
+    RefundAnswer,
+    UnknownOutcome,
+    Webhook,
+)
+from pixconnect.domain.profiles.profile import InstitutionProfile
+from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
+
+_ROOT: Final = "/api/v1"
+_LIMIT: Final = 100
+_SKIP_MAX: Final = 2000
+"""Its own bound is not told: an interval with more is read in halves."""
+_HALVED_MIN: Final = timedelta(seconds=1)
+_COUNT_MAX: Final = 100_000_000
+_EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"
+_WEBHOOK_NAME: Final = "pixconnect"
+_ID_MAX: Final = 100
+
+ReadT = TypeVar("ReadT")
+
+
+class WooviInstitution:
+    """The port ``Institution``."""
+
+    def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
+        self._account, self._clock, self._entropy = parts.account, parts.clock, parts.entropy
+        self._known = profile.account
+        self._calls = Calls(parts)
+
+    @property
+    def traits(self) -> InstitutionTraits:
+        return InstitutionTraits(
+            takes_our_txid=False,
+            tells_payer=self._known.tells_payer,
+            list_lag=timedelta(seconds=self._known.list_lag_s),
+            lifetime_min_s=self._known.lifetime_min_s,
+        )
+
+    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        body = dict[str, object](
+            correlationID=terms.txid, value=terms.amount_cents, type="DYNAMIC", expiresIn=terms.lifetime_s
+        )
+        if terms.text_for_payer:
+            body["comment"] = terms.text_for_payer
+        if terms.payer_name and terms.payer_tax_id:
+            body["customer"] = {"name": terms.payer_name, "taxID": terms.payer_tax_id}
+        if terms.additional:
+            body["additionalInfo"] = [{"key": name, "value": value} for name, value in terms.additional]
+        answer = await self._calls.change(
+            ChangingCall(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
+        )
+        if not isinstance(answer, Content):
+            return answer
+        if not answer.is_success:
+            return UnknownOutcome(reason=self._calls.describe(answer))
+        try:
+            charge = self._read_charge(answer)
+        except Malformed as error:
+            return UnknownOutcome(reason=error.reason)
+        # Which of the account's keys it is charged under is Woovi's to choose.
+        if (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
+            return UnknownOutcome(reason="the institution answered another charge than we asked for")
+        return charge
+
+    async def read_charge(self, txid: str) -> OpenedCharge | None:
+        content = await self._calls.read("charge", f"{_ROOT}/charge/{txid}")
+        charge = self._read_found(content, lambda: self._read_charge(content))
+        if charge is not None and charge.txid != txid:
+            raise InstitutionUnavailable("the institution answered another charge than we asked for")
+        return charge
+
+    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        known = await self._find_open(terms.txid)
+        if not isinstance(known, OpenedCharge):
+            return known
+        if known.amount_cents != terms.amount_cents:
+            return CertainRefusal(code="UNCHANGEABLE", reason="Woovi changes a charge's end alone", member="amount")
+        ends_at = known.created_at + timedelta(seconds=terms.lifetime_s)
+        path = f"{_ROOT}/charge/{terms.txid}"
+        answer = await self._calls.change(
+            ChangingCall(route="charge", method="PATCH", path=path, body={"expiresDate": format_milliseconds(ends_at)})
+        )
+        return self._judge_changed(answer, structs.replace(known, lifetime_s=terms.lifetime_s))
+
+    async def remove_charge(self, txid: str) -> OpeningAnswer:
+        known = await self._find_open(txid)
+        if not isinstance(known, OpenedCharge):
+            return known
+        answer = await self._calls.change(ChangingCall(route="charge", method="DELETE", path=f"{_ROOT}/charge/{txid}"))
+        return self._judge_changed(answer, structs.replace(known, status="removed_by_us"))
+
+    async def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
+        waiting = split(since, until)
+        while waiting:
+            begin, end = waiting.pop(0)
+            skip, count = 0, 1
+            while skip < count:
+                rows, count = await self._read_page(begin, end, skip)
+                # Not read to the end of what may be skipped: what comes twice is one.
+                if count > _SKIP_MAX and end - begin > _HALVED_MIN:
+                    middle = begin + (end - begin) / 2
+                    waiting[:0] = [(begin, middle), (middle, end)]
+                    break
+                yield [item for row in rows for item in await self._read_row(row, only_returned=only_returned)]
+                skip += _LIMIT
+
+    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
+        content = await self._calls.read("pix", f"{_ROOT}/transaction/{end_to_end_id}")
+        row = self._read_found(content, lambda: take_members(content.members, "transaction"))
+        if row is None:
+            return None
+        items = await self._read_row(row, only_returned=False)
+        if not items:
+            return None
+        unreadable = [item for item in items if isinstance(item, MalformedItem)]
+        if unreadable:
+            raise InstitutionUnavailable(unreadable[0].reason)
+        (pix,) = (item for item in items if isinstance(item, ReceivedPix))
+        if pix.end_to_end_id != end_to_end_id:
+            raise InstitutionUnavailable("the institution answered another Pix than we asked for")
+        return pix
+
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        body = {"transactionEndToEndId": end_to_end_id, "correlationID": refund_id, "value": amount_cents}
+        answer = await self._calls.change(
+            ChangingCall(route="refund", method="POST", path=f"{_ROOT}/refund", body=body, is_on_new_connection=True)
+        )
+        if not isinstance(answer, Content):
+            return answer
+        if not answer.is_success:
+            return UnknownOutcome(reason=self._calls.describe(answer))
+        try:
+            refund = read_cents_refund(take_members(answer.members, "refund"))
+        except Malformed as error:
+            return UnknownOutcome(reason=error.reason)
+        if (refund.id, refund.amount_cents) != (refund_id, amount_cents):
+            return UnknownOutcome(reason="the institution answered another refund than we asked for")
+        return refund
+
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+        # By its own id it is not found in practice.
+        content = await self._calls.read("refund", f"{_ROOT}/refund/{refund_id}")
+        refund = self._read_found(
+            content, lambda: read_cents_refund(take_members(content.members, "pixTransactionRefund"))
+        )
+        if refund is not None and refund.id != refund_id:
+            raise InstitutionUnavailable("the institution answered another refund than we asked for")
+        return refund
+
+    async def read_balance(self) -> int:
+        content = await self._calls.read("account", f"{_ROOT}/account", body_max=LIST_MAX)
+        return self._read_required(content, lambda: _read_total(content.members, self._account.account))
+
+    async def list_statement(
+        self, since: date, until: date
+    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+        raise InstitutionUnavailable("no source says whether the amounts of Woovi's statement are cents or reais")
+        yield ()
+
+    async def list_webhooks(self) -> Sequence[Webhook]:
+        return [
+            Webhook(
+                key=None,
+                url=take_text(members, "url", URL_LENGTH_MAX),
+                created_at=find_instant(members, "createdAt"),
+            )
+            for row in await self._read_webhooks()
+            if (members := as_members(row) or {}).get("event") == _EVENT and isinstance(members.get("url"), str)
+        ]
+
+    async def set_webhook(self, key: str, url: str) -> None:
+        # One for the account: each has one event, and this one rings for all that comes in.
+        webhook = {"name": _WEBHOOK_NAME, "event": _EVENT, "url": url, "authorization": "", "isActive": True}
+        body = {"webhook": webhook}
+        await self._make_sure(ChangingCall(route="webhook", method="POST", path=f"{_ROOT}/webhook", body=body), url)
+
+    async def remove_webhook(self, key: str) -> None:
+        for name in list_ids(await self._read_webhooks(), _EVENT, _WEBHOOK_NAME):
+            await self._make_sure(ChangingCall(route="webhook", method="DELETE", path=f"{_ROOT}/webhook/{name}"))
+
+    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+        now = self._clock.real_now()
+        interval = {"start": format_milliseconds(now - timedelta(minutes=1)), "end": format_milliseconds(now)}
+        written = "known at first use: nothing that changes something is tried"
+        return [
+            await self._try("CHARGE_GET", f"{_ROOT}/charge/{self._entropy.token(32)}"),
+            PermissionTried(name="CHARGE_POST", is_given=None, explanation=written),
+            await self._try("TRANSACTION_GET_LIST", f"{_ROOT}/transaction", interval),
+            PermissionTried(name="REFUND_POST", is_given=None, explanation=written),
+            await self._try("WEBHOOK_GET_LIST", f"{_ROOT}/webhook"),
+            await self._try("ACCOUNT_GET", f"{_ROOT}/account"),
+            *[PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use") for key in keys],
+        ]
+
+    async def close(self) -> None:
+        self._calls.close()
+
+    async def _find_open(self, txid: str) -> OpenedCharge | NotSent | UnknownOutcome:
+        """The charge as it is, before anything of it is changed."""
+        try:
+            known = await self.read_charge(txid)
+        except InstitutionUnavailable as error:
+            return NotSent(reason=error.reason, retry_after=error.retry_after)
+        return UnknownOutcome(reason="the institution knows no such charge") if known is None else known
+
+    def _judge_changed(self, answer: Content | NotSent | UnknownOutcome, changed: OpenedCharge) -> OpeningAnswer:
+        if not isinstance(answer, Content):
+            return answer
+        is_done = answer.is_success and answer.members.get("status") == "OK"
+        return changed if is_done else UnknownOutcome(reason=self._calls.describe(answer))
+
+    def _read_charge(self, content: Content) -> OpenedCharge:
+        return read_cents_charge(take_members(content.members, "charge"), self._clock.now())
+
+    async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int]:
+        query = {"start": format_milliseconds(begin), "end": format_milliseconds(end + timedelta(milliseconds=1))}
+        paged = query | {"skip": str(skip), "limit": str(_LIMIT)}
+        content = await self._calls.read("list", f"{_ROOT}/transaction", paged, body_max=LIST_MAX)
+        return self._read_required(
+            content,
+            lambda: (
+                take_rows(content.members, "transactions"),
+                take_count(take_members(content.members, "pageInfo"), "totalCount", _COUNT_MAX),
+            ),
+        )
+
+    async def _read_row(self, row: object, *, only_returned: bool) -> Sequence[ReceivedPix | MalformedItem]:
+        try:
+            pix = read_cents_pix(as_members(row) or {})
+        except Malformed as error:
+            return [keep_malformed(row, error.reason)]
+        if pix is None:
+            return []
+        name = find_charge_name(row)
+        if name is None:
+            # Of a Pix that paid no charge nothing lists the refunds; ours are asked about by their names.
+            return [] if only_returned else [pix]
+        content = await self._calls.read("refund", f"{_ROOT}/charge/{name}/refund", body_max=LIST_MAX)
+        refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
+        for found in self._read_required(content, lambda: take_rows(content.members, "refunds")):
+            try:
+                refunds.append(read_cents_refund(as_members(found) or {}))
+            except Malformed as error:
+                items.append(keep_malformed(found, f"refunds: {error.reason}"))
+        return [structs.replace(pix, refunds=refunds), *items]
+
+    async def _read_webhooks(self) -> Sequence[object]:
+        content = await self._calls.read("webhook", f"{_ROOT}/webhook", body_max=LIST_MAX)
+        return self._read_required(content, lambda: take_rows(content.members, "webhooks"))
+
+    def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
+        # What is asked for by its name alone is refused with 400 for one reason: there is no such thing.
+        if content.status in (400, 404) and content.members:
+            return None
+        return self._read_required(content, read)
+
+    def _read_required(self, content: Content, read: Callable[[], ReadT]) -> ReadT:
+        if not content.is_success:
+            raise self._calls.refuse(content)
+        try:
+            return read()
+        except Malformed as error:
+            raise InstitutionUnavailable(error.reason) from None
+
+    async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
+        answer = await self._calls.change(change)
+        if not isinstance(answer, Content):
+            raise InstitutionUnavailable(answer.reason)
+        if not answer.is_success:
+            raise self._calls.refuse(answer, *secrets)
+
+    async def _try(self, name: str, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
+        content = await self._calls.read("account", path, query, body_max=LIST_MAX)
+        is_absent = content.status in (400, 404) and "{" not in path and not query
+        if content.is_success or is_absent:
+            return PermissionTried(name=name, is_given=True)
+        explanation = self._calls.describe(content)
+        return PermissionTried(name=name, is_given=False if content.status == 403 else None, explanation=explanation)
+
+
+def _read_total(members: Mapping[str, object], number: str) -> int:
+    """The balance of the account of this number, or of the only one, or of the one that is the default."""
+    found = [as_members(row) or {} for row in take_rows(members, "accounts")]
+    if number:
+        found = [row for row in found if number in (row.get("account"), row.get("accountId"))]
+    if len(found) > 1:
+        found = [row for row in found if row.get("isDefault") is True]
+    if len(found) != 1:
+        raise Malformed("accounts: there is none of this number, or more than one")
+    return take_cents(take_members(found[0], "balance"), "total", is_balance=True)

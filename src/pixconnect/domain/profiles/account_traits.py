@@ -1,0 +1,88 @@
+"""How a program of ours reaches an account at an institution: its hosts, tokens and paces, and which answers are certain.
+
+It is the part ``[account]`` of a profile. What no source says is not here, so that the usual holds: of answers that are no
+success only a closed list is certain, and all others are asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+TokenStyle = Literal["basic_json", "basic_form", "body_form", "grant_in_query", "certificate", "none"]
+"""Where the credentials and the grant go: ``certificate`` names the client in the body, without a secret, and ``none`` sends
+the secret itself with each call, as the bare value of ``Authorization``."""
+Route = Literal["token", "charge", "list", "pix", "refund", "webhook", "account", "statement"]
+"""What calls are counted by."""
+Estate = Literal["production", "homologation"]
+"""Which of its own machines: those that move money, or those of its test environment."""
+
+
+class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
+
+
+class Pace(_Part, frozen=True, kw_only=True):
+    """One budget for some routes together; in any minute at most ``burst + per_minute`` calls are made."""
+
+    routes: Sequence[Route]
+    burst: int
+    per_minute: int
+
+
+class CertainAnswer(_Part, frozen=True, kw_only=True):
+    """An answer that says for certain that this very call was refused, and that nothing was done."""
+
+    status: int
+    name: str
+    """The error's, as ``nome``, ``title`` or the last part of ``type`` say it."""
+    properties: Sequence[str] = ()
+    """If there are any, it is certain only where all violations are of these members."""
+
+
+USUAL_PACES: Final = (
+    Pace(routes=("token",), burst=3, per_minute=3),
+    Pace(routes=("charge", "list", "pix", "refund", "webhook"), burst=50, per_minute=1200),
+    Pace(routes=("account", "statement"), burst=5, per_minute=60),
+)
+"""Where no source says any."""
+
+
+class AccountTraits(_Part, frozen=True, kw_only=True):
+    hosts: Mapping[Estate, Sequence[str]]
+    """A closed list: credentials go nowhere else, unless the whole installation is a counterpart's."""
+    token_hosts: Mapping[Estate, str] = {}
+    """Where tokens are asked for at another host than the rest."""
+    token_style: TokenStyle
+    asks_scopes: bool = True
+    """Whether a token is asked for with its scopes; otherwise it has what the credential has."""
+    scopes: Sequence[str] = ()
+    """All that receiving needs."""
+    sending_scopes: Sequence[str] = ()
+    """What a credential for receiving had better not have."""
+    token_ended: Sequence[int] = (401,)
+    """Statuses of a call whose token has ended."""
+    homologation_paths: Mapping[str, str] = {}
+    """What paths begin with in the test environment, by what they begin with otherwise."""
+    headers: Mapping[str, str] = {}
+    """Of each call, with ``{client_id}``, ``{account}`` and ``{uuid}`` filled in; one that would be empty is left out."""
+    query: Mapping[str, str] = {}
+    """Of each call: parameters by the name of the account's option that has the value."""
+    paces: Sequence[Pace] = ()
+    homologation_paces: Sequence[Pace] = ()
+    opening_refusals: Sequence[CertainAnswer] = ()
+    revision_refusals: Sequence[CertainAnswer] = ()
+    refund_refusals: Sequence[CertainAnswer] = ()
+    absent: Sequence[str] = ()
+    """Names of errors with 400 that say that there is no such thing; 404 says so everywhere."""
+    tells_payer: Literal["whole", "masked", "nothing"] = "nothing"
+    list_lag_s: int = 60
+    """How late a payment may come into the list of received ones; no source says."""
+    lifetime_min_s: int = 1
+    """How long a charge must run."""
+
+    def find_pace(self, route: Route, *, is_homologation: bool) -> Pace:
+        """The institution's own where one is known."""
+        own = (*self.homologation_paces, *self.paces) if is_homologation else self.paces
+        return next(pace for pace in (*own, *USUAL_PACES) if route in pace.routes)

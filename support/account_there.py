@@ -1,0 +1,130 @@
+"""A face over TLS with client certificates, in this process, and the account that our own programs have there."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from msgspec import Struct, structs
+
+from pixconnect.adapters.institutions.opening import open_institution
+from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.api.application import make_application
+from pixconnect.api.faces.door import FaceDoor
+from pixconnect.api.faces.frame import PREFIX
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.institution import Institution
+from pixconnect.domain.profiles.profile import read_profile
+from pixconnect.foundation.logging import AccessLog
+from pixconnect.http.server import Server
+from pixconnect.http.tls import Tls, make_context
+from support.faces import KEY, Bank
+from support.institution import certify
+
+
+class Papers(Struct, frozen=True):
+    """An authority, a server's certificate of it, and a client's; each PEM."""
+
+    authority: str
+    server: str
+    server_key: str
+    client: str
+    client_key: str
+
+
+def make_papers(client_name: str) -> Papers:
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    authority = certify(authority_key, "Authority of a test", ca=True)
+    made = [authority.public_bytes(Encoding.PEM).decode()]
+    for name, hosts in (("127.0.0.1", ("127.0.0.1", "localhost")), (client_name, ())):
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = certify(key, name, (authority_key, authority), hosts=hosts)
+        made.append(certificate.public_bytes(Encoding.PEM).decode())
+        made.append(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
+    return Papers(*made)
+
+
+def make_account(kind: str, base_url: str, **changes: Any) -> InstitutionAccount:
+    """A counterpart's account of a kind, or of a profile of the standard; a keyword changes one member."""
+    is_own = kind in ("efi", "inter", "woovi", "sicoob")
+    account = InstitutionAccount(
+        id=1,
+        name="theirs",
+        kind=kind if is_own else "standard",  # type: ignore[arg-type]  a name of either
+        profile=kind,
+        environment="counterpart",
+        state="active",
+        tax_id="11222333000181",
+        base_url=base_url,
+        token_url="",
+        authorities="",
+        account="",
+        keys=(KEY,),
+        poll_s=15,
+        options={},
+        house_id=None,
+        created_at=SystemClock().now(),
+    )
+    return structs.replace(account, **changes)
+
+
+class AccountThere(Struct, frozen=True, kw_only=True):
+    """An open account at a face, with what it was opened with."""
+
+    institution: Institution
+    account: InstitutionAccount
+    credential: Credential
+
+
+@asynccontextmanager
+async def open_account_there(
+    bank: Bank, face: str, folder: Path, *, answers: Mapping[str, str] | None = None, **changes: Any
+) -> AsyncIterator[AccountThere]:
+    """Serve a face on a free port as an institution does, and open the bank's client's account at it."""
+    profile, issued = read_profile(face), bank.issued
+    papers = make_papers(issued.client.client_id)
+    files = [folder / name for name in ("server.pem", "server.key", "authority.pem")]
+    for file, text in zip(files, (papers.server, papers.server_key, papers.authority), strict=True):
+        file.write_text(text)
+    context = make_context(*map(str, files), is_required=profile.client_certificate == "required")
+    chosen = bank.services.context
+    if answers:
+        chosen = structs.replace(chosen, policy=structs.replace(chosen.policy, face_answers=answers))
+    services = structs.replace(bank.services, context=chosen)
+    application = make_application(services, AccessLog(chosen.clock, wanted="off"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    server, is_ready = Server(application), asyncio.Event()
+    door = Tls(context=context, sockets=[listener], app=FaceDoor(application, PREFIX + face))
+    serving = asyncio.create_task(server.serve([], tls=[door], on_ready=is_ready.set))
+    await is_ready.wait()
+    has_certificate = profile.client_certificate == "required"
+    secret = issued.client_secret
+    if face == "woovi":
+        secret = make_app_id(issued.client.client_id, issued.client_secret)
+    credential = Credential(
+        client_id=issued.client.client_id,
+        client_secret="" if face == "sicoob" else secret,
+        certificate=papers.client if has_certificate else "",
+        private_key=papers.client_key if has_certificate else "",
+    )
+    url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+    account = make_account(face, url, **{"authorities": papers.authority, **changes})
+    institution = open_institution(account, credential, SystemClock(), SystemEntropy())
+    try:
+        yield AccountThere(institution=institution, account=account, credential=credential)
+    finally:
+        await institution.close()
+        server.stop()
+        await serving
+
+
+def make_app_id(client_id: str, client_secret: str) -> str:
+    """What Woovi's face takes for a client's AppID."""
+    return base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()

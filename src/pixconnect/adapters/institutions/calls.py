@@ -26,7 +26,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pixconnect.adapters.institutions.connection import AnswerLost, Destination, InstitutionConnection, NoConnection
+from pixconnect.adapters.institutions.connection import AnswerLost, InstitutionConnection, InstitutionHost, NoConnection
 from pixconnect.adapters.institutions.message import (
     BODY_MAX,
     FILE_MAX,
@@ -88,7 +88,7 @@ class CallParts(Struct, frozen=True, kw_only=True):
     """What an account's calls need."""
 
     connection: InstitutionConnection
-    destination: Destination
+    host: InstitutionHost
     account: InstitutionAccount
     credential: Credential
     traits: AccountTraits
@@ -176,7 +176,7 @@ class Calls:
             request = self._write(authorization, change.method, change.path, change.query, change.headers, body)
             await self._paces.take(change.route, CHANGE_PATIENCE_S)
             answer = await self._parts.connection.exchange(
-                self._parts.destination, request, BODY_MAX, is_new=change.is_on_new_connection
+                self._parts.host, request, BODY_MAX, is_new=change.is_on_new_connection
             )
         except NoToken as refused:
             return NotSent(reason=refused.reason, retry_after=_as_wait(refused.wait_s))
@@ -230,9 +230,7 @@ class Calls:
             request = self._write(authorization, "GET", path, query, {}, None)
             await self._paces.take(route, READ_PATIENCE_S)
             exchange_s = _FILE_S if body_max == FILE_MAX else None
-            answer = await self._parts.connection.exchange(
-                self._parts.destination, request, body_max, exchange_s=exchange_s
-            )
+            answer = await self._parts.connection.exchange(self._parts.host, request, body_max, exchange_s=exchange_s)
         except NoToken as refused:
             raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
         except BudgetSpent as refused:
@@ -262,7 +260,7 @@ class Calls:
         if body is not None:
             known["Content-Type"] = _JSON
         sent = known | {name: value for name, value in own.items() if value} | dict(headers)
-        return write_request(self._parts.destination, method, self._place(path), {**query, **asked}, sent, body)
+        return write_request(self._parts.host, method, self._place(path), {**query, **asked}, sent, body)
 
     def _place(self, path: str) -> str:
         if self._account.environment == "homologation":

@@ -40,7 +40,7 @@ class AnswerLost(Exception):  # noqa: N818  as above
     """The request left us, wholly or in part, and no whole answer came."""
 
 
-class Destination(Struct, frozen=True):
+class InstitutionHost(Struct, frozen=True):
     """A host to which an account's requests go."""
 
     host: str
@@ -56,11 +56,11 @@ class Destination(Struct, frozen=True):
         return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
 
 
-def parse_destination(url: str) -> Destination:
+def parse_institution_host(url: str) -> InstitutionHost:
     """Take an address apart that ``find_address_fault`` has judged."""
     parts = urlsplit(url)
     is_tls = parts.scheme == "https"
-    return Destination(
+    return InstitutionHost(
         (parts.hostname or "").lower(), parts.port or (443 if is_tls else 80), is_tls, parts.path.rstrip("/")
     )
 
@@ -129,7 +129,7 @@ class InstitutionConnection:
 
     async def exchange(
         self,
-        destination: Destination,
+        host: InstitutionHost,
         request: bytes,
         body_max: int,
         *,
@@ -146,7 +146,7 @@ class InstitutionConnection:
         connection: HttpConnection | None = None
         try:
             async with asyncio.timeout(bound_s + self._connect_s), self._free:
-                connection = await self._connect(destination, body_max, is_new=is_new)
+                connection = await self._connect(host, body_max, is_new=is_new)
                 async with asyncio.timeout(bound_s):
                     answer = await connection.exchange(request)
         except ConnectionFailed as failure:
@@ -157,22 +157,22 @@ class InstitutionConnection:
             raise AnswerLost(f"no whole answer within {bound_s:g} s") from None
         self._check_whole(answer, body_max)
         if connection.is_reusable:
-            self._idle.keep(_address(destination, body_max), connection)
+            self._idle.keep(_address(host, body_max), connection)
         return answer
 
-    async def _connect(self, destination: Destination, body_max: int, *, is_new: bool) -> HttpConnection:
-        kept = None if is_new else self._idle.take(_address(destination, body_max))
+    async def _connect(self, host: InstitutionHost, body_max: int, *, is_new: bool) -> HttpConnection:
+        kept = None if is_new else self._idle.take(_address(host, body_max))
         if kept is not None:
             return kept
         try:
             async with asyncio.timeout(self._connect_s):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     # One octet more than a body may have, so that we notice a longer one.
-                    lambda: HttpConnection(body_max + 1, destination.host, 2 * body_max + HEAD_MAX),
-                    destination.host,
-                    destination.port,
-                    ssl=self._tls if destination.is_tls else None,
-                    server_hostname=destination.host if destination.is_tls else None,
+                    lambda: HttpConnection(body_max + 1, host.host, 2 * body_max + HEAD_MAX),
+                    host.host,
+                    host.port,
+                    ssl=self._tls if host.is_tls else None,
+                    server_hostname=host.host if host.is_tls else None,
                 )
         except TimeoutError:
             raise NoConnection(f"no connection within {self._connect_s:g} s") from None
@@ -190,9 +190,9 @@ class InstitutionConnection:
             raise AnswerLost("the answer is not as long as it says")
 
 
-def _address(destination: Destination, body_max: int) -> tuple[str, str, str, int]:
+def _address(host: InstitutionHost, body_max: int) -> tuple[str, str, str, int]:
     # A connection bounds its answers as it was made to.
-    return str(body_max), destination.host, destination.prefix, destination.port
+    return str(body_max), host.host, host.prefix, host.port
 
 
 def _describe(error: OSError) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from pixconnect.adapters.institutions.connection import Destination
+from pixconnect.adapters.institutions.connection import InstitutionHost
 from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.http.client import ReceivedAnswer
 
@@ -56,7 +56,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What its error says, for people; of unknown destination, so a short part of it."""
+        """What its error says, for people; of unknown host, so a short part of it."""
         for member in ("detail", "mensagem", "error_description", "title", "error"):
             value = self.members.get(member)
             if isinstance(value, str) and value:
@@ -82,7 +82,7 @@ def as_list(value: object) -> Sequence[object] | None:
 
 
 def write_request(
-    destination: Destination,
+    host: InstitutionHost,
     method: str,
     path: str,
     query: Mapping[str, str],
@@ -94,8 +94,8 @@ def write_request(
     Raises:
         ValueError: A header's value cannot be one; it is not shown, as it may be secret.
     """
-    target = destination.prefix + quote(path, safe="/-._~") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
-    lines = [f"{method} {target} HTTP/1.1", f"Host: {destination.authority}", "Accept-Encoding: identity"]
+    target = host.prefix + quote(path, safe="/-._~") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host.authority}", "Accept-Encoding: identity"]
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             raise ValueError(f"{name}: cannot be a header's value")

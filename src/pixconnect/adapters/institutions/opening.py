@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pixconnect.adapters.institutions.calls import CallParts
-from pixconnect.adapters.institutions.connection import InstitutionConnection, make_account_tls, parse_destination
+from pixconnect.adapters.institutions.connection import InstitutionConnection, make_account_tls, parse_institution_host
 from pixconnect.adapters.institutions.efi import EfiInstitution
 from pixconnect.adapters.institutions.inter import InterInstitution
 from pixconnect.adapters.institutions.pace import CallPaces
@@ -59,7 +59,7 @@ def open_institution(
     paces = CallPaces(profile.account, clock, entropy, is_homologation=account.environment == "homologation")
     parts = CallParts(
         connection=connection,
-        destination=parse_destination(account.base_url),
+        host=parse_institution_host(account.base_url),
         account=account,
         credential=credential,
         traits=profile.account,
@@ -98,10 +98,10 @@ def _open_tokens(
     if account.environment == "homologation":
         path = profile.account.homologation_paths.get(path, path)
     parts = urlsplit(token_address(account, profile.account, path))
-    # What is whole has its path; an destination's prefix would be put before each.
+    # What is whole has its path; an host's prefix would be put before each.
     return AccountTokens(
         connection,
-        parse_destination(f"{parts.scheme}://{parts.netloc}"),
+        parse_institution_host(f"{parts.scheme}://{parts.netloc}"),
         parts.path,
         credential=credential,
         traits=profile.account,

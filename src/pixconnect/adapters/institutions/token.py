@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from pixconnect.adapters.institutions.connection import AnswerLost, Destination, InstitutionConnection, NoConnection
+from pixconnect.adapters.institutions.connection import AnswerLost, InstitutionConnection, InstitutionHost, NoConnection
 from pixconnect.adapters.institutions.message import BODY_MAX, MalformedAnswer, read_answer, write_request
 from pixconnect.adapters.institutions.pace import BudgetSpent, CallPaces
 from pixconnect.domain.frame.clock import Clock
@@ -102,7 +102,7 @@ class AccountTokens:
     def __init__(
         self,
         connection: InstitutionConnection,
-        destination: Destination,
+        host: InstitutionHost,
         path: str,
         *,
         credential: Credential,
@@ -112,7 +112,7 @@ class AccountTokens:
         clock: Clock,
     ) -> None:
         self._connection = connection
-        self._destination = destination
+        self._host = host
         self._path = path
         self._credential = credential
         self._traits = traits
@@ -176,8 +176,8 @@ class AccountTokens:
             raise NoToken(f"no token: {refused.reason}", refused.retry_after.total_seconds()) from None
         asked_at_s = self._clock.monotonic_s()
         try:
-            request = write_request(self._destination, "POST", self._path, query, headers, body)
-            answer = await self._connection.exchange(self._destination, request, BODY_MAX)
+            request = write_request(self._host, "POST", self._path, query, headers, body)
+            answer = await self._connection.exchange(self._host, request, BODY_MAX)
             content = read_answer(answer, self._clock.real_now())
         except ValueError as error:
             raise NoToken(f"no token: {error}") from None

@@ -70,6 +70,7 @@ def make_account(kind: str, base_url: str, **changes: Any) -> InstitutionAccount
         poll_s=15,
         options={},
         house_id=None,
+        opened_at=None,
         created_at=SystemClock().now(),
     )
     return structs.replace(account, **changes)

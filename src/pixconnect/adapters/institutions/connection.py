@@ -43,7 +43,7 @@ class AnswerLost(Exception):  # noqa: N818  as above
 class InstitutionHost(Struct, frozen=True):
     """A host to which an account's requests go."""
 
-    host: str
+    name: str
     port: int
     is_tls: bool
     prefix: str
@@ -52,7 +52,7 @@ class InstitutionHost(Struct, frozen=True):
     @property
     def authority(self) -> str:
         """The value of the ``Host`` header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = f"[{self.name}]" if ":" in self.name else self.name
         return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
 
 
@@ -168,11 +168,11 @@ class InstitutionConnection:
             async with asyncio.timeout(self._connect_s):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     # One octet more than a body may have, so that we notice a longer one.
-                    lambda: HttpConnection(body_max + 1, host.host, 2 * body_max + HEAD_MAX),
-                    host.host,
+                    lambda: HttpConnection(body_max + 1, host.name, 2 * body_max + HEAD_MAX),
+                    host.name,
                     host.port,
                     ssl=self._tls if host.is_tls else None,
-                    server_hostname=host.host if host.is_tls else None,
+                    server_hostname=host.name if host.is_tls else None,
                 )
         except TimeoutError:
             raise NoConnection(f"no connection within {self._connect_s:g} s") from None
@@ -192,7 +192,7 @@ class InstitutionConnection:
 
 def _address(host: InstitutionHost, body_max: int) -> tuple[str, str, str, int]:
     # A connection bounds its answers as it was made to.
-    return str(body_max), host.host, host.prefix, host.port
+    return str(body_max), host.name, host.prefix, host.port
 
 
 def _describe(error: OSError) -> str:

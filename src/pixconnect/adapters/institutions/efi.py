@@ -73,7 +73,7 @@ class EfiInstitution(StandardInstitution):
 
     def _webhook_headers(self) -> Mapping[str, str]:
         has_mtls = self._account.options.get("webhook_mtls") is True
-        return {} if has_mtls else dict([("x-skip-mtls-checking", "true")])
+        return {"x-skip-mtls-checking": str(not has_mtls).lower()}
 
     async def _try_own(self) -> Sequence[PermissionTried]:
         return [await self._try("gn.balance.read", "account", _BALANCE)]

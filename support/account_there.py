@@ -69,8 +69,10 @@ def make_account(kind: str, base_url: str, **changes: Any) -> InstitutionAccount
         keys=(KEY,),
         poll_s=15,
         options={},
-        house_id=None,
-        opened_at=None,
+        house_id=7,
+        opened_at=SystemClock().now(),
+        opening_cents=0,
+        revision=0,
         created_at=SystemClock().now(),
     )
     return structs.replace(account, **changes)

@@ -122,6 +122,8 @@ def test_the_library_for_node_finds_its_schemas_kept_at_the_face(
         ("pixSendDetailId", "SendDetailId", {"idEnvio": "node1"}),
         ("pixSendList", "SendList", span),
         ("getAccountBalance", None, {}),
+        ("pixListEvp", "ListEvp", {}),
+        ("pixResendWebhook", None, {}, {"tipo": "PIX_RECEBIDO", "e2eids": ["E99999004202611201234a1B2c3D4e5F"]}),
         ("pixSend", None, {"idEnvio": "node1"}, send),
     )
     *done, again = answers

@@ -23,6 +23,8 @@ _PAYABLE_AFTER_DUE_DAYS: Final = 30
 # The ``modalidadeAlteracao`` of a charge whose payer chooses the amount.
 _ANY_AMOUNT: Final = 1
 
+_QUESTION_LENGTH_MAX: Final = 140
+
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _AMOUNT: Final = re.compile(r"([0-9]{1,10})(?:[.,]([0-9]{0,2}))?")
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -53,6 +55,8 @@ class _Payload(Struct, frozen=True, kw_only=True):
     value: _Value = field(name="valor")
     key: str = field(name="chave")
     status: _Status
+    revision: object = field(default=None, name="revisao")
+    question: object = field(default=None, name="solicitacaoPagador")
 
 
 _read = msgspec.json.Decoder(_Payload).decode
@@ -69,7 +73,8 @@ def parse_payload(octets: bytes) -> OutsideCharge:
     if not 0 < len(payload.key) <= KEY_LENGTH_MAX:
         raise _refusal(f"has a chave that is not 1 to {KEY_LENGTH_MAX} characters long")
     try:
-        expires_at = _find_expiry(payload.calendar)
+        created_at = _read_instant(payload.calendar.created_at)
+        expires_at = _find_expiry(payload.calendar, created_at)
     except (ValueError, OverflowError):
         raise _refusal("has a calendario that names no instant") from None
     return OutsideCharge(
@@ -78,7 +83,19 @@ def parse_payload(octets: bytes) -> OutsideCharge:
         amount_cents=_find_amount(payload),
         status=payload.status,
         expires_at=expires_at,
+        created_at=created_at,
+        has_due_date=payload.calendar.due_on is not None,
+        revision=payload.revision if type(payload.revision) is int else 0,
+        question=payload.question[:_QUESTION_LENGTH_MAX] if isinstance(payload.question, str) else None,
     )
+
+
+def _read_instant(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    instant = datetime.fromisoformat(text)
+    # We read an instant without a zone as UTC, which the scheme uses.
+    return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 
 def _find_amount(payload: _Payload) -> int | None:
@@ -109,15 +126,12 @@ def _parse_count(number: _Number, name: str) -> int:
     return int(text)
 
 
-def _find_expiry(calendar: _Calendar) -> datetime | None:
+def _find_expiry(calendar: _Calendar, created_at: datetime | None) -> datetime | None:
     """From when on it cannot be paid; ``None`` if it does not say."""
     if calendar.due_on is not None:
         return _find_expiry_after_due(calendar, date.fromisoformat(calendar.due_on[:10]))
-    if calendar.created_at is None:
+    if created_at is None:
         return None
-    created_at = datetime.fromisoformat(calendar.created_at)
-    # We read an instant without a zone as UTC, which the scheme uses.
-    created_at = created_at.replace(tzinfo=UTC) if created_at.tzinfo is None else created_at.astimezone(UTC)
     payable_for_s = _PAYABLE_FOR_S
     if calendar.payable_for_s is not None:
         payable_for_s = _parse_count(calendar.payable_for_s, "calendario.expiracao")

@@ -24,10 +24,12 @@ class NamedRefusal(errors.BadRequest):
     Args:
         kind: Its name in the profile.
         reason: For callers, in Portuguese; told where the profile has no text of the institution's.
+        rows: What of the request it is about.
     """
 
-    def __init__(self, kind: str, reason: str) -> None:
+    def __init__(self, kind: str, reason: str, rows: Sequence[Violation] = ()) -> None:
         super().__init__(reason)
+        self.rows = rows
         self.kind = kind
 
 
@@ -43,7 +45,7 @@ def make_face_form(profile: InstitutionProfile, group: str) -> RefusalForm:
 def _refuse(
     profile: InstitutionProfile, group: str, error: errors.PixConnectError, request_id: str, now: datetime
 ) -> Refused:
-    rows = error.rows if isinstance(error, Violated) else ()
+    rows = error.rows if isinstance(error, Violated | NamedRefusal) else ()
     traits = _find_traits(profile, group, error, rows)
     form = profile.forms[traits.form or profile.errors[group].form]
     reasons = "; ".join(f"{row.property}: {row.reason}" for row in rows)

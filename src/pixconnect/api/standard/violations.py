@@ -216,6 +216,21 @@ class Members:
                 self._violations.add(f"{self._prefix}{name}[{number}]", "deve ser um objeto", item)
         return found
 
+    def texts(self, name: str) -> list[str] | None:
+        """A list of texts, each of the pattern that the record says."""
+        value, described = self._take(name, inspect.ListType)
+        if value is None:
+            return None
+        least, most = described.min_length or 0, described.max_length or 0
+        items = cast("list[object]", value) if isinstance(value, list) else None
+        if items is None or not least <= len(items) <= most:
+            return self.refuse(name, f"deve ser uma lista de {least} a {most} textos")
+        pattern = cast("inspect.StrType", _strip(described.item_type)).pattern or ""
+        for number, item in enumerate(items):
+            if not isinstance(item, str) or not re.fullmatch(pattern, item):
+                self._violations.add(f"{self._prefix}{name}[{number}]", "não tem a forma esperada", item)
+        return [item for item in items if isinstance(item, str)]
+
     def _below(self, name: str, described: inspect.Type, members: Mapping[str, object]) -> Members:
         record = cast("inspect.StructType", described).cls
         return Members(self._violations, record, members, f"{self._prefix}{name}", refuses_null=self._refuses_null)

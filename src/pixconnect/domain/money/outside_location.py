@@ -20,6 +20,11 @@ class OutsideCharge(Struct, frozen=True, kw_only=True):
     status: Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
     """Only ``ATIVA`` can be paid."""
     expires_at: datetime | None
+    created_at: datetime | None = None
+    """``None`` where it does not say."""
+    has_due_date: bool = False
+    revision: int = 0
+    question: str | None = None
 
 
 class Locations(Protocol):

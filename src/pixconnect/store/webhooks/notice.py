@@ -6,6 +6,7 @@ The others point to that one. Their statuses, due dates and counts follow it, in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, LiteralString
 
 import asyncpg
@@ -85,6 +86,24 @@ _FIND: Final[LiteralString] = f"select {_SHOWN} from delivery where endpoint_id 
 async def find(pool: Pool, endpoint_id: int, delivery_id: int) -> KeyDelivery | None:
     found = await _show(pool, await pool.fetch(_FIND, endpoint_id, delivery_id), ATTEMPTS_SHOWN_MAX)
     return found[0] if found else None
+
+
+# Deliveries have no index by what they tell of: an endpoint's are read from an instant on.
+_FIND_TOLD: Final[LiteralString] = """
+    select distinct coalesce(delivery.covered_by, delivery.id) as id from delivery
+    join event on event.id = delivery.event_id and event.holder_id = delivery.holder_id
+    where delivery.endpoint_id in (select endpoint_id from key_webhook where holder_id = $1)
+        and delivery.created_at >= $2 and delivery.resource_id = any($3) and event.name = any($4)
+    order by 1
+"""
+
+
+async def find_told(
+    pool: Pool, holder_id: int, since: datetime, transfer_ids: Sequence[int], event_types: Sequence[str]
+) -> list[int]:
+    """The bodies that told a holder's webhooks of such events of these Pix, by the deliveries that hold them."""
+    rows = await pool.fetch(_FIND_TOLD, holder_id, since, transfer_ids, event_types)
+    return [row["id"] for row in rows]
 
 
 _FIND_NAMES: Final[LiteralString] = "select id, end_to_end_id from transfer where id = any($1) and holder_id = $2"

@@ -74,7 +74,7 @@ async def read_code_amount(context: PayeeContext, caller: Caller, text: str) -> 
         amount_cents = None if charge is None else charge.amount_cents or None
     else:
         try:
-            amount_cents = (await _read_outside(context, caller, code.location)).amount_cents
+            amount_cents = (await read_outside(context, caller, code.location)).amount_cents
         except LocationUnreachable:
             raise errors.ServiceUnavailable("the code's location cannot be reached; nothing was done") from None
     if amount_cents is None:
@@ -135,16 +135,16 @@ async def _find_by_code(
     if code.location.startswith(context.policy.location_prefix):
         return await _find_by_own_code(context, code.location, request.amount_cents)
     try:
-        asked = await _read_outside(context, caller, code.location)
+        asked = await read_outside(context, caller, code.location)
     except LocationUnreachable:
         return None
     # We refuse mistakes in the key before mistakes in the charge.
-    payee = await _find_by_key(context, caller, _key_of_code(asked.key), end_to_end_id, lookup)
+    payee = await _find_by_key(context, caller, key_of_code(asked.key), end_to_end_id, lookup)
     _check_outside_charge(context, asked, request.amount_cents)
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=asked.txid)
 
 
-async def _read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
+async def read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
     """The payload at an outside location; one that leads nowhere costs as much as a missing key, always."""
     await context.lookups.check(context, caller.holder_id)
     fetch = Lookup()
@@ -164,7 +164,7 @@ async def _find_by_static_code(
 ) -> Payee | None:
     if code.key is None:
         raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
-    payee = await _find_by_key(context, caller, _key_of_code(code.key), end_to_end_id, lookup)
+    payee = await _find_by_key(context, caller, key_of_code(code.key), end_to_end_id, lookup)
     _check_code_amount(code.fixed_amount_cents, amount_cents)
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=code.txid)
 
@@ -186,7 +186,7 @@ async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: 
     return Payee(party=with_key(own.party, key), holder_id=charge.holder_id, txid=charge.txid, charge=charge)
 
 
-def _key_of_code(text: str) -> PixKey:
+def key_of_code(text: str) -> PixKey:
     try:
         return pix_key.parse_pix_key(text)
     except errors.InvalidPixKey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -9,9 +10,11 @@ import asyncpg
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.transfer import Direction
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks import key_webhook as key_webhook_rules
@@ -21,6 +24,7 @@ from pixconnect.domain.webhooks.key_webhook import KeyWebhook
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store
+from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.store.webhooks import notice as notice_store
@@ -205,6 +209,33 @@ async def redeliver_events(
     if endpoint is None:
         raise errors.NotFound("chave: there is no such webhook")
     return await redelivery.redeliver_events_to(context, endpoint, initial_at, final_at)
+
+
+async def redeliver_told(
+    context: KeyWebhookContext,
+    caller: Caller,
+    end_to_end_ids: Sequence[str],
+    direction: Direction,
+    event_types: Sequence[EventName],
+    since: datetime,
+) -> int:
+    """Send again, now, the bodies that told of such events of these Pix since an instant, and count them.
+
+    Raises:
+        OutcomeUnknown: The database was lost; what was done stays done, and the same again does the rest.
+    """
+    named = await transfer_store.find_named(context.pool, end_to_end_ids, direction)
+    own = [transfer for transfer in named.values() if transfer.holder_id == caller.holder_id]
+    if not own:
+        return 0
+    # Nothing was told of a Pix before it was there.
+    since = max(since, min(transfer.created_at for transfer in own))
+    transfer_ids = [transfer.id for transfer in own]
+    bodies = await notice_store.find_told(context.pool, caller.holder_id, since, transfer_ids, event_types)
+    async with writing(context.pool) as write:
+        for delivery_id in bodies:
+            await redelivery.redeliver_one(context, write, caller.holder_id, delivery_id)
+    return len(bodies)
 
 
 def _not_at(url: str, reason: str) -> Violation:

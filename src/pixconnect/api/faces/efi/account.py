@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, field
 
 from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Document, Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
@@ -24,6 +25,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.standard.received import ReceivedSearch
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard import pix as standard_pix_usecases
@@ -40,6 +42,10 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 class Saldo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     saldo: str
     bloqueios: dict[str, str] | None = None
+
+
+class ChavesAleatorias(Struct, frozen=True, kw_only=True):
+    chaves: Sequence[str]
 
 
 class KeyBucket(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -73,6 +79,14 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     wants_blocked = request.query.read(("bloqueios",)).get("bloqueios") == "true"
     blocked = dict(judicial="0.00", med="0.00", total="0.00") if wants_blocked else None
     return Reply(status=200, record=Saldo(saldo=format_reais(balance.available_cents), bloqueios=blocked))
+
+
+async def list_random_keys(face: Face, services: Services, request: Asked) -> Reply:
+    """As chaves aleatórias da conta."""
+    if face.is_homologation:
+        raise NamedRefusal("KEYS_OFF", "funcionalidade desabilitada em ambiente de homologação")
+    keys = await holder_usecases.list_pix_keys(services.context, request.caller.holder_id)
+    return Reply(status=200, record=ChavesAleatorias(chaves=[key.key for key in keys if key.key_type == "EVP"]))
 
 
 async def read_buckets(face: Face, services: Services, request: Asked) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.api.faces.efi import account, homologation, receive, send
+from pixconnect.api.faces.efi import account, homologation, qr_code, receive, send
 from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
 
@@ -17,6 +17,14 @@ _OWN: Final = (
         "One probe, with our certificate if there is one; what it posts is inferred. That a request without the "
         "certificate is refused is not tested, whatever x-skip-mtls-checking says. Retries come as our own webhooks' do.",
         ("webhookUrl",)),
+    Row("webhook.reenviar", "POST", "/v2/gn/webhook/reenviar", "webhook.write", "resend", receive.resend_notices, "read",
+        "What was told goes again in the bodies that it was told in, and retries come as our own webhooks' do. That 202 "
+        "without a body is the answer, and that ids of which nothing was told are passed over, is inferred. "
+        "DEVOLUCAO_RECEBIDA sends nothing: no webhook is told of it here.", ("tipo", "e2eids")),
+    Row("qrcode.detalhar", "POST", "/v2/gn/qrcodes/detalhar", "transfer.read", "qrcode", qr_code.detail_code, "read",
+        "valor has original, as the library's schema has it, where the documentation has final. The recebedor has no address. "
+        "A charge with a due date is 400.", ("pixCopiaECola",)),
+    Row("chaves.listar_evp", "GET", "/v2/gn/evp", "ledger.read", "general", account.list_random_keys, "read"),
     Row("pix.enviar", "PUT", "/v3/gn/pix/{idEnvio}", "transfer.write", "send", send.send_pix, "read",
         "The end-to-end id names the sandbox's institution. Too little money is refused at once: no source says what happens.",
         ("valor", "pagador", "favorecido")),

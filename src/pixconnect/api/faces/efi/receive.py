@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from pixconnect.api.faces.efi.homologation import pay_soon
 from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
@@ -16,10 +18,16 @@ from pixconnect.api.frame.operation import Document, Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import charge_records, location, webhook
 from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.money.transfer import Direction
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import location as location_usecases
+from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
+
+EndToEndId = Annotated[str, Meta(pattern="^E[0-9]{20}[a-zA-Z0-9]{11}$")]
 
 
 class QrCodeDaLocation(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -29,6 +37,21 @@ class QrCodeDaLocation(Struct, frozen=True, kw_only=True, rename="camel"):
     imagem_qrcode: str
     """Uma data URL."""
     link_visualizacao: str
+
+
+class ReenvioDeAvisos(Struct, frozen=True, kw_only=True):
+    tipo: Literal["PIX_RECEBIDO", "PIX_ENVIADO", "DEVOLUCAO_RECEBIDA", "DEVOLUCAO_ENVIADA"]
+    e2eids: Annotated[Sequence[EndToEndId], Meta(min_length=1, max_length=1000)]
+
+
+_RESENT_FOR: Final = timedelta(days=30)
+_TOLD: Final[Mapping[str, tuple[Direction, Sequence[EventName]]]] = {
+    "PIX_RECEBIDO": ("IN", ("transfer.in.confirmed",)),
+    "PIX_ENVIADO": ("OUT", ("transfer.out.confirmed", "transfer.out.error")),
+    "DEVOLUCAO_ENVIADA": ("IN", ("refund.out.returned", "refund.out.error")),
+    # No webhook is told of these here.
+    "DEVOLUCAO_RECEBIDA": ("OUT", ("refund.in.returned",)),
+}
 
 
 class _Probe(Struct, frozen=True, kw_only=True):
@@ -66,6 +89,19 @@ async def _probe(services: Services, url: str) -> None:
         raise NamedRefusal("PROBE", f"webhookUrl: a URL não deu uma resposta inteira ({exchange.error})")
     if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
         raise NamedRefusal("PROBE", f"webhookUrl: a URL respondeu {exchange.status_code}")
+
+
+async def resend_notices(face: Face, services: Services, request: Asked) -> Reply:
+    """Manda de novo o que os webhooks das chaves foram avisados de alguns Pix."""
+    violations = Violations("webhook")
+    body = Members(violations, ReenvioDeAvisos, request.body.require("webhook"))
+    kind, ids = body.choice("tipo"), body.texts("e2eids")
+    violations.raise_if_any()
+    direction, event_types = _TOLD[kind or ""]
+    context = services.context
+    since = context.clock.now() - _RESENT_FOR
+    await key_webhook_usecases.redeliver_told(context, request.caller, ids or (), direction, event_types, since)
+    return Reply(status=202)
 
 
 def pay_small_charges(face: Face, rows: Sequence[FaceOperation]) -> list[FaceOperation]:

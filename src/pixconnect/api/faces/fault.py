@@ -37,7 +37,7 @@ _PAGE_OF_A_PROXY: Final = Document(
 )
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class ListTraits(Struct, frozen=True, kw_only=True):
     """Where a list has its interval and its pages, if not where the standard's have them."""
 
     interval: Sequence[str] = ()
@@ -58,7 +58,7 @@ async def answer_token(services: Services, path: str, respond: Respond[AnswerT])
 
 
 async def answer(
-    services: Services, method: str, path: str, request: Asked, respond: RespondTo, shape: Shape
+    services: Services, method: str, path: str, request: Asked, respond: RespondTo, traits: ListTraits
 ) -> Reply | Document | Later:
     """What an operation answers, after what the first rule that matches does to it."""
     operation: Operation = "face_read" if method == "GET" else "face_write"
@@ -73,11 +73,11 @@ async def answer(
     if kind == "lag":
         until = services.context.clock.now() - timedelta(seconds=int(argument))
         request = structs.replace(request, query=request.query.ending(until))
-        if shape.interval:
-            return await respond(structs.replace(request, query=_end_before(request.query, shape.interval, until)))
+        if traits.interval:
+            return await respond(structs.replace(request, query=_end_before(request.query, traits.interval, until)))
         return await _answer_late_news(request, respond, until)
     if kind == "page_shift":
-        return await _answer_shifted(request, respond, shape)
+        return await _answer_shifted(request, respond, traits)
     return await _answer(effect, lambda: respond(request))
 
 
@@ -166,10 +166,10 @@ def _end_before(query: Query, interval: Sequence[str], until: datetime) -> Query
         return query
 
 
-async def _answer_shifted(request: Asked, respond: RespondTo, shape: Shape) -> Reply | Document:
+async def _answer_shifted(request: Asked, respond: RespondTo, traits: ListTraits) -> Reply | Document:
     """Answer a later page as if something new had come before the first of them."""
     reply, record = _open(await respond(request))
-    parameter = shape.page or listing.PAGE
+    parameter = traits.page or listing.PAGE
     # What is no number was refused just now.
     number = int(request.query.read((parameter,)).get(parameter) or 0)
     lists = [name for name, value in record.items() if isinstance(value, list)]
@@ -179,7 +179,7 @@ async def _answer_shifted(request: Asked, respond: RespondTo, shape: Shape) -> R
     _, before = _open(await respond(structs.replace(request, query=query)))
     (name,) = lists
     items = [*before[name][-1:], *record[name]][: len(before[name])]
-    shown = record | {name: items} | ({shape.page_count: len(items)} if shape.page_count else {})
+    shown = record | {name: items} | ({traits.page_count: len(items)} if traits.page_count else {})
     return structs.replace(cast("Reply", reply), record=shown)
 
 

@@ -83,7 +83,7 @@ class FaceOperation(Struct, frozen=True):
     """What is otherwise than at the institution, and why."""
     members: Collection[str] | None = None
     """All that the body may have; ``None`` is not judged here."""
-    shape: fault.Shape = fault.Shape()
+    listed: fault.ListTraits = fault.ListTraits()
 
     @property
     def is_list(self) -> bool:
@@ -141,8 +141,8 @@ def _route(face: Face, row: FaceOperation, end: str, login: AppIdLogin | None) -
 async def _answer(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document | Later:
     path = f"{face.prefix}{row.path}"
     interval = face.profile.interval if row.is_list else ()
-    shape = structs.replace(row.shape, interval=interval) if interval else row.shape
-    return await fault.answer(services, row.method, path, request, partial(_respond, face, row, services), shape)
+    listed = structs.replace(row.listed, interval=interval) if interval else row.listed
+    return await fault.answer(services, row.method, path, request, partial(_respond, face, row, services), listed)
 
 
 async def _respond(face: Face, row: FaceOperation, services: Services, request: Asked) -> Reply | Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.api.faces.fault import Shape
+from pixconnect.api.faces.fault import ListTraits
 from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.inter import account, receive, send
@@ -37,7 +37,7 @@ _OWN: Final = (
         "At most 10,000 lines; their titles and their order are inferred."),
     Row("extrato.completo", "GET", "/banking/v2/extrato/completo", "ledger.read", "banking", account.list_complete, "read",
         "Without scroll. Accounts and institutions of the two sides are left out. Order, titles and kinds but PIX, ESTORNO and "
-        "TARIFA are inferred.", shape=Shape(page="pagina", page_count="numeroDeElementos")),
+        "TARIFA are inferred.", listed=ListTraits(page="pagina", page_count="numeroDeElementos")),
 )
 _OF_TESTS: Final = (
     Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", receive.pay_by_txid, "read",

@@ -207,6 +207,18 @@ RULES: Final = {
             ]
         end
     """,
+    # Those of before there was such an event have none.
+    "a movement that moved money has one event at most, and nothing else has such": """
+        select item_id, told.id from (
+            select item_id, holder_id, coalesce(entry_id, deficit_entry_id) as resource_id from movement
+            where status = 'POSTED' and amount_cents > 0
+        ) as moved
+        right join (
+            select array_agg(name) as names, min(id) as id, resource_id, holder_id from event
+            where resource = 'movement' group by resource_id, holder_id
+        ) as told using (resource_id, holder_id)
+        where item_id is null or names is distinct from array['movement.posted']
+    """,
     "every state of a charge has exactly one event, in order": """
         select charge.id from charge
         left join lateral (

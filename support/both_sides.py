@@ -35,7 +35,10 @@ _RAIL = """
 
 
 _MOVED = """
-    select item_id, holder_id, direction, amount_cents, outcome_code as code, false as is_open
+    select item_id, holder_id, direction, amount_cents, outcome_code as code, false as is_open, (
+        select string_agg(name, ' ' order by id) from event where event.resource = 'movement'
+            and resource_id = coalesce(entry_id, deficit_entry_id) and event.holder_id = movement.holder_id
+    ) as events
     from movement where holder_id = any($1::bigint[])
 """
 _RAIL_MOVED = """
@@ -91,6 +94,8 @@ class Moved(Struct, frozen=True, kw_only=True):
     amount_cents: int
     code: str | None
     is_open: bool
+    events: str | None = None
+    """Those that we made of it."""
 
     @property
     def change_cents(self) -> int:
@@ -100,10 +105,10 @@ class Moved(Struct, frozen=True, kw_only=True):
 
 
 class Seen(Struct, kw_only=True):
-    """Both sides at one instant: balances are (available, reserved) by holder, deposits the amounts in their ledgers."""
+    """Both sides at one instant: balances are (available, reserved, owed) by holder, deposits the amounts in their ledgers."""
 
     things: list[Thing]
-    balances: dict[int, tuple[int, int]]
+    balances: dict[int, tuple[int, int, int]]
     deposits: dict[int, Counter[int]]
     rail: list[RailThing]
     moved: list[Moved]
@@ -138,7 +143,9 @@ async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str
         deposits[row["holder_id"]][row["amount_cents"]] += 1
     return Seen(
         things=things,
-        balances={row["holder_id"]: (row["available_cents"], row["reserved_cents"]) for row in balances},
+        balances={
+            row["holder_id"]: (row["available_cents"], row["reserved_cents"], row["deficit_cents"]) for row in balances
+        },
         deposits=deposits,
         rail=[RailThing(**dict(row)) for row in rail],
         moved=[Moved(**dict(row)) for row in await connection.fetch(_MOVED, holder_ids)],

@@ -24,10 +24,19 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
+from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from support import postgres
 from support.records import OUTSIDE_ISPB, outside_party, own_key
-from support.service import CountedEntropy, FakeClock, Service, credit_report, open_holder, open_service
+from support.service import (
+    CountedEntropy,
+    FakeClock,
+    Service,
+    credit_report,
+    movement_report,
+    open_holder,
+    open_service,
+)
 
 STARTED_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 AMOUNT_CENTS = 10_607
@@ -56,6 +65,7 @@ IN_SANDBOX: dict[EventName, str] = {
     "refund.out.processing": _REFUND,
     "refund.out.returned": _REFUND,
     "refund.out.error": 'the same under the rule `{"match": {"operation": "refund"}, "effect": "reject:AC03"}`',
+    "movement.posted": "`POST /sandbox/v1/movements`",
 }
 """How to make each of them happen."""
 
@@ -83,6 +93,8 @@ class Story:
         received = await self._be_paid(None)
         await self._give_back(received, Rejected(code="AC03", reason="the account does not exist"))
         await self._give_back(received, Settled(settled_at=self._service.clock.now()))
+        self._service.clock.advance(seconds=1)
+        await receive_movement(self._context, movement_report(self._service, description="Tarifa Pix"))
 
     async def _charge(self) -> Charge:
         self._service.clock.advance(seconds=1)
@@ -162,7 +174,8 @@ def write_page(examples: dict[str, str]) -> str:
         "",
         "An event has an `id` (below 2^53; drop what you have seen), its `name`, a `payload` and `create_timestamp`. The",
         "payload has the fields of its family, always all of them; only incoming transfers and refunds, which you did not",
-        "start, have no `external_id`. Amounts are cents. `correlation_id` is the same in everything that belongs to one",
+        "start, have no `external_id`, and a movement has no `end_to_end_id` or `description` if its institution gives none.",
+        "Amounts are cents. `correlation_id` is the same in everything that belongs to one",
         "transfer, its refunds included, and `id` in everything of one resource. A network name (`end_to_end_id`,",
         "`return_identification`) may differ between two events of a resource, where the network makes its own after us;",
         "both find it. Between two holders of this service each side has events of its own.",

@@ -1,4 +1,4 @@
-"""All fifteen event types, each caused as its page says, over HTTP, and told to a receiver that believes what is signed."""
+"""All event types, each caused as its page says, over HTTP, and told to a receiver that believes what is signed."""
 
 import json
 import os
@@ -49,6 +49,10 @@ FIELDS = {
     "transfer.out": _TRANSFER_FIELDS | {"external_id"},
     "refund.in": _REFUND_FIELDS,
     "refund.out": _REFUND_FIELDS | {"external_id"},
+    "movement": {
+        *("id", "item_id", "kind", "impact_type", "amount", "deficit", "description", "status", "settle_timestamp"),
+        "create_timestamp",
+    },
 }
 
 
@@ -166,6 +170,10 @@ class Story:
         refund = {"end_to_end_id": name, "amount": AMOUNT_CENTS, "external_id": self._name()}
         return self.ask("POST", "/v1/connect/refund", refund)
 
+    def be_moved(self) -> Any:
+        moved = {"kind": "fee", "direction": "OUT", "amount": AMOUNT_CENTS, "text": "Tarifa Pix"}
+        return self.ask("POST", "/sandbox/v1/movements", moved)
+
     def break_off(self, operation: str, effect: str) -> None:
         self.ask("PUT", "/sandbox/v1/faults", {"rules": [{"match": {"operation": operation}, "effect": effect}]})
 
@@ -204,6 +212,7 @@ class Story:
         self.cause(self.wait_for_handover_to_be_given_up, "refund.out.error")
         self.ask("DELETE", "/sandbox/v1/faults")
         self.cause(lambda: self.give_back(received), "refund.out.processing", "refund.out.returned")
+        self.cause(self.be_moved, "movement.posted")
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +249,8 @@ def test_its_fact_causes_an_event_with_exactly_the_fields_of_its_family(story: S
         payload = event.payload
         assert set(payload) == FIELDS[family]
         assert payload.get("amount", AMOUNT_CENTS) in {AMOUNT_CENTS, AMOUNT_CENTS + 1, 1}
-        assert payload.get("impact_type", payload.get("flow", "")) in {"", family.rpartition(".")[2].upper()}
+        direction = "OUT" if family == "movement" else family.rpartition(".")[2].upper()
+        assert payload.get("impact_type", payload.get("flow", "")) in {"", direction}
         assert all(value not in {"", None} for value in payload.values())
         assert event.create_timestamp >= str(payload["create_timestamp"])
 

@@ -74,6 +74,8 @@ class Tally:
 
     examples_count = 0
     steps_count = 0
+    owed_count = 0
+    """In how many looks somebody owed something."""
     requests: ClassVar[Counter[str]] = Counter()
     refusals: ClassVar[Counter[str]] = Counter()
     kills: ClassVar[Counter[str]] = Counter()
@@ -81,7 +83,8 @@ class Tally:
     @classmethod
     def tell(cls) -> str:
         return (
-            f"{cls.examples_count} examples, {cls.steps_count} steps, {sum(cls.kills.values())} kills survived\n"
+            f"{cls.examples_count} examples, {cls.steps_count} steps, {sum(cls.kills.values())} kills survived, "
+            f"{cls.owed_count} times somebody owed\n"
             f"asked: {dict(cls.requests.most_common())}\nkills: {dict(cls.kills.most_common())}\n"
             f"refusals: {dict(cls.refusals.most_common())}"
         )
@@ -300,16 +303,16 @@ class Money(RuleBasedStateMachine):
 
     def is_possible(self, effect: str, operation: str) -> bool:
         if effect.startswith("fee"):
-            # Where nothing can be refused, a fee that is not covered waits for a person.
-            return operation in ("payment", "submit") and self.abilities.refuses_credits
+            return operation in ("payment", "submit")
         return not effect.startswith("dated_back") or operation in ("payment", "return")
 
     @rule(side=sides, amount_cents=cents, direction=st.sampled_from(("IN", "OUT")))
     def be_moved(self, side: int, amount_cents: int, direction: str) -> None:
-        if self.abilities.refuses_credits:
-            body = {"kind": "by_hand", "direction": direction, "amount": amount_cents}
-            answer = self.ask(side, "/sandbox/v1/movements", body)
-            assert answer is None or answer.status in {200, 422} or not self.is_calm, answer
+        body = {"kind": "by_hand", "direction": direction, "amount": amount_cents}
+        answer = self.ask(side, "/sandbox/v1/movements", body)
+        # What lacks funds is refused, or taken all the same and owed.
+        taken = {200, 422} if self.abilities.refuses_credits else {200}
+        assert answer is None or answer.status in taken or not self.is_calm, answer
 
     @rule(part=st.sampled_from(PARTS))
     def kill(self, part: Literal["serve", "work", "sandbox", "database"]) -> None:
@@ -344,6 +347,7 @@ class Money(RuleBasedStateMachine):
         else:
             self.seen = self.service.see(self.accounts)
             self.model.check(self.seen)
+        Tally.owed_count += any(owed_cents for _, _, owed_cents in self.seen.balances.values())
 
     def teardown(self) -> None:
         if hasattr(self, "seen"):
@@ -383,7 +387,7 @@ class Money(RuleBasedStateMachine):
 
     def judge_funds(self, before: Seen, account: Account, asked: Asked, answer: Answer) -> None:
         """What was there is accepted; what could not be there even if all came back is refused."""
-        available_cents, _ = before.balances[account.holder_id]
+        available_cents, _, _ = before.balances[account.holder_id]
         is_refused_for_funds = answer.status == 422 and answer.code == "INSUFFICIENT_FUNDS"
         if asked.amount_cents <= available_cents:
             assert not is_refused_for_funds, (answer, before.balances)
@@ -447,7 +451,7 @@ class Money(RuleBasedStateMachine):
         """What a caller is told is what stands in the tables."""
         for account in self.accounts:
             told = self.service.insist(account, "GET", "/v1/connect/ledger/balance").data
-            available_cents, reserved_cents = seen.balances[account.holder_id]
+            available_cents, reserved_cents, _ = seen.balances[account.holder_id]
             assert (told["available_funds"], told["current_funds"]) == (
                 available_cents,
                 available_cents + reserved_cents,

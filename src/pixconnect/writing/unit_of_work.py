@@ -15,6 +15,7 @@ from pixconnect.domain.frame.event import Event, EventName
 from pixconnect.domain.money import ledger as ledger_rules
 from pixconnect.domain.money.charge import Charge, announce_charge
 from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment
+from pixconnect.domain.money.movement import Movement, announce_movement
 from pixconnect.domain.money.order import open_order
 from pixconnect.domain.money.refund import Refund, announce_refund
 from pixconnect.domain.money.transfer import Transfer, announce_transfer
@@ -127,6 +128,9 @@ class UnitOfWork:
         self.changes.add_event(event)
         if key_webhook.is_told_of(refund):
             self._tell_key(event, refund.transfer_id, None)
+
+    def announce_movement(self, movement: Movement) -> None:
+        self.changes.add_event(announce_movement(movement, self._take_event_id()))
 
     def _tell_key(self, event: Event, transfer_id: int, told_of: Transfer | None) -> None:
         if event.holder_id in self._key_webhook_holders:

@@ -10,17 +10,19 @@ import pytest
 from pixconnect.api.application import make_application
 from pixconnect.api.contract import feed as feed_api
 from pixconnect.api.frame.services import Services
+from pixconnect.domain.money.rail import Abilities
 from pixconnect.domain.webhooks.feed import FeedCursor
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.webhooks.feed import give_positions
 from pixconnect.usecases.webhooks.feed_waits import HOLDER_MAX, FeedWaits
 from support.api import Api, StubVerifier, UseCases
 from support.feed import write_events
 from support.postgres import Addresses
-from support.service import Service, credit_report, make_charge, open_holder, open_service
+from support.service import Service, credit_report, make_charge, movement_report, open_holder, open_service
 
 PATH = "/v1/webhook/feed"
 HOLDER_ID = 7
@@ -223,11 +225,14 @@ async def test_what_was_given_while_nobody_listened_is_found(feed: Feed, monkeyp
 
 
 async def test_any_id_of_a_resource_finds_its_events(database: Addresses) -> None:
-    async with open_service(database) as service:
+    async with open_service(database, abilities=Abilities(refuses_credits=False)) as service:
         caller = await open_holder(service)
         charge, _ = await make_charge(service, caller), await make_charge(service, caller)
         report = credit_report(service, txid=charge.txid)
         await receive_credit(service.context, report)
+        # One with a line of the statement, and one that is owed in whole.
+        for item_id in ("M1", "M2"):
+            await receive_movement(service.context, movement_report(service, item_id, amount_cents=1000))
         await give_positions(service.context)
 
         async def names_by(any_id: str) -> list[str]:
@@ -238,5 +243,9 @@ async def test_any_id_of_a_resource_finds_its_events(database: Addresses) -> Non
         for any_id in (charge.external_id, charge.txid):
             assert await names_by(any_id) == ["qrcode.pending", "qrcode.approved"]
         assert await names_by(report.end_to_end_id) == ["transfer.in.processing", "transfer.in.confirmed"]
+        rows = await service.fetch("select item_id, coalesce(entry_id, deficit_entry_id) as id from movement")
+        for any_id in (str(value) for row in rows for value in row):
+            assert await names_by(any_id) == ["movement.posted"]
+        assert {row["item_id"] for row in rows} == {"M1", "M2"}
         for nothing in ("unknown", "9" * 16, "9" * 60, "\u0661"):
             assert await names_by(nothing) == []

@@ -21,7 +21,7 @@ Run = Callable[..., Any]
 
 @pytest.mark.parametrize("name", EVENT_FACTS)
 def test_each_event_is_made_to_happen_with_chosen_data(name: str, run: Run) -> None:
-    chosen = ("--external-id", f"chosen-{name}") if ".in." not in name else ()
+    chosen = ("--external-id", f"chosen-{name}") if ".in." not in name and name != "movement.posted" else ()
     event = run("trigger", name, "--amount", "4321", *chosen)
     assert event["name"] == name
     assert event["payload"].get("amount", 4321) in {4321, 4322}

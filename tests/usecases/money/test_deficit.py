@@ -1,5 +1,6 @@
 """What the institution took and was not there: the holder owes it, and whatever comes in repays it first."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 
@@ -91,6 +92,12 @@ async def test_a_movement_takes_what_is_there_and_lacks_the_rest(service: Servic
     assert await funds(service, caller) == (0, SENT_CENTS, OWED_CENTS + 7)
     assert (await read_lines(service, caller))[-1].id == line.id
     assert await kept_usecases.list_kept(as_operator(service.context), with_closed=True) == []
+    told = await service.fetch("select resource_id, body from event where resource = 'movement' order by id")
+    first, second = (json.loads(row["body"])["payload"] for row in told)
+    assert (first["item_id"], first["amount"], first["deficit"]) == ("M1", taken_cents + OWED_CENTS, OWED_CENTS)
+    assert (first["id"], first["status"], first["impact_type"]) == (line.id, "POSTED", "OUT")
+    assert (second["item_id"], second["amount"], second["deficit"]) == ("M2", 7, 7)
+    assert [row["resource_id"] for row in told] == [first["id"], second["id"]]
     await check_books(service)
 
 

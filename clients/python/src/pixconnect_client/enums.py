@@ -119,6 +119,7 @@ class ResourceKind(OpenEnum):
     CHARGE = "charge"
     TRANSFER = "transfer"
     REFUND = "refund"
+    MOVEMENT = "movement"
 
 
 class FaultOperation(OpenEnum):
@@ -160,6 +161,7 @@ class EventName(OpenEnum):
     REFUND_OUT_PROCESSING = "refund.out.processing"
     REFUND_OUT_RETURNED = "refund.out.returned"
     REFUND_OUT_ERROR = "refund.out.error"
+    MOVEMENT_POSTED = "movement.posted"
 
 
 class ErrorCode(OpenEnum):

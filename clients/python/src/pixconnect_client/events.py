@@ -9,7 +9,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from pixconnect_client.enums import ChargeStatus, Direction, EventName, InitiationType, RefundStatus, TransferStatus
+from pixconnect_client.enums import (
+    ChargeStatus,
+    Direction,
+    EventName,
+    InitiationType,
+    RefundStatus,
+    TransferStatus,
+)
 
 
 class ChargePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,6 +77,33 @@ class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the refund was accepted."""
 
 
+class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``movement.*`` events say."""
+
+    id: int
+    """That of its line in your statement, where it has one."""
+    item_id: str
+    """The institution's name of the item in its own statement; unique on your account."""
+    kind: str
+    """What it is: ``opening_balance``, or as ``MovementKind`` says."""
+    impact_type: Direction
+    """IN credits you, OUT debits you."""
+    amount: int
+    """How much was moved. Cents."""
+    deficit: int
+    """The part of it that you did not have: you owe it, and whatever comes in repays it first. Cents."""
+    end_to_end_id: str | None = None
+    """The Pix that it is about, such as the one that a fee is taken of."""
+    description: str | None = None
+    """The institution's text."""
+    status: str
+    """``POSTED``: only what moved money is told."""
+    settle_timestamp: datetime
+    """When it happened at the institution."""
+    create_timestamp: datetime
+    """When it was posted."""
+
+
 class ChargeEvent(Struct, frozen=True, kw_only=True):
     """Something happened to a charge."""
 
@@ -98,6 +132,15 @@ class RefundEvent(Struct, frozen=True, kw_only=True):
     create_timestamp: datetime
 
 
+class MovementEvent(Struct, frozen=True, kw_only=True):
+    """Your institution has moved money on your account by no Pix of yours."""
+
+    id: int
+    name: EventName
+    payload: MovementPayload
+    create_timestamp: datetime
+
+
 class OtherEvent(Struct, frozen=True, kw_only=True):
     """An event of a kind that this version does not know."""
 
@@ -107,19 +150,21 @@ class OtherEvent(Struct, frozen=True, kw_only=True):
     create_timestamp: datetime
 
 
-Event = ChargeEvent | TransferEvent | RefundEvent | OtherEvent
+Event = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | OtherEvent
 
-_FAMILIES: Final[Mapping[str, type[ChargeEvent | TransferEvent | RefundEvent]]] = {
+_FAMILIES: Final[Mapping[str, type[ChargeEvent | TransferEvent | RefundEvent | MovementEvent]]] = {
     "qrcode": ChargeEvent,
     "transfer": TransferEvent,
     "refund": RefundEvent,
+    "movement": MovementEvent,
 }
 
 
-_PAYLOADS: Final[Mapping[str, type[ChargePayload | TransferPayload | RefundPayload]]] = {
+_PAYLOADS: Final[Mapping[str, type[ChargePayload | TransferPayload | RefundPayload | MovementPayload]]] = {
     "qrcode": ChargePayload,
     "transfer": TransferPayload,
     "refund": RefundPayload,
+    "movement": MovementPayload,
 }
 
 

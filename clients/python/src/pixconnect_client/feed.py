@@ -54,7 +54,7 @@ class FeedEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     create_timestamp: datetime
     resource: ResourceKind
     resource_id: int
-    """The id of that charge, transfer or refund."""
+    """The id of that charge, transfer, refund or movement."""
     payload: msgspec.Raw
     """As webhooks post it, in JSON; ``event`` has it typed."""
     detail: EventDetail

@@ -115,7 +115,7 @@ class WebhookEvent(Struct, frozen=True, kw_only=True):
     """Its type."""
     # Raw: it is answered as it was stored and posted, octet for octet.
     payload: Annotated[msgspec.Raw, Meta(extra_json_schema=dict(type="object"))]
-    """What `ChargePayload`, `TransferPayload` or `RefundPayload` says, by the event's name."""
+    """What the payload of the event's family says, such as `TransferPayload`."""
     create_timestamp: Instant
     """When it happened."""
 

@@ -41,9 +41,9 @@ class EventFeedQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     event_types: str | None = None
     """Only events of these names, separated by commas."""
     resource: Resource | None = None
-    """Only events of charges, of transfers, or of refunds."""
+    """Only events of charges, of transfers, of refunds, or of movements."""
     id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
-    """Only events of the charge, transfer or refund that has this id: the service's, yours, or the network's."""
+    """Only events of the charge, transfer, refund or movement that has this id: the service's, yours, or the network's."""
 
 
 class EventOutcome(Struct, frozen=True, kw_only=True):
@@ -92,10 +92,10 @@ class FeedEvent(Struct, frozen=True, kw_only=True):
     resource: Resource
     """What it is about."""
     resource_id: Id
-    """The id of that charge, transfer or refund."""
+    """The id of that charge, transfer, refund or movement."""
     # Raw: it is answered as it was stored and posted, octet for octet.
     payload: Annotated[msgspec.Raw, Meta(extra_json_schema=dict(type="object"))]
-    """What `ChargePayload`, `TransferPayload` or `RefundPayload` says, by the event's name, as webhooks post it."""
+    """What the payload of the event's family says, such as `TransferPayload`, as webhooks post it."""
     detail: EventDetail
     """What the payload does not say."""
     cursor: str

@@ -41,7 +41,8 @@ class MovementOutcome(Struct, frozen=True, kw_only=True):
 async def move(services: Services, request: Request[None, Nothing, MovementRequest]) -> MovementOutcome:
     """Let the institution move money.
 
-    A fee, a wire, a boleto, or what a person does in its app: no transfer and no event, but a line of your statement.
+    A fee, a wire, a boleto, or what a person does in its app: no transfer, but a line of your statement, and the event
+    `movement.posted`.
     It takes no more than you have available, unless the rail takes no refusals: then you owe what was lacking.
     """
     body = request.body

@@ -66,6 +66,7 @@ _BY_FIELD: Final[Mapping[str, object]] = dict(
     grant_type="client_credentials",
     initial_date="2026-11-20T00:00:00Z",
     ispb="99999004",
+    item_id="M99999004202611201234q7R8s9T0u1V",
     key=_OUR_KEY,
     last_modified=NOW,
     name="Maria Silva",
@@ -73,6 +74,7 @@ _BY_FIELD: Final[Mapping[str, object]] = dict(
     request_id=REQUEST_ID,
     return_identification="D99999003202611201234a1B2c3D4e5F",
     scope=LEFT_OUT,
+    settle_timestamp=NOW,
     secret="whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",  # noqa: S106  an example
     tax_id="52998224725",
     transaction_identification=_TXID,
@@ -250,6 +252,7 @@ def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Sch
         "ChargePayload": payload,
         "TransferPayload": payload,
         "RefundPayload": payload,
+        "MovementPayload": dict(kind="fee", impact_type="OUT", description="Tarifa Pix", deficit=0, status=became),
         schema["$ref"].removeprefix(SCHEMAS): {"name": event},
     }
     return Examples(schemas, otherwise).make(schema)

@@ -9,7 +9,14 @@ from msgspec import Struct
 
 from pixconnect.api.docs.examples import example_of_event
 from pixconnect.api.docs.records import Schema, described, to_schema, typed
-from pixconnect.domain.frame.event import EVENT_FACTS, ChargePayload, EventName, RefundPayload, TransferPayload
+from pixconnect.domain.frame.event import (
+    EVENT_FACTS,
+    ChargePayload,
+    EventName,
+    MovementPayload,
+    RefundPayload,
+    TransferPayload,
+)
 
 
 class EventFamily(Struct, frozen=True, kw_only=True):
@@ -20,8 +27,8 @@ class EventFamily(Struct, frozen=True, kw_only=True):
     schema: str
     """The name of the whole event's schema."""
     payload: type
-    resource: str
-    """The name of the schema of the thing that the event concerns, with its status."""
+    resource: str | None
+    """The name of the schema of the thing that the event concerns, with its status; ``None`` if callers read none."""
 
     @property
     def names(self) -> list[EventName]:
@@ -32,6 +39,7 @@ _FAMILIES: Final = (
     EventFamily(prefix="qrcode.", schema="ChargeEvent", payload=ChargePayload, resource="Charge"),
     EventFamily(prefix="transfer.", schema="TransferEvent", payload=TransferPayload, resource="Transfer"),
     EventFamily(prefix="refund.", schema="RefundEvent", payload=RefundPayload, resource="Refund"),
+    EventFamily(prefix="movement.", schema="MovementEvent", payload=MovementPayload, resource=None),
 )
 PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
 
@@ -77,7 +85,8 @@ def add_event_schemas(schemas: dict[str, Schema]) -> None:
         payload = schemas[family.payload.__name__]["properties"]
         # Charges, transfers and refunds define these values, and they import events.
         payload["id"] = {**event["properties"]["id"], "description": payload["id"]["description"] + " Below 2^53."}
-        payload["status"]["enum"] = schemas[family.resource]["properties"]["status"]["enum"]
+        if family.resource is not None:
+            payload["status"]["enum"] = schemas[family.resource]["properties"]["status"]["enum"]
         properties = event["properties"] | {
             "name": typed("string", enum=family.names, description="What has happened."),
             "payload": dict(**to_schema(family.payload.__name__), description="The facts."),

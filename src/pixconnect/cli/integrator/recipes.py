@@ -123,6 +123,10 @@ def refund_out_rejected(chosen: Chosen) -> Mark:
     return "id", refund.id
 
 
+def movement_posted(chosen: Chosen) -> Mark:
+    return "item_id", chosen.client.sandbox.move("wire", "IN", chosen.amount).id
+
+
 RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, Callable[[Chosen], Mark]](
     (
         ("qrcode.pending", charge_pending),
@@ -140,6 +144,7 @@ RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, C
         ("refund.out.processing", refund_out),
         ("refund.out.returned", refund_out),
         ("refund.out.error", refund_out_rejected),
+        ("movement.posted", movement_posted),
     )
 )
 

@@ -29,6 +29,7 @@ EventName = Literal[
     "refund.out.processing",
     "refund.out.returned",
     "refund.out.error",
+    "movement.posted",
 ]
 EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
@@ -53,11 +54,15 @@ EVENT_FACTS: Final = dict[EventName, str](
         ("refund.out.processing", "You started a refund: its amount is reserved."),
         ("refund.out.returned", "A refund of yours has settled."),
         ("refund.out.error", "A refund of yours was rejected, or given up before it left: the money is yours again."),
+        (
+            "movement.posted",
+            "Your institution has moved money on your account by no Pix of yours: a fee, a wire, a person's act.",
+        ),
     )
 )
-"""What each event announces, in the order of the specification."""
+"""What each event announces: those of the specification in its order, and then ours."""
 
-Resource = Literal["charge", "transfer", "refund"]
+Resource = Literal["charge", "transfer", "refund", "movement"]
 
 SLOTS_COUNT = 256
 """Work is leased in this many parts. A charge, the transfer that pays it and its refunds share one."""
@@ -130,12 +135,43 @@ class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the refund was accepted."""
 
 
+class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``movement.*`` events say."""
+
+    id: int
+    """The movement's id: that of its line in your statement, where it has one."""
+    item_id: str
+    """The institution's name of the item in its own statement; unique on your account."""
+    kind: str
+    """What it is: `fee`, `wire`, `boleto`, `by_hand` (a person in the institution's app), `reversal`, `judicial`, `other`, or
+    `opening_balance`, with which the account begins here."""
+    impact_type: Literal["IN", "OUT"]
+    """IN credits you, OUT debits you."""
+    amount: _Amount
+    """How much was moved."""
+    deficit: _Amount
+    """The part of it that you did not have: you owe it, and whatever comes in repays it first."""
+    end_to_end_id: str | None = None
+    """The Pix that it is about, such as the one that a fee is taken of."""
+    description: str | None = None
+    """The institution's text."""
+    status: Literal["POSTED"]
+    """Only what moved money is told."""
+    settle_timestamp: _Instant
+    """When it happened at the institution."""
+    create_timestamp: _Instant
+    """When it was posted."""
+
+
+Payload = ChargePayload | TransferPayload | RefundPayload | MovementPayload
+
+
 class Envelope(Struct, frozen=True, kw_only=True):
     """The body of a webhook."""
 
     id: int
     name: EventName
-    payload: ChargePayload | TransferPayload | RefundPayload
+    payload: Payload
     create_timestamp: str
     """When the fact was decided, service time."""
 
@@ -155,8 +191,6 @@ class Event(Struct, frozen=True, kw_only=True):
 _encoder = msgspec.json.Encoder()
 
 
-def encode_body(
-    event_id: int, name: EventName, payload: ChargePayload | TransferPayload | RefundPayload, created_at: datetime
-) -> str:
+def encode_body(event_id: int, name: EventName, payload: Payload, created_at: datetime) -> str:
     envelope = Envelope(id=event_id, name=name, payload=payload, create_timestamp=format_instant(created_at))
     return _encoder.encode(envelope).decode()

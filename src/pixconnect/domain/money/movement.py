@@ -18,6 +18,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import event as events
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.event import SLOTS_COUNT, Event
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.ledger import Account, Balance
 from pixconnect.domain.money.rail import MovementKind, MovementReport
@@ -51,6 +55,11 @@ class Movement(Struct, frozen=True, kw_only=True):
         return ("settlement", "available") if self.direction == "IN" else ("available", "settlement")
 
     @property
+    def id(self) -> int | None:
+        """That of its first entry."""
+        return self.entry_id or self.deficit_entry_id
+
+    @property
     def covered_cents(self) -> int:
         return self.amount_cents - self.deficit_cents
 
@@ -80,4 +89,32 @@ def open_movement(report: MovementReport, balance: Balance, code: str | None, no
         description=report.description or None,
         network_settled_at=report.settled_at,
         created_at=now,
+    )
+
+
+def announce_movement(movement: Movement, event_id: int) -> Event:
+    """Make the event of a movement that was posted; what moved nothing has none."""
+    movement_id = errors.require(movement.id, "it has an entry")
+    payload = events.MovementPayload(
+        id=movement_id,
+        item_id=movement.item_id,
+        kind=movement.kind,
+        impact_type=movement.direction,
+        amount=movement.amount_cents,
+        deficit=movement.deficit_cents,
+        end_to_end_id=movement.end_to_end_id,
+        description=movement.description,
+        status="POSTED",
+        settle_timestamp=format_instant(movement.network_settled_at),
+        create_timestamp=format_instant(movement.created_at),
+    )
+    return Event(
+        id=event_id,
+        holder_id=movement.holder_id,
+        name="movement.posted",
+        resource="movement",
+        resource_id=movement_id,
+        slot=movement_id % SLOTS_COUNT,
+        body=events.encode_body(event_id, "movement.posted", payload, movement.created_at),
+        created_at=movement.created_at,
     )

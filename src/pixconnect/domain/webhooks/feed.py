@@ -34,7 +34,7 @@ class FeedQuery(Struct, frozen=True, kw_only=True):
     names: frozenset[EventName] | None = None
     resource: Resource | None = None
     any_id: str | None = None
-    """Any id of a charge, transfer or refund."""
+    """Any id of a charge, transfer, refund or movement."""
 
     @property
     def is_filtered(self) -> bool:

@@ -157,11 +157,16 @@ _FIND_RESOURCES: Final[LiteralString] = """
     union select 'refund', id from refund where holder_id = $1 and external_id = $2
     union select 'refund', id from refund where holder_id = $1 and return_id = $2
     union select 'refund', id from refund where holder_id = $1 and network_id = $2
+    union select 'movement', coalesce(entry_id, deficit_entry_id) from movement
+        where holder_id = $1 and item_id = $2 and (entry_id is not null or deficit_entry_id is not null)
+    union select 'movement', entry_id from movement where holder_id = $1 and entry_id = $3
+    union select 'movement', deficit_entry_id from movement
+        where holder_id = $1 and deficit_entry_id = $3 and entry_id is null
 """
 
 
 async def find_resources(pool: Pool, holder_id: int, text: str, number: int | None) -> list[tuple[Resource, int]]:
-    """A holder's charges, transfers and refunds that have this id, by whichever of their ids that is."""
+    """A holder's charges, transfers, refunds and movements that have this id, by whichever of their ids that is."""
     return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
 
 

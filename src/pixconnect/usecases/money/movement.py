@@ -111,6 +111,9 @@ def _post(work: UnitOfWork, movement: Movement) -> Movement:
     if movement.deficit_cents:
         entry = work.post(movement.holder_id, "deficit", "settlement", movement.deficit_cents)
         movement = structs.replace(movement, deficit_entry_id=entry.id)
+    # An opening balance of nothing has moved nothing.
+    if movement.amount_cents:
+        work.announce_movement(movement)
     return movement
 
 

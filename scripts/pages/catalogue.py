@@ -42,7 +42,14 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report"),
         *("refused_credit", "tally", "tally_change"),
     ),
-    "institutions": ("institution_account", "charge_opening", "institution_sweep"),
+    "institutions": (
+        "institution_account",
+        "charge_opening",
+        "institution_sweep",
+        "institution_file",
+        "institution_item",
+        "institution_day",
+    ),
     "standard": ("charge_revision", "location", "received_hour", "received_known"),
     "webhooks": (
         *("event", "event_feed", "event_feed_state", "webhook_endpoint", "removed_endpoint", "key_webhook", "delivery"),

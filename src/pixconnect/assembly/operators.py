@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Final
+
+from msgspec import Struct
 
 from pixconnect.adapters.secret_box import AesSecretBox, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
@@ -16,13 +19,21 @@ from pixconnect.assembly.base import (
     open_own_secret_box,
 )
 from pixconnect.config import Settings
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import OPERATOR_ROLE
+from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
+from pixconnect.writing.write_queues import WriteQueues
+
+_CONNECTIONS_MAX: Final = 4
+"""One holds a lock while others read and write."""
 
 
 def prepare_home(settings: Settings) -> AesSecretBox:
@@ -71,6 +82,42 @@ async def open_operator(
         )
     finally:
         await connections.close()
+
+
+class OperatorsWrites(Struct, frozen=True, kw_only=True):
+    """What use cases need that write money through the queues, on an operator's connections."""
+
+    pool: pool.Pool
+    clock: Clock
+    policy: Policy
+    directory: HolderDirectory
+    writes: WriteQueues
+
+
+@asynccontextmanager
+async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[Operator, OperatorsWrites]]:
+    """Open what a verb needs that records as an operator, and has money written as the service writes it; no rail."""
+    async with open_operator(settings, connections_max=_CONNECTIONS_MAX) as operator:
+        notifier = Notifier(operator.pool)
+        writes = WriteQueues(
+            pool=operator.pool,
+            clock=operator.clock,
+            size_max=settings.group_size_max,
+            queue_length_max=settings.queue_length_max,
+            wake_workers=notifier.notify,
+            wake_sequencer=EventNotifier(operator.pool).notify,
+        )
+        policy = operator.policy
+        directory = HolderDirectory(operator.pool, policy.ispb, policy.institution_name, operator.clock.monotonic_s)
+        try:
+            yield (
+                operator,
+                OperatorsWrites(
+                    pool=operator.pool, clock=operator.clock, policy=policy, directory=directory, writes=writes
+                ),
+            )
+        finally:
+            await writes.close()
 
 
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:

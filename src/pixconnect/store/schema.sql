@@ -2244,6 +2244,174 @@ comment on column institution_sweep.items_count is 'How many it found.';
 comment on column institution_sweep.failed_at is 'When a sweep failed last, in real time; null once one has succeeded since.';
 comment on column institution_sweep.failure is 'Why.';
 
+-- institution_file: Statement files of institutions that were read.
+create table institution_file (
+    institution_id smallint not null,
+    digest bytea not null,
+    format text not null,
+    bank text not null,
+    branch text not null,
+    number text not null,
+    first_on date not null,
+    last_on date not null,
+    items_count integer not null,
+    recorded_at timestamp with time zone not null,
+    constraint institution_file_pkey primary key (institution_id, digest),
+    constraint institution_file_bank_check check (length(bank) <= 255),
+    constraint institution_file_branch_check check (length(branch) <= 255),
+    constraint institution_file_check check (isfinite(last_on) and last_on >= first_on),
+    constraint institution_file_digest_check check (length(digest) = 32),
+    constraint institution_file_first_on_check check (isfinite(first_on)),
+    constraint institution_file_format_check check (format in ('ofx', 'camt.053', 'efi')),
+    constraint institution_file_items_count_check check (items_count >= 0),
+    constraint institution_file_number_check check (length(number) >= 1 and length(number) <= 255),
+    constraint institution_file_recorded_at_check check (isfinite(recorded_at)),
+    constraint institution_file_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
+        cascade
+);
+grant insert, select on table institution_file to pixconnect_service;
+comment on table institution_file is 'Statement files of institutions that were read.';
+comment on column institution_file.institution_id is 'The account.';
+comment on column institution_file.digest is 'SHA-256 of the file: the same one again is nothing new.';
+comment on column institution_file.format is 'Which reader read it.';
+comment on column institution_file.bank is 'The bank, as the file names it; empty if it does not.';
+comment on column institution_file.branch is 'The branch, as the file names it; empty if it does not.';
+comment on column institution_file.number is 'The account, as the file names it: the next file must be of the same.';
+comment on column institution_file.first_on is 'The first day that it speaks of, in Sao Paulo.';
+comment on column institution_file.last_on is 'The last day that it speaks of.';
+comment on column institution_file.items_count is 'How many lines of money it has.';
+comment on column institution_file.recorded_at is 'When it was read, in service time.';
+
+-- keep_joined: migration 0066
+create function keep_joined() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id
+        using errcode = 'integrity_constraint_violation', constraint = 'an_item_stays_joined';
+end $function$;
+revoke execute on function keep_joined() from public;
+
+-- institution_item: Lines of institutions' own statements, each once; what each says never changes.
+create table institution_item (
+    institution_id smallint not null,
+    item_id text collate "C" not null,
+    day date not null,
+    settled_at timestamp with time zone,
+    direction text not null,
+    amount_cents bigint not null,
+    kind text not null,
+    end_to_end_id text collate "C",
+    return_id text collate "C",
+    txid text,
+    tax_id text,
+    counterparty text,
+    text text not null,
+    source text not null,
+    recorded_at timestamp with time zone not null,
+    joined_kind text,
+    joined_id text collate "C",
+    joined_by text,
+    is_reversal boolean default false not null,
+    fee_of_kind text,
+    fee_of_id text collate "C",
+    waits text,
+    others jsonb default '[]'::jsonb not null,
+    constraint institution_item_pkey primary key (institution_id, item_id),
+    constraint institution_item_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint institution_item_counterparty_check check (length(counterparty) <= 255),
+    constraint institution_item_day_check check (isfinite(day)),
+    constraint institution_item_direction_check check (direction in ('IN', 'OUT')),
+    constraint institution_item_end_to_end_id_check check (length(end_to_end_id) >= 1 and length(end_to_end_id) <= 64),
+    constraint institution_item_fee_of_kind_check check (fee_of_kind in ('transfer', 'refund')),
+    constraint institution_item_item_id_check check (length(item_id) >= 1 and length(item_id) <= 255),
+    constraint institution_item_joined_by_check check (joined_by in ('name', 'instant', 'tax_id', 'counterparty', 'amount',
+        'alike', 'near')),
+    constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement')),
+    constraint institution_item_kind_check check (kind in ('pix', 'refund', 'opening_balance', 'fee', 'wire', 'boleto',
+        'by_hand', 'reversal', 'judicial', 'other')),
+    constraint institution_item_recorded_at_check check (isfinite(recorded_at)),
+    constraint institution_item_return_id_check check (length(return_id) >= 1 and length(return_id) <= 64),
+    constraint institution_item_settled_at_check check (isfinite(settled_at)),
+    constraint institution_item_source_check check (source in ('ofx', 'camt.053', 'efi', 'api')),
+    constraint institution_item_tax_id_check check (length(tax_id) <= 255),
+    constraint institution_item_text_check check (length(text) <= 255),
+    constraint institution_item_txid_check check (length(txid) <= 255),
+    constraint institution_item_waits_check check (waits in ('order_unknown', 'could_be_ours', 'not_yet_read', 'day_not_over',
+        'opening_day', 'before_opening')),
+    constraint joined_by_something check ((joined_kind is null) = (joined_id is null) and (joined_kind is null) = (joined_by is
+        null)),
+    constraint what_is_joined_waits_for_nothing check (joined_kind is null or waits is null),
+    constraint institution_item_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create index institution_item_alone on institution_item (institution_id, day) where joined_kind is null;
+create index institution_item_day on institution_item (institution_id, day);
+create unique index institution_item_of on institution_item (joined_kind, joined_id, institution_id, is_reversal);
+create trigger institution_item_is_never_deleted before delete or truncate on institution_item for each statement execute
+    function refuse_change();
+create trigger keep_joined before update on institution_item for each row when (old.joined_kind is not null and (old.joined_kind
+    is distinct from new.joined_kind or old.joined_id is distinct from new.joined_id or old.is_reversal is distinct from
+    new.is_reversal)) execute function keep_joined();
+grant insert, select, update (joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id, waits, others) on table
+    institution_item to pixconnect_service;
+comment on table institution_item is 'Lines of institutions'' own statements, each once; what each says never changes.';
+comment on column institution_item.institution_id is 'The account.';
+comment on column institution_item.item_id is 'The institution''s name of the line, unique on the account.';
+comment on column institution_item.day is 'Its day in Sao Paulo.';
+comment on column institution_item.settled_at is 'Its instant by the institution''s clock, where it tells one.';
+comment on column institution_item.direction is 'Whether money came in (IN) or went out (OUT).';
+comment on column institution_item.amount_cents is 'How much, in cents.';
+comment on column institution_item.kind is 'What the institution calls it.';
+comment on column institution_item.end_to_end_id is 'The Pix that it is or is about, as the network calls it.';
+comment on column institution_item.return_id is 'The return that it is, as the network calls it.';
+comment on column institution_item.txid is 'The txid that the institution tells with it.';
+comment on column institution_item.tax_id is 'The other side''s CPF or CNPJ, as far as it is told.';
+comment on column institution_item.counterparty is 'The other side''s name, where it is told.';
+comment on column institution_item.text is 'The institution''s text.';
+comment on column institution_item.source is 'Where it was read: a file''s form, or the institution''s API.';
+comment on column institution_item.recorded_at is 'When it was first read, in service time.';
+comment on column institution_item.joined_kind is
+    'What of ours it is: a transfer, a refund, a movement; null while it is alone.';
+comment on column institution_item.joined_id is 'The id of that; of a movement, its item id.';
+comment on column institution_item.joined_by is 'What shows that the two are one.';
+comment on column institution_item.is_reversal is 'It gives back what was debited for an order that failed.';
+comment on column institution_item.fee_of_kind is 'What a fee was taken for: a transfer or a refund.';
+comment on column institution_item.fee_of_id is 'The id of that.';
+comment on column institution_item.waits is 'Why it is neither joined nor a movement.';
+comment on column institution_item.others is 'Other contents that were told under the same id, for a person.';
+
+-- institution_day: Days of accounts at institutions: their balances as told, and whether they are closed.
+create table institution_day (
+    institution_id smallint not null,
+    day date not null,
+    opening_cents bigint,
+    closing_cents bigint,
+    read_at timestamp with time zone,
+    source text not null,
+    state text default 'open' not null,
+    closed_at timestamp with time zone,
+    reopened_at timestamp with time zone,
+    constraint institution_day_pkey primary key (institution_id, day),
+    constraint institution_day_closed_at_check check (isfinite(closed_at)),
+    constraint institution_day_day_check check (isfinite(day)),
+    constraint institution_day_read_at_check check (isfinite(read_at)),
+    constraint institution_day_reopened_at_check check (isfinite(reopened_at)),
+    constraint institution_day_source_check check (source in ('ofx', 'camt.053', 'efi', 'api')),
+    constraint institution_day_state_check check (state in ('open', 'provisional', 'closed', 'closed_with_cases')),
+    constraint institution_day_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+grant insert, select, update (opening_cents, closing_cents, read_at, state, closed_at, reopened_at) on table institution_day to
+    pixconnect_service;
+comment on table institution_day is 'Days of accounts at institutions: their balances as told, and whether they are closed.';
+comment on column institution_day.institution_id is 'The account.';
+comment on column institution_day.day is 'The day in Sao Paulo.';
+comment on column institution_day.opening_cents is 'What was on the account before it, as a statement told; null if none did.';
+comment on column institution_day.closing_cents is 'What was on the account at its end, as a statement told; null if none did.';
+comment on column institution_day.read_at is 'When a statement of all of it was last read, in service time.';
+comment on column institution_day.source is 'Where its items come from: two sources give one line two names, so a day has one.';
+comment on column institution_day.state is 'Open, provisional, closed, or closed with cases, as last judged.';
+comment on column institution_day.closed_at is 'When it was last closed, in service time.';
+comment on column institution_day.reopened_at is 'When it was last opened again, in service time.';
+
 -- charge_revision: The contents of a charge before each change of them.
 create table charge_revision (
     charge_id bigint not null,

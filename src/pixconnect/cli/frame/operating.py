@@ -15,6 +15,7 @@ from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.statement import SettlingContext
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -42,6 +43,20 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
     async def do() -> Result:
         async with operators.open_operator(settings) as operator:
             return await use_case(operator)
+
+    with complaining_of_home(settings):
+        return asyncio.run(do())
+
+
+def run_writing(use_case: Callable[[OperatorContext, SettlingContext], Awaitable[Result]]) -> Result:
+    """Run a use case that also writes money, through queues as the service does; fails as ``run`` does."""
+    settings = read_database_settings()
+    set_up_logging(settings.log_format, "warning")
+    from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
+
+    async def do() -> Result:
+        async with operators.open_operator_who_writes(settings) as (operator, writes):
+            return await use_case(operator, writes)
 
     with complaining_of_home(settings):
         return asyncio.run(do())

@@ -71,30 +71,55 @@ class JudgedDay(Struct, frozen=True, kw_only=True):
     cases: DayCases
 
 
-def sum_items(items: Collection[InstitutionItem], return_ids: Collection[str]) -> DaySums:
-    """Add up the items of one day.
+class ItemGroup(Struct, frozen=True, kw_only=True):
+    """Items of one day that are alike in what their sum is called."""
 
-    Args:
-        items: The day's.
-        return_ids: Items that are joined to refunds of ours, whatever their text calls them.
-    """
-    gross = fees = returns = others = 0
-    for item in items:
-        if item.direction == "OUT" and (item.kind == "refund" or item.item_id in return_ids):
-            returns += item.amount_cents
-        elif item.kind == "fee":
-            fees -= item.signed_cents
-        elif item.direction == "IN" and item.kind == "pix":
-            gross += item.amount_cents
+    day: date
+    direction: Literal["IN", "OUT"]
+    kind: str
+    is_return: bool
+    """They are refunds of ours, whatever the institution calls them."""
+    amount_cents: int
+    items_count: int
+
+
+def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
+    gross = fees = returns = others = net = 0
+    for group in groups:
+        signed_cents = group.amount_cents if group.direction == "IN" else -group.amount_cents
+        net += signed_cents
+        if group.direction == "OUT" and (group.kind == "refund" or group.is_return):
+            returns += group.amount_cents
+        elif group.kind == "fee":
+            fees -= signed_cents
+        elif group.direction == "IN" and group.kind == "pix":
+            gross += group.amount_cents
         else:
-            others += item.signed_cents
+            others += signed_cents
     return DaySums(
         gross_cents=gross,
         fees_cents=fees,
         returns_cents=returns,
         others_cents=others,
-        net_cents=sum(item.signed_cents for item in items),
-        items_count=len(items),
+        net_cents=net,
+        items_count=sum(group.items_count for group in groups),
+    )
+
+
+def sum_items(items: Collection[InstitutionItem], return_ids: Collection[str]) -> DaySums:
+    """Add up the items of one day; ``return_ids`` are those that are joined to refunds of ours."""
+    return sum_groups(
+        [
+            ItemGroup(
+                day=item.day,
+                direction=item.direction,
+                kind=item.kind,
+                is_return=item.item_id in return_ids,
+                amount_cents=item.amount_cents,
+                items_count=1,
+            )
+            for item in items
+        ]
     )
 
 

@@ -35,7 +35,7 @@ _MOVEMENT_KINDS: Final[dict[str, MovementKind]] = {
 
 LineKey = tuple[Literal["transfer", "refund", "movement"], int | str]
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near"]
-Waiting = Literal["order_unknown", "could_be_ours", "not_yet_read", "day_not_over", "other_contents", "before_opening"]
+Waiting = Literal["order_unknown", "could_be_ours", "not_yet_read", "day_not_over", "opening_day", "before_opening"]
 """Why an item is neither joined nor a movement: see docs/guides/reconcile.md."""
 # Nothing of these is a Pix, whatever it costs.
 _NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
@@ -95,10 +95,18 @@ class _Pairing:
         self.joins.append(ItemJoin(item_id=item.item_id, key=line.key, by=by))
 
 
-def join_items(items: Collection[InstitutionItem], lines: Collection[BookLine]) -> Joined:
-    """Join each item with at most one line, and each line with at most one item and one reversal."""
-    pairing = _Pairing(items, lines)
-    reversals = _join_names(pairing, lines)
+def join_items(
+    items: Collection[InstitutionItem], lines: Collection[BookLine], debited: Collection[LineKey] = ()
+) -> Joined:
+    """Join each item with at most one line, and each line with at most one item and one reversal.
+
+    Args:
+        items: Those that are alone.
+        lines: Those that are alone, and orders whose debit may have been reversed.
+        debited: Orders among them that another item is joined to already.
+    """
+    pairing = _Pairing(items, (line for line in lines if line.key not in debited))
+    reversals = _join_names(pairing, lines, set(debited))
     _join_alike(pairing, "instant", _instant_of_item, _instant_of_line)
     _join_alike(pairing, "tax_id", lambda item: item.tax_id and (item.day, item.tax_id), _tax_id_of_line)
     _join_alike(pairing, "counterparty", _name_of_item, _name_of_line)
@@ -130,7 +138,7 @@ def _index(
     return found
 
 
-def _join_names(pairing: _Pairing, lines: Collection[BookLine]) -> list[ItemJoin]:
+def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:
     by_name = _index(pairing.lines.values(), lambda line: line.names)
     by_original = _index(pairing.lines.values(), lambda line: line.original)
     for item in list(pairing.items.values()):
@@ -145,16 +153,15 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine]) -> list[ItemJoin
         line = next((line for line in candidates if line.key in pairing.lines and _fits(item, line)), None)
         if line is not None:
             pairing.join(item, line, "name")
-    return _join_reversals(pairing, lines)
+    return _join_reversals(pairing, lines, debited | {join.key for join in pairing.joins})
 
 
 def _fits(item: InstitutionItem, line: BookLine) -> bool:
     return (item.direction, item.amount_cents) == (line.direction, line.amount_cents)
 
 
-def _join_reversals(pairing: _Pairing, lines: Collection[BookLine]) -> list[ItemJoin]:
+def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:
     """What gives an order's debit back: the two cancel, and the order has moved nothing."""
-    debited = {join.key for join in pairing.joins}
     failed = _index((line for line in lines if line.is_order and line.state == "failed"), lambda line: line.names)
     reversed_keys = set[LineKey]()
     found: list[ItemJoin] = []
@@ -267,10 +274,24 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     today: date
 
 
-def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> Waiting | MovementKind:
-    """What becomes of an item that is joined to nothing: a movement of a kind, or it waits."""
+class UnmatchedItem(Struct, frozen=True, kw_only=True):
+    """What becomes of an item that is joined to nothing: it waits, or is a movement of a kind."""
+
+    item: InstitutionItem
+    waits: Waiting | None
+    kind: MovementKind
+
+
+def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> UnmatchedItem:
+    waits = _find_waiting(item, lines_left, known)
+    return UnmatchedItem(item=item, waits=waits, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
+
+
+def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> Waiting | None:
     if item.day < known.begins_on or (item.settled_at is not None and item.settled_at <= known.begins_at):
         return "before_opening"
+    if item.day == known.begins_on and item.settled_at is None:
+        return "opening_day"  # a day alone does not tell whether the opening balance has it
     if any(name in known.our_names for name in item.names) and item.kind not in _NO_PIX:
         # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
         return "not_yet_read"
@@ -286,4 +307,4 @@ def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: Ope
             return "day_not_over"
     elif item.amount_cents in known.unnamed_cents and (is_pix or not item.names):
         return "order_unknown"
-    return _MOVEMENT_KINDS.get(item.kind, "other")
+    return None

@@ -60,6 +60,15 @@ async def receive_movement(context: MovementContext, report: MovementReport) -> 
     return Acknowledgement(report_id=report.report_id, refusal_code=code)
 
 
+async def post_statement_item(context: MovementContext, holder_id: int, report: MovementReport) -> bool:
+    """Post a line of an institution's own statement, which has happened whatever we say; whether its movement is there."""
+    reported = ReportedMovement(holder_id=holder_id, report=report, is_refusable=False)
+    answered = await context.writes.submit(RECEIVE_MOVEMENTS, reported)
+    if answered.misfit is not None:
+        await kept_usecases.keep(context.pool, report, answered.misfit, None)
+    return answered.misfit is None and answered.refusal_code is None
+
+
 class MovementAnswer(Struct, frozen=True, kw_only=True):
     refusal_code: str | None = None
     misfit: Misfit | None = None

@@ -1,0 +1,201 @@
+"""``pixconnect institution statement`` and ``days``: what an institution's statement says, and how its days close."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.statement_file import BYTES_MAX
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.institutions.day import ShownDay
+from pixconnect.usecases.institutions.statement import RecordedStatement, SettledStatement, SettlingContext
+
+app = App(name="institution", help="Accounts at institutions.")
+
+_MONEY: Final = (
+    "opening_cents", "closing_cents", "difference_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents",
+    "net_cents",
+)  # fmt: skip
+_COLUMNS: Final = (
+    "day", "status", "opening_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents", "closing_cents",
+    "difference_cents", "unmatched_there", "unmatched_here", "changed",
+)  # fmt: skip
+AccountName = Annotated[str, Parameter(help="The account, as `institution list` names it.")]
+
+
+_Read = tuple[RecordedStatement, SettledStatement, list[Shown]]
+
+
+@app.command
+def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
+    """Record a statement file of an account, join its lines to what of ours they are, and post what is nobody's.
+
+    The same lines again are nothing new. A file that could mean two things is refused, and nothing of it is taken.
+
+    Args:
+        file: OFX, camt.053, or Efi's conciliation file.
+    """
+    content = _read(file)
+
+    async def do(
+        operator: OperatorContext, writes: SettlingContext
+    ) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
+        recorded = await statement_usecases.record_file(operator, name, content)
+        account = await statement_usecases.find_named_account(operator, name)
+        settled = await statement_usecases.settle_items(writes, account)
+        last_on = recorded.last_on
+        count = min((last_on - recorded.first_on).days + 1, statement_usecases.DAYS_MAX)
+        days = await day_usecases.list_days(writes, account, last_on, count)
+        return recorded, settled, [_show_day(day) for day in days]
+
+    recorded, settled, days = operating.run_writing(do)
+    shown: Shown = dict(
+        first_on=recorded.first_on.isoformat(),
+        last_on=recorded.last_on.isoformat(),
+        new_count=len(recorded.new),
+        known_count=recorded.known_count,
+        joined_count=settled.joined_count,
+        posted_count=settled.posted_count,
+        unmatched_count=settled.waiting_count,
+        changed=[_name_item(item, json=json) for item in recorded.changed] or None,
+        days_of_another_source=[day.isoformat() for day in recorded.skipped_days] or None,
+    )
+    output.show(shown | (dict(days=days) if json else {}), as_json=json)
+    if not json:
+        output.show_list("days", days, as_json=False, columns=_COLUMNS, money=_MONEY)
+
+
+@app.command
+def days(
+    name: AccountName,
+    *,
+    count: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=400))] = day_usecases.SHOWN_DAYS,
+    until: date | None = None,
+    lines: Annotated[date | None, Parameter(help="Print the lines of one day instead.")] = None,
+    as_csv: Annotated[bool, Parameter(name="--csv", negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Print an account's last days: their balances, what moved, and what is unmatched.
+
+    Args:
+        count: How many.
+        until: The last of them; today if it is missing.
+        as_csv: Print comma-separated values, amounts in cents.
+    """
+
+    async def do(operator: OperatorContext) -> list[Shown]:
+        account = await statement_usecases.find_named_account(operator, name)
+        if lines is not None:
+            return _show_lines(await day_usecases.read_day(operator, account, lines))
+        return [_show_day(day) for day in await day_usecases.list_days(operator, account, until, count)]
+
+    shown = operating.run(do)
+    if as_csv:
+        _write_csv(shown)
+    elif lines is not None:
+        output.show_list("lines", shown, as_json=json, columns=_LINE_COLUMNS, money=("amount_cents",))
+    else:
+        output.show_list("days", shown, as_json=json, columns=_COLUMNS, money=_MONEY)
+
+
+_LINE_COLUMNS: Final = ("side", "item_id", "direction", "amount_cents", "kind", "status", "end_to_end_id", "text")
+
+
+def _show_lines(day: day_usecases.DayLines) -> list[Shown]:
+    there: list[Shown] = [
+        dict(
+            side="there",
+            item_id=item.item_id,
+            direction=item.direction,
+            amount_cents=item.amount_cents,
+            kind=item.kind,
+            status=item.waits or ("joined" if item.joined_kind else "unmatched"),
+            joined_to=None if item.joined_kind is None else f"{item.joined_kind} {item.joined_id}",
+            joined_by=item.joined_by,
+            fee_of=None if item.fee_of_kind is None else f"{item.fee_of_kind} {item.fee_of_id}",
+            end_to_end_id=item.end_to_end_id,
+            settled_at=item.settled_at,
+            changed=len(item.others) or None,
+            text=item.text or None,
+        )
+        for item in day.items
+    ]
+    here: list[Shown] = [
+        dict(
+            side="here",
+            item_id=str(line.key[1]),
+            direction=line.direction,
+            amount_cents=line.amount_cents,
+            kind=line.key[0],
+            status="unmatched",
+            end_to_end_id=line.names[-1] if line.names else None,
+            settled_at=line.settled_at,
+        )
+        for line in day.lines_alone
+    ]
+    return there + here
+
+
+def _show_day(shown: ShownDay) -> Shown:
+    judged, sums, cases = shown.judged, shown.judged.sums, shown.judged.cases
+    return dict(
+        day=judged.day.isoformat(),
+        status=judged.state,
+        opening_cents=judged.opening_cents,
+        closing_cents=judged.closing_cents,
+        difference_cents=judged.difference_cents or None,
+        gross_cents=sums.gross_cents,
+        fees_cents=sums.fees_cents,
+        returns_cents=sums.returns_cents,
+        others_cents=sums.others_cents,
+        net_cents=sums.net_cents,
+        lines_count=sums.items_count,
+        unmatched_there=cases.items_count,
+        unmatched_here=cases.lines_count,
+        changed=cases.changed_count,
+        read_at=shown.read_at,
+        closed_at=shown.closed_at,
+        reopened_at=shown.reopened_at,
+    )
+
+
+def _name_item(item: InstitutionItem, *, json: bool) -> object:
+    if not json:
+        return item.item_id
+    return dict(
+        item_id=item.item_id, day=item.day.isoformat(), direction=item.direction, amount_cents=item.amount_cents
+    )
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}") from error
+
+
+def _write_csv(rows: Sequence[Shown]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    # A text that begins like a formula would be one in a spreadsheet.
+    writer.writerows([{name: _cell(value) for name, value in row.items()} for row in rows])
+
+
+def _cell(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

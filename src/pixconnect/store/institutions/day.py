@@ -1,0 +1,125 @@
+"""The table of days of accounts at institutions, and the lock under which one account's days are worked on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import date, datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.domain.institutions.day import DayState
+from pixconnect.domain.institutions.recorded_item import ItemSource
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+_LOCKS: Final = 0x1D57
+"""The first half of the advisory locks of accounts."""
+
+
+class RecordedDay(Struct, frozen=True, kw_only=True):
+    institution_id: int
+    day: date
+    opening_cents: int | None
+    closing_cents: int | None
+    read_at: datetime | None
+    source: ItemSource
+    state: DayState = "open"
+    closed_at: datetime | None = None
+    reopened_at: datetime | None = None
+
+
+DAY: Final = Table(
+    "institution_day",
+    RecordedDay,
+    """
+    institution_id smallint, day date, opening_cents bigint, closing_cents bigint, read_at timestamptz, source text,
+    state text, closed_at timestamptz, reopened_at timestamptz
+    """,
+    key=("institution_id", "day"),
+)
+
+_LIST: Final[LiteralString] = f"""
+    select {DAY.select} from institution_day where institution_id = $1 and day between $2 and $3 order by day
+"""
+
+
+async def list_days(
+    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
+) -> list[RecordedDay]:
+    return [DAY.read(row) for row in await connection.fetch(_LIST, institution_id, first_on, last_on)]
+
+
+# A balance that was told while its day went on is none of its end: a later reading of the day forgets it.
+_TELL: Final[LiteralString] = f"""
+    insert into institution_day as told ({DAY.names}) values ({DAY.parameters})
+    on conflict (institution_id, day) do update set
+        opening_cents = coalesce(excluded.opening_cents, told.opening_cents),
+        closing_cents = coalesce(
+            excluded.closing_cents,
+            case when (told.read_at at time zone 'America/Sao_Paulo')::date > told.day then told.closing_cents end
+        ),
+        read_at = coalesce(excluded.read_at, told.read_at)
+"""
+
+
+async def tell(connection: Connection, days: Sequence[RecordedDay]) -> None:
+    """Note that a statement speaks of days, and the balances that it tells."""
+    await connection.executemany(_TELL, [DAY.values(day) for day in days])
+
+
+_JUDGE: Final[LiteralString] = """
+    update institution_day as judged set state = new.state,
+        closed_at = case when new.state like 'closed%' and judged.state not like 'closed%' then $4 else judged.closed_at end,
+        reopened_at = case when new.state not like 'closed%' and judged.state like 'closed%' then $4
+            else judged.reopened_at end
+    from unnest($2::date[], $3::text[]) as new (day, state)
+    where judged.institution_id = $1 and judged.day = new.day and judged.state <> new.state
+"""
+
+
+async def write_states(
+    connection: Connection, institution_id: int, states: Sequence[tuple[date, DayState]], now: datetime
+) -> None:
+    """Write the states that have changed."""
+    days, names = [day for day, _ in states], [state for _, state in states]
+    await connection.execute(_JUDGE, institution_id, days, names, now)
+
+
+# Balances are carried on from a day on which one was told.
+_FIND_UNSETTLED: Final[LiteralString] = """
+    with unsettled as (
+        select min(day) as day from institution_day where institution_id = $1 and day >= $2 and state <> 'closed'
+    )
+    select coalesce((
+        select max(told.day) from institution_day as told where told.institution_id = $1
+            and told.day < least(unsettled.day, $3) and told.day >= $2
+            and (told.opening_cents is not null or told.closing_cents is not null)
+    ), least(unsettled.day, $3)) as day from unsettled
+"""
+
+
+async def find_first_unsettled(connection: Connection, institution_id: int, since: date, touched_on: date) -> date:
+    """The day from which days are judged anew: no later than one that was touched or is not closed."""
+    return await connection.fetchval(_FIND_UNSETTLED, institution_id, since, touched_on)
+
+
+_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"
+_UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
+
+
+@asynccontextmanager
+async def working_on(connection: Connection, institution_id: int) -> AsyncGenerator[bool]:
+    """Keep others from joining items of the same account meanwhile; yields ``False`` if another process is at it."""
+    is_alone: bool = await connection.fetchval(_TRY_LOCK, _LOCKS, institution_id)
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            try:
+                await connection.execute(_UNLOCK, _LOCKS, institution_id)
+            except BaseException:
+                # The lock ends with its session.
+                connection.terminate()
+                raise

@@ -1,0 +1,225 @@
+"""The tables of institutions' statement lines, and of the files that they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final, LiteralString
+
+import msgspec
+
+from pixconnect.domain.institutions.day import DayCases, ItemGroup
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import ItemJoin, LineKey, Waiting
+from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
+from pixconnect.domain.institutions.statement_file import StatementAccount
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+_decode_others = msgspec.json.Decoder(list[InstitutionItem]).decode
+_encode = msgspec.json.Encoder().encode
+_OTHERS_MAX: Final = 8
+
+
+def _read_account(bank: str, branch: str, number: str) -> StatementAccount:
+    return StatementAccount(bank=bank, branch=branch, number=number)
+
+
+ITEM: Final = Table(
+    "institution_item",
+    RecordedItem,
+    """
+    institution_id smallint, item_id text, day date, settled_at timestamptz, direction text, amount_cents bigint, kind text,
+    end_to_end_id text, return_id text, txid text, tax_id text, counterparty text, text text, source text,
+    recorded_at timestamptz, joined_kind text, joined_id text, joined_by text, is_reversal boolean, fee_of_kind text,
+    fee_of_id text, waits text, others jsonb
+    """,
+    key=("institution_id", "item_id"),
+    read={"others": (_decode_others, "others")},
+    write={"others": lambda item: _encode(item.others).decode()},
+)
+
+FILE: Final = Table(
+    "institution_file",
+    RecordedFile,
+    """
+    institution_id smallint, digest bytea, format text, bank text, branch text, number text, first_on date, last_on date,
+    items_count integer, recorded_at timestamptz
+    """,
+    key=("institution_id", "digest"),
+    read={"account": (_read_account, "bank", "branch", "number")},
+    write={
+        "bank": lambda file: file.account.bank,
+        "branch": lambda file: file.account.branch,
+        "number": lambda file: file.account.number,
+    },
+)
+
+_INSERT_FILE: Final[LiteralString] = f"""
+    insert into institution_file ({FILE.names}) values ({FILE.parameters}) on conflict do nothing
+"""
+_FIND_FILE: Final[LiteralString] = f"""
+    select {FILE.select} from institution_file where institution_id = $1 order by recorded_at desc limit 1
+"""
+
+
+async def insert_file(connection: Connection, file: RecordedFile) -> None:
+    await connection.execute(_INSERT_FILE, *FILE.values(file))
+
+
+async def find_last_file(connection: Connection, institution_id: int) -> RecordedFile | None:
+    return FILE.read_found(await connection.fetchrow(_FIND_FILE, institution_id))
+
+
+_ADD: Final[LiteralString] = f"""
+    insert into institution_item ({ITEM.names}) values ({ITEM.parameters}) on conflict do nothing
+"""
+
+
+async def add(connection: Connection, items: Sequence[RecordedItem]) -> None:
+    """Keep items that are new; in the order of their ids, so that no two processes wait for each other."""
+    ordered = sorted(items, key=lambda item: item.item_id)
+    await connection.executemany(_ADD, [ITEM.values(item) for item in ordered])
+
+
+_FIND: Final[LiteralString] = f"""
+    select {ITEM.select} from institution_item where institution_id = $1 and item_id = any($2)
+"""
+
+
+async def find(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, RecordedItem]:
+    rows = await connection.fetch(_FIND, institution_id, item_ids)
+    return {item.item_id: item for item in map(ITEM.read, rows)}
+
+
+_KEEP_OTHER: Final[LiteralString] = """
+    update institution_item set others = others || $3::jsonb
+    where institution_id = $1 and item_id = $2 and jsonb_array_length(others) < $4 and not others @> $3::jsonb
+"""
+
+
+async def keep_other(connection: Connection, institution_id: int, item: InstitutionItem) -> None:
+    """Note that an item was told again with other contents."""
+    other = _encode([item]).decode()
+    await connection.execute(_KEEP_OTHER, institution_id, item.item_id, other, _OTHERS_MAX)
+
+
+_LIST_DAYS: Final[LiteralString] = f"""
+    select {ITEM.select} from institution_item where institution_id = $1 and day between $2 and $3 order by day, item_id
+"""
+
+
+async def list_days(
+    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
+) -> list[RecordedItem]:
+    return [ITEM.read(row) for row in await connection.fetch(_LIST_DAYS, institution_id, first_on, last_on)]
+
+
+_LIST_ALONE: Final[LiteralString] = f"""
+    select {ITEM.select} from institution_item
+    where institution_id = $1 and joined_kind is null and (day, item_id) > ($2, $3)
+    order by day, item_id limit $4
+"""
+
+
+async def list_unjoined(
+    connection: Connection, institution_id: int, after: tuple[date, str], count: int
+) -> list[RecordedItem]:
+    """Items that are joined to nothing yet, by day and id from after one of them."""
+    rows = await connection.fetch(_LIST_ALONE, institution_id, *after, count)
+    return [ITEM.read(row) for row in rows]
+
+
+_JOIN: Final[LiteralString] = """
+    update institution_item as item
+    set joined_kind = new.kind, joined_id = new.id, joined_by = new.by, is_reversal = new.is_reversal, waits = null
+    from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[]) as new (item_id, kind, id, by, is_reversal)
+    where item.institution_id = $1 and item.item_id = new.item_id and item.joined_kind is null
+"""
+
+
+async def join(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
+    if joins:
+        columns = zip(*((one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins), strict=True)
+        await connection.execute(_JOIN, institution_id, *map(list, columns))
+
+
+_NOTE_FEES: Final[LiteralString] = """
+    update institution_item as item set fee_of_kind = new.kind, fee_of_id = new.id
+    from unnest($2::text[], $3::text[], $4::text[]) as new (item_id, kind, id)
+    where item.institution_id = $1 and item.item_id = new.item_id
+"""
+
+
+async def note_fees(connection: Connection, institution_id: int, fees: dict[str, LineKey]) -> None:
+    """Note for which transfer or refund fees were taken."""
+    if fees:
+        columns = zip(*((item_id, *map(str, key)) for item_id, key in fees.items()), strict=True)
+        await connection.execute(_NOTE_FEES, institution_id, *map(list, columns))
+
+
+_NOTE_WAITING: Final[LiteralString] = """
+    update institution_item as item set waits = new.waits from unnest($2::text[], $3::text[]) as new (item_id, waits)
+    where item.institution_id = $1 and item.item_id = new.item_id and item.joined_kind is null
+        and item.waits is distinct from new.waits
+"""
+
+
+async def note_waiting(connection: Connection, institution_id: int, waiting: dict[str, Waiting | None]) -> None:
+    if waiting:
+        await connection.execute(_NOTE_WAITING, institution_id, list(waiting), list(waiting.values()))
+
+
+_FIND_JOINED: Final[LiteralString] = """
+    select joined_kind, joined_id, is_reversal from institution_item
+    join unnest($2::text[], $3::text[]) as wanted (joined_kind, joined_id) using (joined_kind, joined_id)
+    where institution_id = $1
+"""
+
+
+async def find_joined(
+    connection: Connection, institution_id: int, keys: Sequence[LineKey]
+) -> tuple[set[LineKey], set[LineKey]]:
+    """Lines of ours that are joined to an item, and those that are joined to a reversal too."""
+    kinds, ids = [kind for kind, _ in keys], [str(name) for _, name in keys]
+    rows = await connection.fetch(_FIND_JOINED, institution_id, kinds, ids)
+    debited: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if not row["is_reversal"]}
+    return debited, {(row["joined_kind"], row["joined_id"]) for row in rows if row["is_reversal"]}
+
+
+_SUM: Final[LiteralString] = """
+    select day, direction, kind, joined_kind is not distinct from 'refund' as is_return,
+        sum(amount_cents)::bigint as amount_cents, count(*) as items_count
+    from institution_item where institution_id = $1 and day between $2 and $3 group by 1, 2, 3, 4
+"""
+
+
+async def sum_days(
+    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
+) -> list[ItemGroup]:
+    return [ItemGroup(**row) for row in await connection.fetch(_SUM, institution_id, first_on, last_on)]
+
+
+# A debit of an order that failed is a case until it is given back.
+_COUNT_CASES: Final[LiteralString] = """
+    select day,
+        count(*) filter (where joined_kind is null and waits is distinct from 'before_opening') +
+        count(*) filter (where joined_kind = 'transfer' and direction = 'OUT' and not exists (
+            select from institution_item as reversal
+            where reversal.institution_id = $1 and reversal.joined_kind = 'transfer'
+                and reversal.joined_id = item.joined_id and reversal.is_reversal
+        ) and exists (
+            select from transfer where transfer.id = item.joined_id::bigint and transfer.status in ('ERROR', 'CANCELLED')
+        )) as items_count,
+        count(*) filter (where others <> '[]') as changed_count
+    from institution_item as item where institution_id = $1 and day between $2 and $3
+    group by day
+"""
+
+
+async def count_cases(
+    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
+) -> dict[date, DayCases]:
+    """Unmatched items, and those told with two contents, by day."""
+    rows = await connection.fetch(_COUNT_CASES, institution_id, first_on, last_on)
+    return {row["day"]: DayCases(items_count=row["items_count"], changed_count=row["changed_count"]) for row in rows}

@@ -1,0 +1,131 @@
+"""Transfers, refunds and movements of the holders of one account, as lines that its statement should have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.institutions.joining import BookLine
+from pixconnect.domain.money.rail import date_settled
+from pixconnect.foundation.pool import Connection, Pool
+
+# What went by book is on no institution's statement. A refund lies where its original does.
+_TRANSFERS: Final[LiteralString] = """
+    select 'transfer' as kind, transfer.id::text as id, transfer.holder_id, transfer.direction, transfer.amount_cents,
+        transfer.status, transfer.settled_at, transfer.network_settled_at, transfer.created_at,
+        array_remove(array[transfer.end_to_end_id, transfer.network_id], null) as names, '{}'::text[] as original,
+        transfer.counterparty ->> 'tax_id' as tax_id, transfer.counterparty ->> 'name' as name
+    from transfer where transfer.institution_id = $1 and not transfer.is_book
+"""
+_REFUNDS: Final[LiteralString] = """
+    select 'refund', refund.id::text, refund.holder_id, refund.flow, refund.amount_cents,
+        refund.status, refund.settled_at, refund.network_settled_at, refund.created_at,
+        array_remove(array[refund.return_id, refund.network_id], null),
+        array_remove(array[transfer.end_to_end_id, transfer.network_id], null),
+        transfer.counterparty ->> 'tax_id', transfer.counterparty ->> 'name'
+    from refund join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+    where transfer.institution_id = $1 and not refund.is_book
+"""
+_MOVEMENTS: Final[LiteralString] = """
+    select 'movement', movement.item_id, movement.holder_id, movement.direction, movement.amount_cents,
+        movement.status, movement.network_settled_at, movement.network_settled_at, movement.created_at,
+        array[movement.item_id], '{}'::text[], null, null
+    from movement join holder on holder.id = movement.holder_id
+    where holder.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
+"""
+
+# One look at each index of names.
+_FIND_NAMED: Final[LiteralString] = f"""
+    {_TRANSFERS} and transfer.end_to_end_id = any($2)
+    union all {_TRANSFERS} and transfer.network_id = any($2) and transfer.end_to_end_id <> all($2)
+    union all {_REFUNDS} and refund.return_id = any($2)
+    union all {_REFUNDS} and refund.network_id = any($2) and refund.return_id <> all($2)
+    union all {_REFUNDS} and transfer.end_to_end_id = any($2) and refund.return_id <> all($2)
+        and (refund.network_id is null or refund.network_id <> all($2))
+    union all {_MOVEMENTS} and movement.item_id = any($3)
+"""
+
+
+async def find_named(
+    connection: Connection, institution_id: int, names: Sequence[str], item_ids: Sequence[str]
+) -> list[BookLine]:
+    """Lines with one of these names of the network, refunds of what has one, and movements of these items."""
+    return [_read(row) for row in await connection.fetch(_FIND_NAMED, institution_id, names, item_ids)]
+
+
+# Those that are an item already are nobody else's. The instants are ours: the network's are looked at afterwards.
+_LIST_ALONE: Final[LiteralString] = f"""
+    select line.* from (
+        {_TRANSFERS} and transfer.settled_at >= $2 and transfer.settled_at < $3
+        union all {_REFUNDS} and refund.settled_at >= $2 and refund.settled_at < $3
+        union all {_MOVEMENTS} and movement.network_settled_at >= $2 and movement.network_settled_at < $3
+    ) as line
+    where not exists (
+        select from institution_item as item
+        where item.institution_id = $1 and item.joined_kind = line.kind and item.joined_id = line.id and not item.is_reversal
+    ) and ($4::bigint[] is null or line.amount_cents = any($4))
+    order by line.settled_at, line.kind, line.id limit $5
+"""
+ALONE_MAX: Final = 20_000
+
+
+async def list_unmatched(
+    connection: Connection | Pool,
+    institution_id: int,
+    days: tuple[date, date],
+    amounts: Sequence[int] | None = None,
+) -> list[BookLine]:
+    """Settled lines of some days that no item is joined to, the oldest first, at most ``ALONE_MAX``.
+
+    Args:
+        connection: Where to look.
+        institution_id: The account.
+        days: The first and the last, in Sao Paulo.
+        amounts: Those of these amounts only.
+    """
+    # A line is dated by the network where that is minutes from ours.
+    begin, end = _begin_of(days[0] - timedelta(days=1)), _begin_of(days[1] + timedelta(days=2))
+    rows = await connection.fetch(_LIST_ALONE, institution_id, begin, end, amounts, ALONE_MAX)
+    return [line for line in map(_read, rows) if days[0] <= line.day <= days[1]]
+
+
+_LIST_OPEN: Final[LiteralString] = """
+    select transfer.amount_cents from transfer
+    where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'
+        and not transfer.is_book and transfer.network_id is null
+    union
+    select refund.amount_cents from refund
+    join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+    where transfer.institution_id = $1 and refund.flow = 'OUT' and refund.status = 'PROCESSING'
+        and not refund.is_book and refund.network_id is null
+"""
+
+
+async def read_open_amounts(connection: Connection, institution_id: int) -> frozenset[int]:
+    """Amounts of orders under way whose name on the network nobody has told yet."""
+    return frozenset(row["amount_cents"] for row in await connection.fetch(_LIST_OPEN, institution_id))
+
+
+def _begin_of(day: date) -> datetime:
+    return datetime.combine(day, time(0), SAO_PAULO)
+
+
+def _read(row: asyncpg.Record) -> BookLine:
+    settled_at = date_settled(row["settled_at"], row["network_settled_at"])
+    return BookLine(
+        key=(row["kind"], row["id"]),
+        holder_id=row["holder_id"],
+        direction=row["direction"],
+        amount_cents=row["amount_cents"],
+        day=(settled_at or row["created_at"]).astimezone(SAO_PAULO).date(),
+        settled_at=settled_at,
+        names=tuple(row["names"]),
+        original=tuple(row["original"]),
+        tax_id=row["tax_id"],
+        counterparty=row["name"],
+        state="settled" if settled_at is not None else "open" if row["status"] == "PROCESSING" else "failed",
+    )

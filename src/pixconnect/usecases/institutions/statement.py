@@ -1,0 +1,300 @@
+"""What an institution's statement says: each line once, joined to what of ours it is, and posted where nothing of ours is it.
+
+Recording a line decides nothing about money. Joining and posting follow, for one account by one process at a time, and may be
+done again after a death at any instant: what is joined stays so, and a movement is posted once for its item. Who dies after
+posting leaves a movement with the item's name, which the next run joins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Final, Protocol
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.institutions import joining
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, ItemJoin, OpenAmounts, UnmatchedItem
+from pixconnect.domain.institutions.recorded_item import ItemSource, RecordedFile, RecordedItem
+from pixconnect.domain.institutions.statement_file import InvalidStatement, StatementAccount, StatementFile, to_day
+from pixconnect.domain.institutions.statement_format import read_statement_file
+from pixconnect.domain.money.rail import MovementReport
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import line as line_store
+from pixconnect.store.institutions.day import RecordedDay
+from pixconnect.store.money import movement as movement_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import HasClock
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.money import movement as movement_usecases
+from pixconnect.usecases.money.movement import MovementContext
+
+DAYS_MAX: Final = 400
+"""A file speaks of at most so many days."""
+_AT_ONCE: Final = 2_000
+_POSTED_AT_ONCE: Final = 200
+
+
+class SettlingContext(MovementContext, HasClock, Protocol): ...
+
+
+class RecordedStatement(Struct, frozen=True, kw_only=True):
+    """What a statement brought."""
+
+    first_on: date
+    last_on: date
+    new: Sequence[InstitutionItem]
+    known_count: int
+    changed: Sequence[InstitutionItem]
+    """Told before under the same id with other contents."""
+    skipped_days: Sequence[date] = ()
+    """Days whose lines come from elsewhere, so that nothing of them was taken from here."""
+
+
+async def find_named_account(context: OperatorContext, name: str) -> InstitutionAccount:
+    async with context.pool.acquire() as connection:
+        account = await account_store.find_named(connection, name)
+    if account is None:
+        raise errors.NotFound(f"name: there is no account {name}")
+    return account
+
+
+async def record_file(context: OperatorContext, name: str, content: bytes) -> RecordedStatement:
+    """Keep what a statement file of an account says.
+
+    Raises:
+        NotFound: There is no such account.
+        BadRequest: The file cannot be read for certain, or is of another account; nothing of it was kept.
+    """
+    account = await find_named_account(context, name)
+    try:
+        file = read_statement_file(content)
+    except InvalidStatement as error:
+        raise errors.BadRequest(f"file: {error}") from error
+    if (file.last_on - file.first_on).days >= DAYS_MAX:
+        raise errors.BadRequest(f"file: it speaks of more than {DAYS_MAX} days")
+    now = context.clock.now()
+    async with write_alone(context.pool) as connection:
+        read = RecordedFile(
+            institution_id=account.id,
+            digest=hashlib.sha256(content).digest(),
+            format=file.format,
+            account=file.account,
+            first_on=file.first_on,
+            last_on=file.last_on,
+            items_count=len(file.items),
+            recorded_at=now,
+        )
+        _check_account(account, await item_store.find_last_file(connection, account.id), file.account)
+        recorded = await _record(connection, account.id, file, now)
+        await item_store.insert_file(connection, read)
+        said = dict(format=file.format, first_on=file.first_on, last_on=file.last_on, new_count=len(recorded.new))
+        await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
+    return recorded
+
+
+def _check_account(account: InstitutionAccount, before: RecordedFile | None, told: StatementAccount) -> None:
+    """Refuse another account's file: by the account's own number where we know it, else by that of the last file."""
+    number = _plain(told.number)
+    wanted = _plain(account.account) or (_plain(before.account.number) if before is not None else number)
+    # Some write the branch before the number.
+    if number != wanted and _plain(told.branch) + number != wanted and number != _plain(told.branch) + wanted:
+        raise errors.BadRequest(f"file: it is of the account {told.number}, and {account.name} is another one")
+
+
+def _plain(number: str) -> str:
+    return "".join(filter(str.isalnum, number)).upper().lstrip("0")
+
+
+async def _record(connection: Connection, institution_id: int, file: StatementFile, now: datetime) -> RecordedStatement:
+    source: ItemSource = file.format
+    spoken = [file.first_on + timedelta(days=number) for number in range((file.last_on - file.first_on).days + 1)]
+    days = sorted({*spoken, *(item.day for item in file.items)})
+    told_before = await day_store.list_days(connection, institution_id, days[0], days[-1])
+    # Two sources name one line differently, and it would be posted twice.
+    others = {day.day for day in told_before if day.source != source}
+    items = [item for item in file.items if item.day not in others]
+    known = await item_store.find(connection, institution_id, [item.item_id for item in file.items])
+    changed = [item for item in items if item.item_id in known and not known[item.item_id].says(item)]
+    changed += [item for item in file.changed if item.day not in others]
+    new = [item for item in items if item.item_id not in known]
+    await item_store.add(connection, [_keep(item, institution_id, source, now) for item in new])
+    for item in changed:
+        await item_store.keep_other(connection, institution_id, item)
+    covered = set(spoken)
+    await day_store.tell(
+        connection,
+        [
+            RecordedDay(
+                institution_id=institution_id,
+                day=day,
+                opening_cents=file.opening.cents if file.opening is not None and day == file.first_on else None,
+                closing_cents=file.closing.cents if file.closing is not None and day == file.closing.on else None,
+                read_at=now if day in covered else None,
+                source=source,
+            )
+            for day in days
+            if day not in others
+        ],
+    )
+    return RecordedStatement(
+        first_on=file.first_on,
+        last_on=file.last_on,
+        new=new,
+        known_count=len(items) - len(new),
+        changed=changed,
+        skipped_days=sorted(others),
+    )
+
+
+def _keep(item: InstitutionItem, institution_id: int, source: ItemSource, now: datetime) -> RecordedItem:
+    return RecordedItem(**structs.asdict(item), institution_id=institution_id, source=source, recorded_at=now)
+
+
+class SettledStatement(Struct, frozen=True, kw_only=True):
+    """What became of items that were alone."""
+
+    joined_count: int = 0
+    posted_count: int = 0
+    waiting_count: int = 0
+
+
+async def settle_items(context: SettlingContext, account: InstitutionAccount) -> SettledStatement:
+    """Join what can be joined, post what is nobody's, and judge the days anew; again and again changes nothing more.
+
+    Raises:
+        ServiceUnavailable: Another process does the same for this account.
+    """
+    async with context.pool.acquire() as locking, day_store.working_on(locking, account.id) as is_alone:
+        if not is_alone:
+            raise errors.ServiceUnavailable(
+                f"the statement of {account.name} is being worked on: try again in a moment"
+            )
+        now = context.clock.now()
+        async with context.pool.acquire() as connection:
+            alone = await _list_alone(connection, account)
+            named_ids = await _join_named(connection, account, alone)
+            bare = [item for item in alone if item.item_id not in named_ids]
+            alike_ids = await _join_alike(connection, account, bare)
+            left = [item for item in bare if item.item_id not in alike_ids]
+            verdicts = await _judge_left(connection, account, left, now)
+        posted_count = await _post(context, account, [one for one in verdicts if one.waits is None])
+        touched_on = min((item.day for item in alone), default=to_day(now))
+        await day_usecases.judge(context, account, touched_on)
+    return SettledStatement(
+        joined_count=len(alone) - len(left), posted_count=posted_count, waiting_count=len(left) - posted_count
+    )
+
+
+async def _list_alone(connection: Connection, account: InstitutionAccount) -> list[RecordedItem]:
+    found: list[RecordedItem] = []
+    after = (to_day(account.opened_at) - timedelta(days=1), "")
+    while part := await item_store.list_unjoined(connection, account.id, after, _AT_ONCE):
+        found += part
+        after = (part[-1].day, part[-1].item_id)
+    return found
+
+
+async def _join_named(connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem]) -> set[str]:
+    """By the network's names and the movements' items, wherever in time our lines are."""
+    joined_ids = set[str]()
+    for start in range(0, len(alone), _AT_ONCE):
+        items = alone[start : start + _AT_ONCE]
+        names = sorted({name for item in items for name in item.names})
+        ids = [joining.make_movement_id(item.item_id) for item in items]
+        lines = await line_store.find_named(connection, account.id, names, ids)
+        debited, reversed_ = await item_store.find_joined(connection, account.id, [line.key for line in lines])
+        # What only looks alike is looked for later, among all lines of its days.
+        joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited)
+        joins = [join for join in joined.joins if join.by == "name"]
+        async with connection.transaction():
+            await item_store.join(connection, account.id, joins)
+            await item_store.note_fees(connection, account.id, joined.fees)
+        joined_ids |= {join.item_id for join in joins}
+    return joined_ids
+
+
+async def _join_alike(connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem]) -> set[str]:
+    joined = joining.join_items(bare, await _list_near(connection, account, bare))
+    await item_store.join(connection, account.id, joined.joins)
+    return {join.item_id for join in joined.joins}
+
+
+async def _list_near(
+    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
+) -> list[BookLine]:
+    """Lines of ours that no item is, of the amounts and about the days of some items without names."""
+    bare = [item for item in items if not item.names]
+    if not bare:
+        return []
+    apart = timedelta(days=DAYS_APART_MAX)
+    days = min(item.day for item in bare) - apart, max(item.day for item in bare) + apart
+    amounts = sorted({item.amount_cents for item in bare})
+    return await line_store.list_unmatched(connection, account.id, days, amounts)
+
+
+async def _judge_left(
+    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem], now: datetime
+) -> list[UnmatchedItem]:
+    lines = await _list_near(connection, account, left)
+    names = sorted({name for item in left for name in item.names})
+    known = OpenAmounts(
+        unnamed_cents=await line_store.read_open_amounts(connection, account.id),
+        our_names=frozenset(await movement_store.find_names(connection, names)),
+        begins_at=account.opened_at,
+        begins_on=to_day(account.opened_at),
+        today=to_day(now),
+    )
+    verdicts = [joining.judge_left(item, lines, known) for item in left]
+    await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
+    return verdicts
+
+
+async def _post(context: SettlingContext, account: InstitutionAccount, unowned: Sequence[UnmatchedItem]) -> int:
+    """Post what is nobody's as movements: on the holder whose Pix a fee names, else on the house."""
+    count = 0
+    for start in range(0, len(unowned), _POSTED_AT_ONCE):
+        part = unowned[start : start + _POSTED_AT_ONCE]
+        async with context.pool.acquire() as connection:
+            names = sorted({name for one in part for name in one.item.names})
+            lines = await line_store.find_named(connection, account.id, names, [])
+        owners = {name: line.holder_id for line in lines for name in line.names}
+        joins: list[ItemJoin] = []
+        for one in part:
+            item = one.item
+            holder_id = next((owners[name] for name in item.names if name in owners), account.house_id)
+            report = await _report(context, account, holder_id, one)
+            if await movement_usecases.post_statement_item(context, holder_id, report):
+                joins.append(ItemJoin(item_id=item.item_id, key=("movement", report.item_id), by="name"))
+        async with context.pool.acquire() as connection:
+            await item_store.join(connection, account.id, joins)
+        count += len(joins)
+    return count
+
+
+async def _report(
+    context: SettlingContext, account: InstitutionAccount, holder_id: int, left: UnmatchedItem
+) -> MovementReport:
+    item = left.item
+    return MovementReport(
+        report_id=f"statement:{account.id}:{joining.make_movement_id(item.item_id)}",
+        item_id=joining.make_movement_id(item.item_id),
+        party=(await context.directory.read_account(holder_id)).party,
+        kind=left.kind,
+        direction=item.direction,
+        amount_cents=item.amount_cents,
+        end_to_end_id=item.end_to_end_id,
+        description=item.text[:140] or None,
+        # Of many lines the day alone is told: noon of it is that day in each zone of Brazil.
+        settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
+    )

@@ -1,0 +1,106 @@
+"""``pixconnect institution statement`` and ``days``, in live mode, beside a database."""
+
+import asyncio
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import structs
+
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.money import holder as holder_usecases
+from support.command_line import CommandLine
+from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.records import a_new_holder
+from support.service import open_service
+from support.statement_files import make_ofx, make_ofx_line
+
+LIVE = {
+    "PIXCONNECT_MODE": "live",
+    "PIXCONNECT_INSTITUTION_NAME": "Loja",
+    "PIXCONNECT_ISPB": "12345678",
+    "PIXCONNECT_BASE_URL": "https://pix.shop.example",
+    "PIXCONNECT_TRUSTED_PROXIES": "127.0.0.1/32",
+}
+NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
+
+
+async def add_account(database: Addresses) -> None:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    await owner.close()
+    async with open_service(database, is_sandbox=False, has_rail=False) as service:
+        there = FakeInstitution(service.clock)
+        there.balance_cents = 10_000
+        operator = as_operator(service.context)
+        service.clock.advance(days=-10)
+        new = structs.replace(a_new_holder(account_number="1"), tax_id=OWNER_TAX_ID, **NO_LIMITS)
+        house = await holder_usecases.create_holder(operator, new)
+        await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+
+
+@pytest.fixture
+def live(database: Addresses, tmp_path: Path) -> CommandLine:
+    asyncio.run(add_account(database))
+    return CommandLine(database, tmp_path, **LIVE)
+
+
+def write(tmp_path: Path, content: bytes) -> str:
+    file = tmp_path / "july.ofx"
+    file.write_bytes(content)
+    return str(file)
+
+
+def test_a_file_is_recorded_and_its_days_are_told(live: CommandLine, tmp_path: Path) -> None:
+    lines = [
+        make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"),
+        make_ofx_line(item_id="N1", at="20260701", amount="5.00", memo="=PIX RECEBIDO"),
+    ]
+    file = write(tmp_path, make_ofx(*lines, first="20260630", last="20260701", closing="104.00", opening="100.00"))
+    first = live.json("institution", "statement", "loja", file)
+    assert (first["new_count"], first["known_count"], first["posted_count"], first["unmatched_count"]) == (2, 0, 1, 1)
+    assert [(day["day"], day["status"], day["closing_cents"]) for day in first["days"]] == [
+        ("2026-06-30", "closed", 10_000),
+        ("2026-07-01", "closed_with_cases", 10_400),
+    ]
+    again = live.json("institution", "statement", "loja", file)
+    assert (again["new_count"], again["known_count"], again["posted_count"]) == (0, 2, 0)
+    done = live.run("institution", "statement", "loja", file)
+    assert (done.returncode, "2026-07-01" in done.stdout) == (0, True)
+    audited = next(iter(live.json("audit", "list").values()))[0]
+    assert (audited["verb"], audited["subject"]) == ("institution statement", "institution loja")
+
+
+def test_days_are_listed_and_their_lines_are_values_for_spreadsheets(live: CommandLine, tmp_path: Path) -> None:
+    line = make_ofx_line(item_id="N1", at="20260701", amount="5.00", memo="=PIX RECEBIDO")
+    file = write(tmp_path, make_ofx(line, first="20260701", last="20260701", closing="105.00"))
+    live.json("institution", "statement", "loja", file)
+    days = live.json("institution", "days", "loja", "--until", "2026-07-02", "--count", "2")["days"]
+    assert [(day["day"], day["status"], day["unmatched_there"]) for day in days] == [
+        ("2026-07-01", "closed_with_cases", 1),
+        ("2026-07-02", "open", 0),
+    ]
+    assert (
+        days[0]["gross_cents"] - days[0]["fees_cents"] - days[0]["returns_cents"] + days[0]["others_cents"]
+        == days[0]["net_cents"]
+    )
+    told = live.run("institution", "days", "loja", "--until", "2026-07-01", "--count", "1", "--csv").stdout
+    (row,) = csv.DictReader(io.StringIO(told))
+    assert (row["day"], row["closing_cents"]) == ("2026-07-01", "10500")
+    told = live.run("institution", "days", "loja", "--lines", "2026-07-01", "--csv").stdout
+    (row,) = csv.DictReader(io.StringIO(told))
+    assert (row["item_id"], row["status"], row["text"]) == ("N1", "not_yet_read", "'=PIX RECEBIDO")
+
+
+def test_what_cannot_be_read_is_refused_by_its_line(live: CommandLine, tmp_path: Path) -> None:
+    bad = write(tmp_path, make_ofx(make_ofx_line(amount="1.234")))
+    refused = live.refusal("institution", "statement", "loja", bad)
+    assert "FILE: line 17: TRNAMT: '1.234' is no amount" in refused
+    assert "NAME: there is no account other" in live.refusal("institution", "statement", "other", bad)
+    assert "No such file" in live.refusal("institution", "statement", "loja", str(tmp_path / "none"))
+    assert "NAME: there is no account other" in live.refusal("institution", "days", "other")

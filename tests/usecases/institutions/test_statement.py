@@ -1,0 +1,285 @@
+"""A statement of an account: each line once, joined to ours, posted where it is nobody's, and the day closes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.recorded_item import RecordedItem
+from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions import item as item_store
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.institutions.statement import RecordedStatement, SettledStatement
+from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.money import incoming
+from support.books import check_books
+from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.records import a_new_holder, own_key
+from support.service import Service, credit_report, open_service
+from support.statement_files import make_efi_file, make_ofx, make_ofx_line
+
+# The service's clock stands at noon of the first of July in Sao Paulo; files speak of that day and of the next ones.
+DAY = date(2026, 7, 1)
+NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
+OTHER_E2E = "E99999004202607011500zzzzzzzzzzz"
+
+
+class Books:
+    """A live service with one account, whose books begin with 100.00."""
+
+    def __init__(self, service: Service, account: InstitutionAccount) -> None:
+        self.service, self.account = service, account
+        self.context = service.context
+
+    async def read(self, *lines: str, **changes: Any) -> tuple[RecordedStatement, SettledStatement]:
+        return await self.read_file(
+            make_ofx(*lines, **dict(first="20260701", last="20260701", closing="100.00") | changes)
+        )
+
+    async def read_file(self, content: bytes) -> tuple[RecordedStatement, SettledStatement]:
+        recorded = await statement_usecases.record_file(as_operator(self.context), "loja", content)
+        return recorded, await statement_usecases.settle_items(self.context, self.account)
+
+    async def item(self, item_id: str) -> RecordedItem:
+        async with self.context.pool.acquire() as connection:
+            return (await item_store.find(connection, self.account.id, [item_id]))[item_id]
+
+    async def day(self, day: date = DAY) -> day_usecases.DayLines:
+        return await day_usecases.read_day(self.context, self.account, day)
+
+    async def receive(self, **changes: Any) -> str:
+        report = structs.replace(credit_report(self.service), **changes)
+        assert (await incoming.receive_credit(self.context, report)).refusal_code is None
+        # What the rail of an account writes of itself.
+        await self.service.execute_as_owner(
+            f"update transfer set institution_id = {self.account.id} where institution_id is null"
+        )
+        return report.end_to_end_id
+
+    async def movements(self) -> list[tuple[str, str, str, int]]:
+        told = "select item_id, kind, direction, amount_cents from movement where kind <> 'opening_balance' order by item_id"
+        return [tuple(row) for row in await self.service.fetch(told)]
+
+    async def tomorrow(self, days: int = 1) -> None:
+        self.service.clock.advance(days=days)
+
+
+@pytest.fixture
+async def books(database: Addresses) -> AsyncIterator[Books]:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    await owner.close()
+    async with open_service(database, is_sandbox=False, has_rail=False) as service:
+        there = FakeInstitution(service.clock)
+        there.balance_cents = 10_000
+        operator = as_operator(service.context)
+        service.clock.advance(hours=-13)
+        new = structs.replace(a_new_holder(account_number="1"), tax_id=OWNER_TAX_ID, **NO_LIMITS)
+        house = await holder_usecases.create_holder(operator, new)
+        await holder_usecases.add_pix_key(operator, house.id, "EMAIL", own_key("1"))
+        account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+        service.clock.advance(hours=13)
+        yield Books(service, account)
+
+
+async def test_a_fee_a_wire_and_what_people_do_there_are_movements_once(books: Books) -> None:
+    lines = [
+        make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA PIX"),
+        make_ofx_line(item_id="W1", at="20260701", amount="5.00", memo="TED RECEBIDA"),
+        make_ofx_line(item_id="H1", at="20260701", amount="-3.00", memo=f"PIX ENVIADO {OTHER_E2E}"),
+    ]
+    recorded, settled = await books.read(*lines)
+    assert (len(recorded.new), recorded.known_count) == (3, 0)
+    # What came in today may still be told as a payment.
+    assert (settled.posted_count, settled.waiting_count) == (2, 1)
+    assert (await books.item("W1")).waits == "day_not_over"
+    await books.tomorrow()
+    recorded, settled = await books.read(*lines, closing="101.00")
+    assert (len(recorded.new), recorded.known_count, settled.posted_count) == (0, 3, 1)
+    assert await books.movements() == [
+        ("F1", "fee", "OUT", 100),
+        ("H1", "by_hand", "OUT", 300),
+        ("W1", "wire", "IN", 500),
+    ]
+    for _ in range(2):
+        assert (await books.read(*lines, closing="101.00"))[1] == SettledStatement()
+    assert len(await books.movements()) == 3
+    shown = (await books.day()).shown
+    assert (shown.judged.state, shown.judged.opening_cents, shown.judged.closing_cents) == ("closed", 10_000, 10_100)
+    await check_books(books.service)
+
+
+async def test_a_received_pix_is_joined_by_its_name_and_by_its_looks(books: Books) -> None:
+    named, bare = await books.receive(amount_cents=700), await books.receive(amount_cents=300)
+    await books.tomorrow()
+    lines = [
+        make_ofx_line(item_id="N1", at="20260701", amount="7.00", memo=f"PIX RECEBIDO {named}"),
+        make_ofx_line(item_id="N2", at="20260701", amount="3.00", memo="PIX RECEBIDO"),
+    ]
+    _, settled = await books.read(*lines, closing="110.00")
+    assert settled == SettledStatement(joined_count=2)
+    rows = await books.service.fetch("select id, end_to_end_id from transfer")
+    ids = {row["end_to_end_id"]: str(row["id"]) for row in rows}
+    first, second = await books.item("N1"), await books.item("N2")
+    assert (first.joined_kind, first.joined_id, first.joined_by) == ("transfer", ids[named], "name")
+    assert (second.joined_id, second.joined_by) == (ids[bare], "amount")
+    judged = (await books.day()).shown.judged
+    assert (judged.state, judged.sums.gross_cents, judged.sums.net_cents) == ("closed", 1000, 1000)
+    assert await books.movements() == []
+
+
+async def test_a_received_pix_that_we_do_not_have_waits_for_the_reading(books: Books) -> None:
+    await books.tomorrow()
+    line = make_ofx_line(item_id="N1", at="20260701", amount="7.00", memo="PIX RECEBIDO")
+    _, settled = await books.read(line, closing="107.00")
+    assert (settled.waiting_count, (await books.item("N1")).waits) == (1, "not_yet_read")
+    assert (await books.day()).shown.judged.state == "closed_with_cases"
+    # The reading tells it late: it is joined, no movement was made of it, and the day closes.
+    await books.receive(amount_cents=700, reported_at=books.service.clock.now() - timedelta(hours=20))
+    assert await statement_usecases.settle_items(books.context, books.account) == SettledStatement(joined_count=1)
+    assert (await books.item("N1")).joined_by in ("amount", "near")
+    assert await books.movements() == []
+    await check_books(books.service)
+
+
+async def test_a_line_of_ours_that_is_not_there_is_a_case(books: Books) -> None:
+    await books.receive(amount_cents=700)
+    await books.tomorrow()
+    await books.read(closing="100.00")
+    day = await books.day()
+    assert (day.shown.judged.state, day.shown.judged.cases.lines_count) == ("closed_with_cases", 1)
+    assert [(line.amount_cents, line.direction) for line in day.lines_alone] == [(700, "IN")]
+
+
+async def test_a_fee_that_names_a_pix_is_its_holders_and_told_with_it(books: Books) -> None:
+    named = await books.receive(amount_cents=700)
+    await books.tomorrow()
+    lines = [
+        make_ofx_line(item_id="N1", at="20260701", amount="7.00", memo=f"PIX RECEBIDO {named}"),
+        make_ofx_line(item_id="F1", at="20260701", amount="-0.50", kind="FEE", memo=f"TARIFA {named}"),
+    ]
+    await books.read(*lines, closing="106.50")
+    fee, pix = await books.item("F1"), await books.item("N1")
+    assert (fee.fee_of_kind, fee.fee_of_id) == ("transfer", pix.joined_id)
+    (row,) = await books.service.fetch("select holder_id, end_to_end_id from movement where item_id = 'F1'")
+    owner = await books.service.fetch("select holder_id from transfer")
+    assert (row["holder_id"], row["end_to_end_id"]) == (owner[0]["holder_id"], named)
+    judged = (await books.day()).shown.judged
+    assert (judged.state, judged.sums.fees_cents, judged.sums.net_cents) == ("closed", 50, 650)
+
+
+async def test_a_balance_that_does_not_follow_keeps_the_day_open(books: Books) -> None:
+    await books.tomorrow()
+    await books.read(
+        make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"), closing="99.00", opening="100.01"
+    )
+    judged = (await books.day()).shown.judged
+    assert (judged.state, judged.difference_cents) == ("open", -1)
+
+
+async def test_a_late_line_opens_a_closed_day_again(books: Books) -> None:
+    await books.tomorrow()
+    fee = make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA")
+    await books.read(fee, closing="99.00", opening="100.00")
+    assert (await books.day()).shown.judged.state == "closed"
+    late = make_ofx_line(item_id="N2", at="20260701", amount="2.00", memo="PIX RECEBIDO")
+    await books.read(fee, late, closing="101.00", opening="100.00")
+    shown = (await books.day()).shown
+    assert shown.judged.state == "closed_with_cases"
+    await books.read(fee, late, closing="101.50", opening="100.00")
+    shown = (await books.day()).shown
+    assert (shown.judged.state, shown.reopened_at) == ("open", books.service.clock.now())
+
+
+async def test_a_line_that_changed_is_kept_for_a_person_and_moves_nothing_more(books: Books) -> None:
+    await books.tomorrow()
+    await books.read(make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"), closing="99.00")
+    changed = make_ofx_line(item_id="F1", at="20260701", amount="-1.50", memo="TARIFA")
+    for _ in range(2):
+        recorded, settled = await books.read(changed, closing="98.50")
+        assert [item.amount_cents for item in recorded.changed] == [150]
+        assert settled == SettledStatement()
+    item = await books.item("F1")
+    assert (item.amount_cents, [other.amount_cents for other in item.others]) == (100, [150])
+    assert await books.movements() == [("F1", "fee", "OUT", 100)]
+    assert (await books.day()).shown.judged.cases.changed_count == 1
+
+
+async def test_a_file_of_another_account_is_refused(books: Books) -> None:
+    await books.read()
+    with pytest.raises(errors.BadRequest, match=r"it is of the account 999, and loja is another one"):
+        await books.read(number="999")
+    await books.read(number="0001123456")
+    with pytest.raises(errors.BadRequest, match=r"file: line 17: TRNAMT"):
+        await books.read(make_ofx_line(amount="1.234"))
+    with pytest.raises(errors.NotFound):
+        await statement_usecases.record_file(as_operator(books.context), "other", make_ofx())
+    with pytest.raises(errors.BadRequest, match="400 days"):
+        await books.read(first="20240101")
+
+
+async def test_a_day_has_its_lines_from_one_source(books: Books) -> None:
+    await books.tomorrow()
+    await books.read(
+        make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"), closing="99.00", number="517613"
+    )
+    record = f"TPR;1;{OTHER_E2E};1.00;2026-07-01T15:00:00.000Z"
+    recorded, _ = await books.read_file(make_efi_file(record, day="2026-07-01"))
+    assert (recorded.new, recorded.skipped_days) == ([], [DAY])
+    assert len(await books.movements()) == 1
+
+
+async def test_what_was_before_the_books_began_is_in_their_first_balance(books: Books) -> None:
+    # They began on the evening of the thirtieth; a line without an hour may be of before or after.
+    days = {"F1": "20260629", "F2": "20260630", "F3": "20260630220000[-3:BRT]", "F4": "20260630233000[-3:BRT]"}
+    lines = [make_ofx_line(item_id=name, at=at, amount="-1.00", memo="TARIFA") for name, at in days.items()]
+    await books.read(*lines, first="20260620", closing="99.00")
+    waiting = [(await books.item(name)).waits for name in days]
+    assert waiting == ["before_opening", "opening_day", "before_opening", None]
+    assert await books.movements() == [("F4", "fee", "OUT", 100)]
+
+
+async def test_two_who_settle_at_once_do_it_one_after_the_other(books: Books) -> None:
+    async with books.context.pool.acquire() as other, day_store.working_on(other, books.account.id) as is_alone:
+        assert is_alone
+        with pytest.raises(errors.ServiceUnavailable, match="being worked on"):
+            await statement_usecases.settle_items(books.context, books.account)
+    assert await statement_usecases.settle_items(books.context, books.account) == SettledStatement()
+
+
+async def test_who_died_after_posting_finds_the_movement(books: Books) -> None:
+    await books.tomorrow()
+    line = make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA")
+    await books.read(line, closing="99.00")
+    await books.service.execute_as_owner("alter table institution_item disable trigger keep_joined")
+    await books.service.execute_as_owner(
+        "update institution_item set joined_kind = null, joined_id = null, joined_by = null"
+    )
+    await books.service.execute_as_owner("alter table institution_item enable trigger keep_joined")
+    assert await statement_usecases.settle_items(books.context, books.account) == SettledStatement(joined_count=1)
+    assert len(await books.movements()) == 1
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+        await books.service.execute_as_owner("update institution_item set joined_id = 'x'")
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+        await books.service.execute_as_owner("delete from institution_item")
+
+
+async def test_the_last_days_are_listed_also_those_that_nothing_tells_of(books: Books) -> None:
+    await books.tomorrow(days=2)
+    await books.read(first="20260701", last="20260702", closing="100.00")
+    days = await day_usecases.list_days(books.context, books.account)
+    assert [(shown.judged.day.day, shown.judged.state) for shown in days] == [
+        (27, "open"), (28, "open"), (29, "open"), (30, "open"), (1, "closed"), (2, "closed"), (3, "open"),
+    ]  # fmt: skip
+    assert days[4].closed_at == datetime(2026, 7, 3, 15, tzinfo=UTC)

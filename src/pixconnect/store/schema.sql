@@ -857,6 +857,12 @@ create index transfer_of_institution on transfer (institution_id, network_settle
 create index transfer_received on transfer ((holder_id + 0), settled_at, id) where direction = 'IN' and settled_at is not null;
 create index transfer_received_by_txid on transfer ((holder_id + 0), txid) where direction = 'IN' and settled_at is not null and
     charge_id is null and txid is not null;
+create index transfer_redated on transfer ((holder_id - 0), network_settled_at, id) where direction = 'IN' and settled_at is not
+    null and ((settled_at - network_settled_at) >= '00:01:00'::interval or (settled_at - network_settled_at) <=
+    '-00:01:00'::interval);
+create index transfer_redated_by_ours on transfer ((holder_id - 0), settled_at) where direction = 'IN' and settled_at is not
+    null and ((settled_at - network_settled_at) >= '00:01:00'::interval or (settled_at - network_settled_at) <=
+    '-00:01:00'::interval);
 create trigger await_names after insert on transfer for each statement execute function await_names();
 create trigger await_naming after update of network_id on transfer for each row when (new.network_id is distinct from
     old.network_id) execute function await_names();

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import itertools
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.standard.problem import TYPE_PREFIX
+from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.domain.standard import received
@@ -181,3 +183,40 @@ async def test_hours_that_are_over_are_counted_once(door: Api, service: Service,
     assert len(await names(door, ALL)) == 5
     for page in range(5):
         assert len(await names(door, f"{ALL}&paginacao.itensPorPagina=1&paginacao.paginaAtual={page}")) == 1
+
+
+async def test_what_the_network_dated_back_is_listed_when_the_network_says(door: Api, service: Service) -> None:
+    hours = [0, 3, 0, 0, 30, 0, -2, 1]
+    """By how many hours each is dated back, one every forty minutes."""
+    horarios: dict[str, datetime] = {}
+    for number, back in enumerate(hours):
+        now = service.clock.now()
+        report = credit_report(service, txid="PEDIDO1" if number % 2 else None)
+        # A few seconds from ours are no other instant.
+        networks = now - timedelta(hours=back, seconds=0 if back else 20)
+        await receive_credit(service.context, structs.replace(report, settled_at=networks))
+        shown = (await door.get(f"/v2/pix/{report.end_to_end_id}")).body["horario"]
+        horarios[report.end_to_end_id] = datetime.fromisoformat(shown)
+        assert horarios[report.end_to_end_id] == (networks if back else now)
+        service.clock.advance(minutes=40)
+    newest_first = sorted(horarios, key=lambda name: horarios[name], reverse=True)
+    # Before the hours are counted, and afterwards.
+    for _ in range(2):
+        edges = sorted(
+            {STARTED_AT + timedelta(minutes=20 * step) for step in (-100, -9, -6, -1, 0, 4, 5, 9, 15, 16, 20, 30)}
+        )
+        for begin, end in itertools.combinations(edges, 2):
+            span = f"inicio={format_milliseconds(begin)}&fim={format_milliseconds(end)}"
+            expected = [name for name in newest_first if begin <= horarios[name] <= end]
+            assert await names(door, span) == expected, span
+            paged = [
+                await names(door, f"{span}&paginacao.itensPorPagina=3&paginacao.paginaAtual={page}")
+                for page in range(3)
+            ]
+            assert list(itertools.chain(*paged)) == expected
+            total = (await door.get(f"/v2/pix?{span}")).body["parametros"]["paginacao"]["quantidadeTotalDeItens"]
+            assert total == len(expected)
+            for filters in ("txid=PEDIDO1", "txIdPresente=true"):
+                odd = [name for name in expected if list(horarios).index(name) % 2]
+                assert await names(door, f"{span}&{filters}") == odd
+        service.clock.advance(hours=2)

@@ -23,7 +23,10 @@ _APART: Final = timedelta(minutes=1)
 
 
 def date_settled(ours: datetime | None, networks: datetime | None) -> datetime | None:
-    """The network's instant, where that is minutes from ours. Lists go by ours, so a difference of moments is none."""
+    """The network's instant, where that is a minute or more from ours: a difference of moments is none.
+
+    Lists of received Pix go by the same (``store/standard/received.py``).
+    """
     return ours if ours is None or networks is None or abs(ours - networks) < _APART else networks
 
 

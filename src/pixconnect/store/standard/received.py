@@ -2,6 +2,9 @@
 
 The hours of ``listing`` are those of ``received_hour``, as far as they are known, and are counted from the index from there on.
 So payments write nothing for this list, and a holder who never asks for it costs nothing.
+
+They settled when the network says, where that is minutes from our instant. All hours are counted by ours, which never
+change once they are over; the few that the network dates otherwise are taken from there, and added where they belong.
 """
 
 from __future__ import annotations
@@ -19,24 +22,63 @@ from pixconnect.store.money.transfer import TRANSFER
 _RECEIVED: Final[LiteralString] = """
     from transfer where holder_id = $1 and holder_id + 0 = $1 and direction = 'IN' and settled_at is not null
 """
-_NEWEST_FIRST: Final[LiteralString] = "order by settled_at desc, id desc"
+# As ``date_settled`` of ``domain/money/rail.py`` and the indexes have it.
+_IS_REDATED: Final[LiteralString] = """
+    (settled_at - network_settled_at >= interval '1 minute' or settled_at - network_settled_at <= interval '-1 minute')
+"""
+# "holder_id - 0" is what their own indexes begin with: PostgreSQL takes them for many, and would read all that came in.
+_REDATED: Final[LiteralString] = f"""
+    from transfer where holder_id = $1 and holder_id - 0 = $1 and direction = 'IN' and settled_at is not null and {_IS_REDATED}
+"""
+_NEWEST_FIRST: Final[LiteralString] = "order by listed_at desc, id desc"
 _KNOWN_UNTIL: Final[LiteralString] = """
     coalesce((select until from received_known where holder_id = $1), timestamptz '-infinity')
 """
+
+
+def _redated_in(oldest: LiteralString, newest: LiteralString) -> LiteralString:
+    """By how many more there are in a span than our instants say."""
+    return f"""
+        (select count(*) {_REDATED} and network_settled_at between {oldest} and {newest})
+        - (select count(*) {_REDATED} and settled_at between {oldest} and {newest})
+    """
+
+
+def _part(where: LiteralString, listed_at: LiteralString) -> LiteralString:
+    # Each part is read from its own place in its index, and no further than the page goes.
+    return f"""(
+        select {TRANSFER.select}, {listed_at} as listed_at {where} and {listed_at} between $2 and $3
+        order by {listed_at} desc, id desc limit $4::bigint + $5::bigint
+    )"""
+
+
 _LIST: Final = listing_store.Source(
     hours=f"""
-        select hour, count from received_hour where holder_id = $1 and hour between $2 and $3 and hour < {_KNOWN_UNTIL}
-        union all
-        select date_trunc('hour', settled_at, 'UTC') as hour, count(*) {_RECEIVED}
-            and settled_at >= greatest({_KNOWN_UNTIL}, $2) and settled_at < $3 + interval '1 hour' group by 1
-        order by hour desc
+        select hour, sum(count)::bigint as count from (
+            select hour, count from received_hour where holder_id = $1 and hour between $2 and $3 and hour < {_KNOWN_UNTIL}
+            union all
+            select date_trunc('hour', settled_at, 'UTC'), count(*) {_RECEIVED}
+                and settled_at >= greatest({_KNOWN_UNTIL}, $2) and settled_at < $3 + interval '1 hour' group by 1
+            union all
+            select date_trunc('hour', settled_at, 'UTC'), -count(*) {_REDATED}
+                and settled_at >= $2 and settled_at < $3 + interval '1 hour' group by 1
+            union all
+            select date_trunc('hour', network_settled_at, 'UTC'), count(*) {_REDATED}
+                and network_settled_at >= $2 and network_settled_at < $3 + interval '1 hour' group by 1
+        ) as counted
+        group by hour having sum(count) > 0 order by hour desc
     """,
-    page=f"select {TRANSFER.select} {_RECEIVED} and settled_at between $2 and $3 {_NEWEST_FIRST} offset $4 limit $5",
+    page=f"""
+        {_part(f"{_RECEIVED} and {_IS_REDATED} is not true", "settled_at")}
+        union all
+        {_part(_REDATED, "network_settled_at")}
+        {_NEWEST_FIRST} offset $4 limit $5
+    """,
     page_after="",
-    count=f"select count(*) {_RECEIVED} and settled_at between $2 and $3",
+    count=f"select (select count(*) {_RECEIVED} and settled_at between $2 and $3) + {_redated_in('$2', '$3')}",
     total=listing_store.total_statement(
         f"""
-            select coalesce(sum(count), 0) from received_hour
+            select coalesce(sum(count), 0) + {_redated_in("$2", "$3")} from received_hour
             where holder_id = $1 and hour between $4 and $5 and hour < {_KNOWN_UNTIL}
         """,
         f"select count(*) {_RECEIVED} and settled_at between edge.oldest and edge.newest",
@@ -94,19 +136,28 @@ _FILTERS: Final[LiteralString] = """
     ))
     and ($6::text is null or counterparty ->> 'tax_id' = $6)
 """
-_FILTERED: Final[LiteralString] = f"{_RECEIVED} and settled_at between $2 and $3 and {_FILTERS}"
+_FILTERED: Final[LiteralString] = f"""
+    from (
+        select *, settled_at as listed_at {_RECEIVED} and {_IS_REDATED} is not true
+        union all
+        select *, network_settled_at as listed_at {_REDATED}
+    ) as transfer
+    where listed_at between $2 and $3 and {_FILTERS}
+"""
 _COUNT_FILTERED: Final[LiteralString] = f"select count(*) {_FILTERED}"
 _READ_FILTERED: Final[LiteralString] = f"select {TRANSFER.select} {_FILTERED} {_NEWEST_FIRST} offset $7 limit $8"
 
 # Those of a charge are found by the charge, and so cost no index of their own.
 _OF_TXID: Final[LiteralString] = f"""
     from (
-        select * from transfer where holder_id = $1 and settled_at is not null
-            and charge_id = (select id from charge where holder_id = $1 and txid = $7)
-        union all
-        select * {_RECEIVED} and charge_id is null and txid = $7
+        select *, case when {_IS_REDATED} then network_settled_at else settled_at end as listed_at from (
+            select * from transfer where holder_id = $1 and settled_at is not null
+                and charge_id = (select id from charge where holder_id = $1 and txid = $7)
+            union all
+            select * {_RECEIVED} and charge_id is null and txid = $7
+        ) as transfer
     ) as transfer
-    where settled_at between $2 and $3 and {_FILTERS}
+    where listed_at between $2 and $3 and {_FILTERS}
 """
 _COUNT_OF_TXID: Final[LiteralString] = f"select count(*) {_OF_TXID}"
 _READ_OF_TXID: Final[LiteralString] = f"select {TRANSFER.select} {_OF_TXID} {_NEWEST_FIRST} offset $8 limit $9"

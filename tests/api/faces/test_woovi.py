@@ -366,6 +366,14 @@ async def test_both_events_of_a_paid_charge_come_signed_in_three_ways(woovi: Woo
         assert headers["authorization"] == "s3gredo"
 
 
+@pytest.mark.parametrize("word", ["é", "\u00a0x", "ÿ"])
+async def test_a_word_that_is_no_header_of_ours_is_refused(woovi: Woovi, word: str) -> None:
+    asked = {"url": woovi.bank.receiver.url, "authorization": word}
+    status, reason = await woovi.fail("POST", "/webhook", {"webhook": asked})
+    assert (status, "authorization" in reason) == (400, True)
+    assert woovi.bank.receiver.received == []
+
+
 async def test_the_ends_of_payments_and_refunds_are_told(woovi: Woovi) -> None:
     events = ("OPENPIX:MOVEMENT_CONFIRMED", "OPENPIX:MOVEMENT_FAILED", "PIX_TRANSACTION_REFUND_SENT_CONFIRMED")
     await set_webhooks(woovi, *events)

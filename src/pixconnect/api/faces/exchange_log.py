@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -11,17 +10,11 @@ from msgspec import Struct
 
 from pixconnect.api.faces.door import Answering
 from pixconnect.api.faces.frame import PREFIX, split_path
+from pixconnect.api.faces.secret_mask import READ_MAX, mask_body, mask_query
 from pixconnect.domain.frame.clock import Clock, format_milliseconds
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send, WholeAnswer
 
-KEPT_MAX: Final = 4096
-"""Octets of each body."""
 _PREFIX: Final = PREFIX.encode()
-_SECRETS: Final = re.compile(
-    rb'("(?:client_secret|access_token|authorization|hmacSecret)"\s*:\s*")[^"]*'
-    # Receivers know their callers by what stands there.
-    rb'|("(?:webhookUrl|url)"\s*:\s*"[^"?]*\?)[^"]*'
-)
 
 
 class FaceExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,6 +23,7 @@ class FaceExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: str
     """Below the face's prefix, with its query."""
     asked: str = ""
+    """The first octets of the body; without its secrets, as all here."""
     status: int
     answered: str = ""
 
@@ -75,24 +69,21 @@ class FaceLog:
             await self._application(scope, receive_noting, send_noting)
         finally:
             face, path = split_path(scope["raw_path"])
-            query = b"?" + scope["query_string"] if scope["query_string"] else b""
+            query: bytes = scope["query_string"]
             if path.endswith("token"):
                 # All that is said there is a secret, in more forms than can be known.
                 asked, answered, query = bytearray(), bytearray(), b""
             exchange = FaceExchange(
                 at=format_milliseconds(self._clock.now()),
                 method=scope["method"],
-                path=_show(path.encode("latin-1") + query),
-                asked=_show(asked),
+                path=f"{path}?{mask_query(query)}" if query else path,
+                asked=mask_body(asked),
                 status=status,
-                answered=_show(answered),
+                answered=mask_body(answered),
             )
             self._write(face, msgspec.json.encode(exchange))
 
 
 def _keep(kept: bytearray, message: Message) -> None:
-    kept += message.get("body", b"")[: KEPT_MAX - len(kept)]
-
-
-def _show(octets: bytes | bytearray) -> str:
-    return _SECRETS.sub(rb"\1\2***", bytes(octets)).decode("utf-8", "replace")
+    # One more than can be read tells that there was more.
+    kept += message.get("body", b"")[: READ_MAX + 1 - len(kept)]

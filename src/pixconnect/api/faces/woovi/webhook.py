@@ -25,7 +25,8 @@ from pixconnect.usecases.webhooks import event_callback, event_webhook
 from pixconnect.usecases.webhooks.event_webhook import EventWebhook, NewEventWebhook
 
 _USUAL: Final = "OPENPIX:TRANSACTION_RECEIVED"
-_HEADER: Final = re.compile(r"[\x20-\x7e\xa0-\xff]{0,1000}")
+# Requests to receivers are ASCII.
+_HEADER: Final = re.compile(r"[\x20-\x7e]{0,1000}")
 _ID: Final = re.compile(r"[0-9a-f]{24}")
 
 
@@ -91,7 +92,7 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> R
     if body is None:
         raise errors.InvariantBroken("what is missing is a violation")
     event, url, name = body.text("event") or _USUAL, body.text("url"), body.text("name")
-    authorization = body.text("authorization", pattern=_HEADER, reason="deve poder ser um cabeçalho")
+    authorization = body.text("authorization", pattern=_HEADER, reason="deve poder ser um cabeçalho, em ASCII")
     is_active = body.boolean("isActive")
     if event not in events:
         body.refuse("event", f"aqui deve ser {' ou '.join(events)}")

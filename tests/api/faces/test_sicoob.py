@@ -14,7 +14,9 @@ from urllib.parse import quote
 import pytest
 from msgspec import structs
 
+from pixconnect.api.faces.sicoob import account as sicoob_account
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.money import transfer_search
 from pixconnect.domain.money.br_code import format_static_br_code
 from pixconnect.domain.money.order import Ending, GivenUp
 from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
@@ -190,6 +192,22 @@ async def test_an_equal_payment_is_refused_without_repeticao_where_that_was_chos
     assert (await sicoob.confirm(second, repeticao=True)).status == 200
     assert (await sicoob.confirm(await sicoob.initiate(), valor="12,35")).status == 200
     assert await reserved(bank) == 1234 * 2 + 1235
+
+
+async def test_equal_payments_are_looked_for_among_the_newest_however_many_there_are(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer_search, "SEARCHED_MAX", 1)
+    sicoob = await open_sicoob(bank, equal_payment="refused")
+    for valor in ("1,00", "2,00", "3,00"):
+        assert (await sicoob.confirm(await sicoob.initiate(), valor=valor)).status == 200
+    assert refused(await sicoob.confirm(await sicoob.initiate(), valor="1,00")) == []
+    monkeypatch.setattr(sicoob_account, "_LINES_MAX", 0)
+    now = bank.service.context.clock.now().astimezone(SAO_PAULO)
+    answer = await sicoob.call(
+        "GET", f"/conta-corrente/v4/extrato/{now.month}/{now.year}?numeroContaCorrente={ACCOUNT}"
+    )
+    assert (answer.status, "diaInicial" in answer.body["mensagem"]) == (400, True)
 
 
 async def test_an_account_is_paid_in_one_step(bank: Bank) -> None:

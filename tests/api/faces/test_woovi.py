@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from api.faces.woovi_document import find_errors
 from pixconnect.domain.identity.access import make_app_id
+from pixconnect.domain.money import transfer_search
 from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.domain.webhooks.delivery import retry_wait
@@ -111,6 +112,22 @@ async def test_who_calls_is_told_by_its_app_id_and_refused_once_it_is_disabled(w
     await access_usecases.disable_client(as_operator(woovi.bank.service.context), client_id)
     await asyncio.sleep(1.1)
     assert (await woovi.call("GET", "/api/v1/account")).status == 401
+
+
+async def test_wrong_app_ids_of_an_address_keep_none_of_its_others_out(woovi: Woovi) -> None:
+    async def ask(name: str, secret: str) -> Answer:
+        return await woovi.call(
+            "GET", "/api/v1/account", authorization=base64.b64encode(f"{name}:{secret}".encode()).decode()
+        )
+
+    for number in range(11):
+        refused = await ask(f"nobody{number}", "x")
+        assert (refused.status, "www-authenticate" in refused.headers) == (401, False)
+    client_id = woovi.bank.issued.client.client_id
+    assert [(await ask(client_id, f"x{number}")).status for number in range(11)] == [*[401] * 10, 429]
+    assert await woovi.do("GET", "/account")
+    # Whoever shows the same wrong one again and again waits.
+    assert [(await ask("nobody0", "x")).status for _ in range(10)] == [*[401] * 9, 429]
 
 
 async def test_a_charge_is_named_by_its_maker_and_made_once(woovi: Woovi) -> None:
@@ -364,6 +381,23 @@ async def test_both_events_of_a_paid_charge_come_signed_in_three_ways(woovi: Woo
         assert headers["x-openpix-signature"] == base64.b64encode(digest).decode()
         verify_rsa(keys, headers["x-webhook-signature"], request.body)
         assert headers["authorization"] == "s3gredo"
+
+
+async def test_a_charges_pix_is_found_among_however_many(woovi: Woovi, monkeypatch: pytest.MonkeyPatch) -> None:
+    charge = (await woovi.do("POST", "/charge", CHARGE))["charge"]
+    of_charge = f"/transaction?charge={charge['transactionID']}"
+    assert (await woovi.do("GET", of_charge))["transactions"] == []
+    e2eid = await woovi.bank.be_paid(charge["transactionID"], 1000)
+    await woovi.bank.be_paid(None, 500)
+    monkeypatch.setattr(transfer_search, "SEARCHED_MAX", 1)
+    found = await woovi.do("GET", of_charge)
+    assert ([each["endToEndId"] for each in found["transactions"]], found["pageInfo"]["totalCount"]) == ([e2eid], 1)
+    for part in ("skip=1", "end=2020-01-01T00:00:00Z"):
+        assert (await woovi.do("GET", f"{of_charge}&{part}"))["transactions"] == []
+    for kind in ("PAYMENT", "WITHDRAW"):
+        status, reason = await woovi.fail("GET", f"/transaction?type={kind}")
+        assert (status, "start, end" in reason) == (400, True)
+    assert (await woovi.fail("POST", "/webhook", {"webhook": {"url": "ftp://h/x"}}))[1].startswith("url: ")
 
 
 @pytest.mark.parametrize("word", ["é", "\u00a0x", "ÿ"])

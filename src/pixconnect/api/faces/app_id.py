@@ -50,6 +50,7 @@ class AppIdLogin:
                 certificate=certificate,
                 scopes=None,
                 lifetime_s=self._lifetime_s,
+                is_every_request=True,
             )
         )
         given = f"Bearer {token.access_token}".encode()

@@ -55,9 +55,15 @@ def _refuse(
     return Refused(
         status=traits.status,
         content=msgspec.json.encode(_fill(form, traits, text, shown, now)),
-        headers=[*envelope.error_headers(error), *_fill_headers(traits, error)],
+        headers=[*_list_headers(profile, error), *_fill_headers(traits, error)],
         media_type=form.media_type,
     )
+
+
+def _list_headers(profile: InstitutionProfile, error: errors.PixConnectError) -> list[tuple[bytes, bytes]]:
+    # Where no tokens are given, no header asks for one.
+    hidden = () if profile.token.path else (b"www-authenticate",)
+    return [header for header in envelope.error_headers(error) if header[0] not in hidden]
 
 
 def _fill_headers(traits: RefusalTraits, error: errors.PixConnectError) -> list[tuple[bytes, bytes]]:

@@ -67,6 +67,13 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     """``None`` is the setting."""
     is_certified: bool = False
     """The certificate names this client, and stands in for a secret that is left out: the token is bound to it."""
+    is_every_request: bool = False
+    """Its client logs in by each request, so failures of others at its address must not keep it from all that it does."""
+
+    @property
+    def limited_as(self) -> str:
+        """Who waits when it has failed too often: all of the address, or whoever shows these same credentials there."""
+        return f"{self.address} {self.client_id}:{self.client_secret}" if self.is_every_request else self.address
 
 
 class ScopeNotGranted(errors.BadRequest):
@@ -106,9 +113,10 @@ class TokenIssuer:
             ServiceUnavailable: The queue is full, or there is no key to sign with.
         """
         client_id, client_secret = check_shape(request)
-        self.refuse_limited(request.address)
+        limited_as = request.limited_as
+        self.refuse_limited(limited_as)
         if not request.is_certified:
-            self._refuse_guess(request.address, client_id, client_secret)
+            self._refuse_guess(limited_as, client_id, client_secret)
         await self._keyring.look_after_rest()
         # The token's date is from before we check its client: a later change of the client ends the token.
         asked_at = self._context.clock.real_now()
@@ -116,12 +124,12 @@ class TokenIssuer:
             client = await self._judge(request)
         except AddressLimited as refusal:
             # A failure always counts for its whole minute, so until then the answer cannot change.
-            self._limited_until_s.keep(request.address, self._now_s() + refusal.left_s)
+            self._limited_until_s.keep(limited_as, self._now_s() + refusal.left_s)
             raise
         except ClientLimited as refusal:
             limited = _LimitedClient(refusal.secret_hash, self._now_s() + refusal.left_s, self._now_s())
             self._limited_clients.keep(failure_subject("client", client_id), limited)
-            self._count_guess(request.address)
+            self._count_guess(limited_as)
             raise
         return _issue_token(self._context, self._keyring, client, request, asked_at)
 
@@ -135,11 +143,11 @@ class TokenIssuer:
             raise
         try:
             # Once more: while this one waited, others of its address may have failed.
-            self.refuse_limited(address)
+            self.refuse_limited(request.limited_as)
             client = await self._batches.ask(request)
             if client is None:
                 async with self._alone.hold(address):
-                    self.refuse_limited(address)
+                    self.refuse_limited(request.limited_as)
                     client = await judge_alone(self._context, request)
             return client
         finally:
@@ -152,8 +160,8 @@ class TokenIssuer:
 
     async def _look(self, requests: Sequence[TokenRequest]) -> list[Client | None]:
         """The client of each request with the right credentials; ``None`` for one that we must check alone."""
-        asked = {request.address: request for request in requests if request.address not in self._judged_alone}
-        addresses = [failure_subject("address", address) for address in asked]
+        asked = {request.limited_as for request in requests if request.address not in self._judged_alone}
+        addresses = [failure_subject("address", limited_as) for limited_as in asked]
         client_ids = {id_ for request in requests if access_rules.is_client_id(id_ := request.client_id or "")}
         found: Mapping[str, StoredClient] = {}
         if addresses and client_ids:
@@ -176,12 +184,12 @@ class TokenIssuer:
     def _now_s(self) -> float:
         return self._context.clock.monotonic_s()
 
-    def refuse_limited(self, address: str) -> None:
-        """Refuse an address that is known to have failed too often, without the database (``RateLimited``)."""
-        left_s = self._limited_until_s.get(address, 0.0) - self._now_s()
+    def refuse_limited(self, limited_as: str) -> None:
+        """Raise ``RateLimited``, without the database, for whom is known to have failed too often (``limited_as``)."""
+        left_s = self._limited_until_s.get(limited_as, 0.0) - self._now_s()
         if left_s > 0:
             raise AddressLimited(left_s, self._context.policy.token_failures_max)
-        self._limited_until_s.pop(address, None)
+        self._limited_until_s.pop(limited_as, None)
 
     def _refuse_guess(self, address: str, client_id: str, client_secret: str) -> None:
         if not self._limited_clients:
@@ -266,7 +274,7 @@ async def judge(context: TokenContext, connection: Connection, request: TokenReq
     """Compare a client's secret, and count a failure; a refusal is returned, because to raise it would undo the count."""
     failures_max = context.policy.token_failures_max
     client_id, client_secret = check_shape(request)
-    address = failure_subject("address", request.address)
+    address = failure_subject("address", request.limited_as)
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
     left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, failures_max)
     if left_s is not None:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.inter.send import is_code
 from pixconnect.api.faces.local_days import DAYS, instants_of, local_date, parse_day, read_days
+from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
@@ -181,7 +182,9 @@ async def _read_lines(
     context = services.context
     statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
     if statement.extent.lines_count > _LINES_MAX:
-        raise errors.BadRequest(f"dataInicio, dataFim: this period has more than {_LINES_MAX} transactions")
+        raise NamedRefusal(
+            "LINES", f"dataInicio, dataFim: este período tem mais de {_LINES_MAX} linhas; peça menos dias"
+        )
     returned = face.choose(services, "return_line")
     parts = statement_usecases.read_parts(context, statement)
     return [

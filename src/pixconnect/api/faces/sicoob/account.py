@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.local_days import instants_of, local_date
+from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
@@ -86,7 +87,9 @@ async def list_month(face: Face, services: Services, request: Asked) -> Reply:
     context = services.context
     statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
     if statement.extent.lines_count > _LINES_MAX:
-        raise errors.BadRequest(f"diaInicial, diaFinal: these days have more than {_LINES_MAX} transactions")
+        raise NamedRefusal(
+            "LINES", f"diaInicial, diaFinal: estes dias têm mais de {_LINES_MAX} linhas; peça menos dias"
+        )
     balance = await ledger_usecases.read_balance(context, request.caller)
     is_end_to_end = face.choose(services, "transaction_id") == "end_to_end_id"
     record = Extrato(

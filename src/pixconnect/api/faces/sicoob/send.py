@@ -52,6 +52,8 @@ from pixconnect.usecases.standard.sent import find_sent
 _KEY_WORDS: Final = dict(CPF="CPF", CNPJ="CNPJ", EMAIL="EMAIL", PHONE="TELEFONE", EVP="EVP")
 _NAME_MAX: Final = 120
 _COMPARED_MAX: Final = 100
+_LOOKED_AT_MAX: Final = 500
+"""Transfers of either direction, the newest: no index knows those that were sent."""
 _COMPARED_FOR: Final = timedelta(days=1)
 
 
@@ -251,13 +253,9 @@ async def _refuse_equal(
         return
     owner = payee if isinstance(payee, str) else payee.tax_id
     since = services.context.clock.now() - _COMPARED_FOR
-    page = await transfer_usecases.search_transfers(
-        services.context,
-        caller,
-        TransferSearch(direction="OUT"),
-        Span(initial_at=since, page=1, page_size=_COMPARED_MAX),
-    )
-    for sent in (view.transfer for view in page.items):
+    newest = Span(initial_at=since, page=1, page_size=_LOOKED_AT_MAX)
+    page = await transfer_usecases.search_transfers(services.context, caller, TransferSearch(), newest)
+    for sent in [view.transfer for view in page.items if view.transfer.direction == "OUT"][:_COMPARED_MAX]:
         is_itself = initiated is not None and sent.end_to_end_id == initiated.end_to_end_id
         is_equal = sent.amount_cents == amount_cents and sent.counterparty.tax_id == owner
         if is_equal and not is_itself and sent.status not in ("ERROR", "CANCELLED"):

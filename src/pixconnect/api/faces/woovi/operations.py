@@ -30,7 +30,7 @@ _OWN: Final = (
         "read", "By end-to-end id only."),
     Row("transacao.listar", "GET", "/api/v1/transaction", "transfer.read", "general", pix.list_pix_both_ways, "read",
         "Refunds are at /refund, and fees in the statement alone. By when it was made. Filters pixQrCode and "
-        "hasWebhook are ignored."),
+        "hasWebhook are ignored. By type at most 10,000 are searched: where there are more, start and end must be nearer."),
     Row("webhook.criar", "POST", "/api/v1/webhook", "webhook.write", "general", webhook.add_event_webhook, "read",
         "The answer has hmacSecret besides, which their dashboard shows. Events that never happen here are refused. An "
         "answer is waited for as long as our own webhooks do, and not 100 s; it is listed among those."),

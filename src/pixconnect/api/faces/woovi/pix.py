@@ -8,15 +8,19 @@ from typing import Final
 from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi.charge import find_named_charge
 from pixconnect.api.faces.woovi.paging import NAME, ShownPage, SliceQuery, read_name, read_slice
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.transfer import Direction, Transfer
-from pixconnect.domain.money.transfer_search import TransferSearch
+from pixconnect.domain.money.transfer_search import SEARCHED_MAX, TooManySearched, TransferSearch
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.cents_records import PixEmCentavos, show_cents_pix
@@ -55,24 +59,45 @@ async def get_pix_either_way(face: Face, services: Services, request: Asked) -> 
 
 async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> Reply:
     """Lista Pix recebidos e enviados, do mais novo ao mais antigo."""
-    context, caller = services.context, request.caller
+    caller = request.caller
     violations = Violations("transaction")
     asked = read_slice(violations, request)
     parameters = request.query.under(PixSliceQuery, violations)
     kind = parameters.choice("type", (*_DIRECTIONS, "REFUND", "FEE"))
     of_charge, withdrawal = parameters.text("charge", NAME), parameters.text("withdrawal", NAME)
     violations.raise_if_any()
-    # Refunds are listed among refunds, and fees are in the statement alone.
-    search = TransferSearch(end_to_end_id=_NOBODYS) if kind in ("REFUND", "FEE") else TransferSearch()
-    if kind in _DIRECTIONS:
-        search = TransferSearch(direction=_DIRECTIONS[kind])
-    if withdrawal is not None:
-        search = TransferSearch(end_to_end_id=withdrawal)
-    elif of_charge is not None:
-        search = TransferSearch(txid=(await find_named_charge(services, caller, of_charge)).txid)
-    found, page = await asked.read(lambda span: transfer_usecases.search_transfers(context, caller, search, span))
-    shown = await _show(services, caller, [view.transfer for view in found])
-    return Reply(status=200, record=PixListados(page=page, pix=shown))
+    if withdrawal is None and of_charge is not None:
+        charge = await find_named_charge(services, caller, of_charge)
+        found, page = await asked.read(lambda span: _find_paying(services, caller, charge, span))
+    else:
+        # Refunds are listed among refunds, and fees are in the statement alone.
+        search = TransferSearch(end_to_end_id=_NOBODYS) if kind in ("REFUND", "FEE") else TransferSearch()
+        if kind in _DIRECTIONS:
+            search = TransferSearch(direction=_DIRECTIONS[kind])
+        if withdrawal is not None:
+            search = TransferSearch(end_to_end_id=withdrawal)
+        found, page = await asked.read(lambda span: _search(services, caller, search, span))
+    return Reply(status=200, record=PixListados(page=page, pix=await _show(services, caller, found)))
+
+
+async def _search(services: Services, caller: Caller, search: TransferSearch, span: Span) -> Page[Transfer]:
+    try:
+        page = await transfer_usecases.search_transfers(services.context, caller, search, span)
+    except TooManySearched:
+        reason = f"start, end: por type procura-se entre {SEARCHED_MAX} Pix no máximo, e este período tem mais"
+        raise NamedRefusal("PERIOD", reason) from None
+    return page.with_items([view.transfer for view in page.items])
+
+
+async def _find_paying(services: Services, caller: Caller, charge: Charge, span: Span) -> Page[Transfer]:
+    """What paid a charge, as a list of one or none."""
+    try:
+        paying = await charge_usecases.read_paying_transfer(services.context, caller, charge.id)
+    except errors.NotFound:
+        return Page(items=[], total_count=0)
+    if not TransferSearch().finds(paying, span):
+        return Page(items=[], total_count=0)
+    return Page(items=[] if span.position else [paying], total_count=1)
 
 
 async def _show(services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[PixEmCentavos]:

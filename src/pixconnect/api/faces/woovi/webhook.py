@@ -97,7 +97,10 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> R
     if event not in events:
         body.refuse("event", f"aqui deve ser {' ou '.join(events)}")
     violations.raise_if_any()
-    await context.receivers.check_url(url or "")
+    try:
+        await context.receivers.check_url(url or "")
+    except errors.InvalidWebhookUrl:
+        raise NamedRefusal("URL", "url: deve ser https e levar a um endereço público") from None
     new = NewEventWebhook(
         name=name,
         event=event,

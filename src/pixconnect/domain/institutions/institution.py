@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.rail import MovementKind
 
 
@@ -295,3 +296,30 @@ class DayFiles(Protocol):
     async def fetch_day_file(self, name: str) -> bytes | None:
         """The file's octets; ``None`` while it is being written."""
         ...
+
+
+class OpenAccount(Struct, frozen=True, kw_only=True):
+    """An account, and what speaks to it."""
+
+    account: InstitutionAccount
+    institution: Institution
+
+
+class Institutions(Protocol):
+    """The accounts of the installation, as one process has them open."""
+
+    async def list_active(self) -> Sequence[InstitutionAccount]: ...
+
+    async def find(self, account_id: int) -> OpenAccount | None:
+        """An account that is active; ``None`` if it is paused, closed or unknown."""
+        ...
+
+
+class NoInstitutions:
+    """Of an installation whose mode has none."""
+
+    async def list_active(self) -> Sequence[InstitutionAccount]:
+        return ()
+
+    async def find(self, account_id: int) -> OpenAccount | None:
+        return None

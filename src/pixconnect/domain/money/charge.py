@@ -274,6 +274,15 @@ def pay_charge(charge: Charge, amount_cents: int, now: datetime) -> Charge:
     return msgspec.structs.replace(charge, status="APPROVED", amount_cents=amount_cents, held_by=None, modified_at=now)
 
 
+def pay_charge_there(charge: Charge, amount_cents: int, now: datetime) -> Charge:
+    """Mark one as paid that its institution let be paid: whatever its state here, and whatever it asks for."""
+    errors.ensure(charge.status not in PAID, charge.status)
+    asked_cents = None if amount_cents == charge.amount_cents else charge.amount_cents
+    return msgspec.structs.replace(
+        charge, status="APPROVED", amount_cents=amount_cents, asked_cents=asked_cents, modified_at=now
+    )
+
+
 def may_expire(charge: Charge, now: datetime) -> bool:
     return charge.status == "PENDING" and charge.held_by is None and charge.expires_at <= now
 

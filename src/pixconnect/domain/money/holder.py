@@ -1,7 +1,7 @@
 """Holders, who own an account with us, and parties: accounts as the network shows them."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -23,6 +23,17 @@ class Party(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     tax_id: str
     """CPF or CNPJ, unmasked."""
+
+
+UNKNOWN_PARTY: Final = Party(
+    account_number="0",
+    account_type="TRANSACTIONAL",
+    branch="0",
+    ispb="99999999",
+    name="-",
+    tax_id="00000000000",
+)
+"""What the contract's shapes show of a party of whom an institution tells nothing: it requires all of these."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):

@@ -255,6 +255,7 @@ def open_incoming_transfer(
     holder_id: int,
     correlation_id: UUID,
     now: datetime,
+    institution_id: int | None = None,
 ) -> Transfer:
     """Make a transfer of a payment that the rail reports, not yet judged; ``charge`` is the one of its txid."""
     # A txid may name another holder's charge: such a payment is refused, and recorded without that charge.
@@ -286,6 +287,7 @@ def open_incoming_transfer(
         modified_at=now,
         # The payment has come, however long its text is: we leave out what does not fit.
         payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
+        institution_id=institution_id,
     )
 
 

@@ -39,6 +39,10 @@ _FIND: Final[LiteralString] = f"""
 _FIND_TXID: Final[LiteralString] = f"""
     select {OPENING.select} from charge_opening where institution_id = $1 and txid = $2 and state in ('opening', 'opened')
 """
+_FIND_REFUSED: Final[LiteralString] = """
+    select txid from charge_opening where external_id = $2 and holder_id = $1 and state = 'refused'
+    order by created_at desc limit 1
+"""
 _LOCK: Final[LiteralString] = f"""
     select {OPENING.select} from charge_opening where charge_id = $1 and holder_id = $2 for update
 """
@@ -53,6 +57,11 @@ async def find(connection: Connection | Pool, holder_id: int, external_id: str) 
 async def find_txid(connection: Connection | Pool, institution_id: int, txid: str) -> ChargeOpening | None:
     """The one that has this txid on the account, whoever's it is."""
     return OPENING.read_found(await connection.fetchrow(_FIND_TXID, institution_id, txid))
+
+
+async def find_refused(pool: Pool, holder_id: int, external_id: str) -> str | None:
+    """The txid under which the last one of this name was refused."""
+    return await pool.fetchval(_FIND_REFUSED, holder_id, external_id)
 
 
 async def lock(connection: Connection, charge_id: int, holder_id: int) -> ChargeOpening | None:

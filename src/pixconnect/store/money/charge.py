@@ -117,6 +117,14 @@ async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
     return {tokens[row["token"]]: CHARGE.read(row) for row in rows}
 
 
+_FIND_HOLDER_THERE: Final[LiteralString] = "select holder_id from charge where txid = $2 and institution_id = $1"
+
+
+async def find_holder_there(pool: Pool, institution_id: int, txid: str) -> int | None:
+    """Whose charge has this txid at an account: no two of its holders have one."""
+    return await pool.fetchval(_FIND_HOLDER_THERE, institution_id, txid)
+
+
 _read_page_of_one: Final = lookup.page_of(CHARGE, listing_store.source("charge", CHARGE.select))
 read_page_of: Final = lookup.page_of(CHARGE, listing_store.source_of_statuses("charge", CHARGE.select))
 
@@ -187,11 +195,21 @@ async def find_of_contract(connection: Connection, txids: Sequence[str]) -> dict
 
 _FIND_EXPIRED: Final[LiteralString] = """
     select id, holder_id from charge
-    where slot = any($1) and status = 'PENDING' and expires_at <= $2 and held_by is null
+    where slot = any($1) and status = 'PENDING' and expires_at <= $2 and held_by is null and institution_id is null
     order by expires_at limit $3
+"""
+_FIND_EXPIRED_THERE: Final[LiteralString] = """
+    select id, holder_id from charge
+    where institution_id = $1 and status = 'PENDING' and expires_at <= $2 order by expires_at limit $3
 """
 
 
 async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
-    """Charges that are past their time and not yet marked so, by id and holder."""
+    """Charges that are past their time and not yet marked so, by id and holder; not those at institutions."""
     return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]
+
+
+async def find_expired_there(pool: Pool, institution_id: int, until: datetime, count_max: int) -> list[tuple[int, int]]:
+    """The same of the charges at one account."""
+    rows = await pool.fetch(_FIND_EXPIRED_THERE, institution_id, until, count_max)
+    return [(row["id"], row["holder_id"]) for row in rows]

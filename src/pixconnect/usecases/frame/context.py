@@ -10,6 +10,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity.signing import Signer
+from pixconnect.domain.institutions.institution import Institutions, NoInstitutions
 from pixconnect.domain.money.outside_location import Locations
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.simulation.sandbox_control import SandboxControl
@@ -66,6 +67,11 @@ class HasDirectory(Protocol):
 class HasRail(Protocol):
     @property
     def rail(self) -> Rail: ...
+
+
+class HasInstitutions(Protocol):
+    @property
+    def institutions(self) -> Institutions: ...
 
 
 class HasLocations(Protocol):
@@ -137,6 +143,7 @@ class Context(Struct, frozen=True, kw_only=True):
     """``None`` in live mode."""
     wake_workers: WakeWorkers
     """Returns at once. Nothing depends on it: workers also look from time to time."""
+    institutions: Institutions = field(default_factory=NoInstitutions)
     under_way: UnderWay = field(default_factory=UnderWay)
     failed_reports: FailedReports = field(default_factory=FailedReports)
     lookups: LookupBudgets = field(default_factory=LookupBudgets)

@@ -1,7 +1,8 @@
 """Our own holders as others see them: who owns a Pix key, an account as one side of a transfer, what a QR code leads to.
 
-The details of a holder kept here never change. A key may be removed, so we use the cache of owners only while our last
-reading of ``access_revision`` is under a second old; without one, we look up each key.
+The details of a holder kept here never change, but for the account at an institution on which its money lies. A key may be
+removed, so we use the cache of owners only while our last reading of ``access_revision`` is under a second old; without one,
+we look up each key.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class OwnAccount(Struct, frozen=True, kw_only=True):
     """The account as one side of a transfer, without a key."""
     city: str
     """As printed in QR codes."""
+    institution_id: int | None = None
+    """The account at an institution on which its money lies."""
 
 
 class HolderDirectory:
@@ -56,6 +59,7 @@ class HolderDirectory:
         """Note that a read of the revision began at this instant of the process's clock."""
         if revision != self._revision:
             self._owners.clear()
+            self._accounts.clear()
             self._revision = revision
         self._fresh_until_s = looked_at_s + IN_FORCE_AFTER_S
 
@@ -120,7 +124,7 @@ class HolderDirectory:
             name=holder.name,
             tax_id=holder.tax_id,
         )
-        return OwnAccount(holder_id=holder.id, party=party, city=holder.city)
+        return OwnAccount(holder_id=holder.id, party=party, city=holder.city, institution_id=holder.institution_id)
 
 
 def with_key(party: Party, key: PixKey | None) -> Party:

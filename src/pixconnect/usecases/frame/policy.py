@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.rail import Abilities
 
 
@@ -25,6 +26,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Without one, no order is ever marked as handed over."""
     abilities: Abilities = Abilities()
     """The rail's."""
+    account: InstitutionAccount | None = None
+    """The account at an institution whose rail it is; ``None`` is the rail of the whole installation."""
     token_lifetime_s: int = 300
     token_failures_max: int = 10
     signing_key_rotation_days: int = 90

@@ -8,21 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
-from msgspec import Struct
 
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal
-from pixconnect.domain.institutions.institution import Institution
+from pixconnect.domain.institutions.institution import Institution, OpenAccount
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account as account_store
 
 _decode_credential = msgspec.json.Decoder(Credential).decode
-
-
-class OpenAccount(Struct, frozen=True, kw_only=True):
-    account: InstitutionAccount
-    institution: Institution
 
 
 class OpenAccounts:

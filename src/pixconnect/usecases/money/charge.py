@@ -28,8 +28,9 @@ from pixconnect.domain.money.charge import (
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.frame.context import HasPool, HasWrites
 from pixconnect.usecases.frame.idempotency import Idempotency
+from pixconnect.usecases.money.charge_opening import OpeningContext, open_there
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
@@ -38,7 +39,7 @@ from pixconnect.writing.unit_of_work import begin_work
 class ExpiryContext(HasPool, HasWrites, Protocol): ...
 
 
-class ChargeContext(ExpiryContext, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, Protocol): ...
+class ChargeContext(ExpiryContext, OpeningContext, Protocol): ...
 
 
 _IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
@@ -60,6 +61,8 @@ async def create_charge(context: ChargeContext, caller: Caller, request: ChargeR
     except errors.RuleBroken as refusal:
         return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     account = await context.directory.read_account(caller.holder_id)
+    if account.institution_id is not None:
+        return await open_there(context, caller, request, key, account.institution_id)
     # All ids are made here, before the first try, so that a batch whose commit was lost finds what it wrote.
     txid = identifiers.make_txid(context.clock.now(), context.entropy)
     new = NewCharge(
@@ -138,6 +141,20 @@ async def list_charges(context: ChargeContext, caller: Caller, status: ShownStat
 async def expire_charges(context: ExpiryContext, slots: Sequence[int], until: datetime, count_max: int) -> int:
     """Mark charges that were not paid in time, and answer how many; two workers that expire the same one do no harm."""
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
+    await _expire(context, expired)
+    return len(expired)
+
+
+async def expire_charges_there(
+    context: ExpiryContext, institution_id: int, heard_until: datetime, count_max: int
+) -> int:
+    """The same of the charges at one account: only those whose time was over before a reading that has found no payment."""
+    expired = await charge_store.find_expired_there(context.pool, institution_id, heard_until, count_max)
+    await _expire(context, expired)
+    return len(expired)
+
+
+async def _expire(context: ExpiryContext, expired: Sequence[tuple[int, int]]) -> None:
     if expired:
         async with context.writes.transaction() as batch:
             # Locked before we take the ids, so that this event comes after everything that the charge has caused.
@@ -150,7 +167,6 @@ async def expire_charges(context: ExpiryContext, slots: Sequence[int], until: da
                     work.changes.move_charge(charge, after)
                     work.announce_charge(after, "qrcode.expired")
             await work.write()
-    return len(expired)
 
 
 async def _judge(context: ChargeContext, caller: Caller, request: ChargeRequest) -> str:

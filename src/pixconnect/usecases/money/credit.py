@@ -52,6 +52,8 @@ class Credit(Struct, frozen=True, kw_only=True):
     """Gives it back if we cannot accept it; ``None`` where the rail lets us refuse it."""
     key_was_removed: bool = False
     """It is for a key that led to the holder and leads to nobody now: it is refused, unless it was recorded before."""
+    institution_id: int | None = None
+    """The account at an institution on which it came: it has settled there, so its acceptance stands."""
 
     @property
     def code(self) -> tuple[str, int]:
@@ -64,13 +66,14 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
 
     What becomes of the charges here is known to the rest of the batch.
     """
-    report, charge = credit.report, charges.get(credit.code)
+    report, charge = credit.report, _find_charge(credit, charges)
     transfer = transfer_rules.open_incoming_transfer(
         report,
         charge,
         transfer_id=credit.transfer_id,
         holder_id=credit.holder_id,
         correlation_id=credit.correlation_id,
+        institution_id=credit.institution_id,
         now=work.now,
     )
     code = _find_reject_code(work, credit, transfer, charge)
@@ -114,7 +117,18 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
             return transfer, _contradiction("settled", transfer) if is_over else None
 
 
+def _find_charge(credit: Credit, charges: Charges) -> Charge | None:
+    """The charge that it names; at an institution one of that account that is not paid: a second Pix of one code pays none."""
+    charge = charges.get(credit.code)
+    if credit.institution_id is None or charge is None:
+        return charge
+    is_open = charge.institution_id == credit.institution_id and charge.status not in charge_rules.PAID
+    return charge if is_open else None
+
+
 def _find_reject_code(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> str | None:
+    if credit.institution_id is not None:
+        return None
     if credit.key_was_removed:
         return reject_code.ACCOUNT_UNKNOWN
     balance = work.balances[credit.holder_id]
@@ -145,7 +159,8 @@ def _settle(
         return hold_automatic_refund(work, transfer, credit.refund, code), None
     if transfer.charge_id is not None:
         charge = charges[credit.code]
-        paid = charges[credit.code] = charge_rules.pay_charge(charge, transfer.amount_cents, work.now)
+        pay = charge_rules.pay_charge if credit.institution_id is None else charge_rules.pay_charge_there
+        paid = charges[credit.code] = pay(charge, transfer.amount_cents, work.now)
         work.changes.move_charge(charge, paid)
         work.announce_charge(paid, "qrcode.approved")
     return transfer, None

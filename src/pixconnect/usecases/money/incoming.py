@@ -42,6 +42,7 @@ from pixconnect.usecases.money.automatic_refund import PlanningContext, plan_ref
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, receive
 from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
 from pixconnect.usecases.money.settlement import is_surely_not_ours
+from pixconnect.usecases.money.whose import find_holder_there
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
@@ -87,7 +88,11 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
 
 async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
     """Credit a payment, or refuse it; the same answer however often it is reported."""
-    holder_id, key_was_removed = await find_credited_holder(context, report)
+    account = context.policy.account
+    if account is None:
+        holder_id, key_was_removed = await find_credited_holder(context, report)
+    else:
+        holder_id, key_was_removed = await find_holder_there(context, account, report), False
     if holder_id is None:
         can_refuse = context.policy.abilities.refuses_credits
         answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
@@ -100,8 +105,9 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
             report=report,
             transfer_id=await context.ids.transfer_id(),
             correlation_id=context.entropy.uuid4(),
-            refund=await plan_refund(context),
+            refund=await plan_refund(context) if account is None else None,
             key_was_removed=key_was_removed,
+            institution_id=account and account.id,
         )
         answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit not in (None, NOT_GIVEN_BACK):
@@ -224,7 +230,8 @@ async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:
     wanted = {(txid, credit.holder_id) for credit in batch if (txid := credit.report.txid) is not None}
     charges = await work.lock_charges_by_txid(sorted(wanted))
     # A code of another holder whose money goes to this one is refused. Only of names that we made does one know whose they are.
-    unknown = [(txid, holder_id) for txid, holder_id in wanted - charges.keys() if identifiers.is_txid(txid)]
+    here = {credit.code for credit in batch if credit.institution_id is None}
+    unknown = [(txid, holder_id) for txid, holder_id in here & wanted - charges.keys() if identifiers.is_txid(txid)]
     if unknown:
         others = await charge_store.find_of_contract(work.connection, sorted({txid for txid, _ in unknown}))
         charges |= {(txid, holder_id): others[txid] for txid, holder_id in unknown if txid in others}
@@ -250,13 +257,16 @@ def _acknowledge(report: CreditReport | ReturnReport | MovementReport, refusal_c
 def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
     """A payment that comes again must be the same: amount, account, charge and payer."""
     report, payer = credit.report, transfer.counterparty
-    told = {
+    told: dict[str, tuple[object, object]] = {
         "amount_cents": (transfer.amount_cents, report.amount_cents),
         "holder_id": (transfer.holder_id, credit.holder_id),
         "key": (transfer.own_key, report.credit_party.key),
         "txid": (transfer.txid, report.txid),
-        "payer's account": (_account_of(payer), _account_of(report.debit_party)),
+        "account": (transfer.institution_id, credit.institution_id),
     }
+    # An institution may tell later who the payer was.
+    if credit.institution_id is None:
+        told["payer's account"] = (_account_of(payer), _account_of(report.debit_party))
     return find_change(told)
 
 

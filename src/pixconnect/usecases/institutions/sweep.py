@@ -1,0 +1,189 @@
+"""Reads an account's lists again and again, and records each payment once.
+
+What is listed and recorded already is compared, and costs one look. What is new is taken as any rail's report. A sweep has
+ended when all that it found is recorded or kept; only then does it count as read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, KnownPayer, ReceivedPix
+from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_due
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.rail import CreditReport, MovementReport
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.store.money import movement as movement_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.charge import expire_charges_there
+from pixconnect.usecases.money.movement import receive_movement
+from pixconnect.usecases.money.report import take_reports
+
+OPENING_ITEM_ID: Final = "opening-balance"
+PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
+MESSAGE_KEPT_MAX: Final = 140
+EXPIRED_MAX: Final = 256
+
+
+async def sweep_due(context: Context, institution: Institution) -> int:
+    """Do the sweeps of an account that are due, and answer how many payments were listed.
+
+    Args:
+        context: The account's (``at_account``).
+        institution: What speaks to it.
+    """
+    account = _account(context)
+    await post_opening(context)
+    found = 0
+    for pace in PACES:
+        last = await sweep_store.find(context.pool, account.id, pace)
+        poll = timedelta(seconds=account.poll_s)
+        if is_due(pace, last, poll, context.clock.real_now()):
+            found += await sweep(context, institution, pace)
+    return found
+
+
+async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
+    """Read a list once, whole, and answer how many payments it had.
+
+    Raises:
+        InstitutionUnavailable: What was recorded until then stays; the next sweep begins where this one did.
+    """
+    account = _account(context)
+    last = await sweep_store.find(context.pool, account.id, pace)
+    began_at = context.clock.real_now()
+    since = begin_sweep(pace, last, account.opened_at, began_at)
+    count, is_whole = 0, True
+    try:
+        async for page in institution.list_received(since, began_at, only_returned=pace == "deep"):
+            count += len(page)
+            is_whole = await record_page(context, page) and is_whole
+    except InstitutionUnavailable as error:
+        await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), error.reason)
+        raise
+    if is_whole:
+        done = Sweep(
+            institution_id=account.id,
+            pace=pace,
+            read_until=began_at,
+            began_at=began_at,
+            ended_at=context.clock.real_now(),
+            items_count=count,
+        )
+        await sweep_store.write(context.pool, done)
+    return count
+
+
+async def expire_there(context: Context, institution: Institution) -> int:
+    """Expire charges whose end was over, with the institution's lag, before a reading that has found no payment of them."""
+    account = _account(context)
+    near = await sweep_store.find(context.pool, account.id, "near")
+    if near is None:
+        return 0
+    heard_until = near.began_at - institution.traits.list_lag
+    return await expire_charges_there(context, account.id, heard_until, EXPIRED_MAX)
+
+
+async def record_page(context: Context, page: Sequence[ReceivedPix]) -> bool:
+    """Record what is new of a page; whether all of it is recorded or kept now."""
+    account = _account(context)
+    # A list that shifts names the same one twice; nothing before the books begin is ours to count.
+    listed = {pix.end_to_end_id: pix for pix in page if pix.settled_at >= account.opened_at}
+    if not listed:
+        return True
+    recorded = await transfer_store.find_named(context.pool, list(listed), "IN")
+    for name, transfer in recorded.items():
+        change = _find_change(account, listed[name], transfer)
+        if change is not None:
+            misfit = Misfit(reason="changed_repeat", explanation=change)
+            await kept_usecases.keep(context.pool, make_report(listed[name]), misfit)
+    new = [make_report(pix) for name, pix in listed.items() if name not in recorded]
+    return not new or await take_reports(context, new) == len(new)
+
+
+async def post_opening(context: Context) -> None:
+    """Begin the books with what was on the account; done once, however often it is asked for."""
+    account = _account(context)
+    if not account.opening_cents:
+        return
+    if await movement_store.find_items(context.pool, [(account.house_id, OPENING_ITEM_ID)]):
+        return
+    house = await context.directory.read_account(account.house_id)
+    await receive_movement(
+        context,
+        MovementReport(
+            report_id=OPENING_ITEM_ID,
+            item_id=OPENING_ITEM_ID,
+            party=house.party,
+            kind="opening_balance",
+            direction="IN",
+            amount_cents=account.opening_cents,
+            end_to_end_id=None,
+            description=None,
+            settled_at=account.opened_at,
+        ),
+    )
+
+
+def make_report(pix: ReceivedPix) -> CreditReport:
+    """What a rail would report of it; whose it is, is found when it is recorded."""
+    return CreditReport(
+        report_id=pix.end_to_end_id,
+        end_to_end_id=pix.end_to_end_id,
+        amount_cents=pix.amount_cents,
+        debit_party=_name_payer(pix.payer),
+        credit_party=Party(
+            account_number=UNKNOWN_PARTY.account_number,
+            account_type=UNKNOWN_PARTY.account_type,
+            branch=UNKNOWN_PARTY.branch,
+            ispb=UNKNOWN_PARTY.ispb,
+            name=UNKNOWN_PARTY.name,
+            tax_id=UNKNOWN_PARTY.tax_id,
+            key=pix.key,
+        ),
+        txid=pix.txid,
+        initiation_type="QRCODE" if pix.txid else "KEY" if pix.key else "MANUAL",
+        reported_at=pix.settled_at,
+        payer_message=None if pix.payer_message is None else pix.payer_message[:MESSAGE_KEPT_MAX],
+        settled_at=pix.settled_at,
+    )
+
+
+def _name_payer(payer: KnownPayer) -> Party:
+    unknown = UNKNOWN_PARTY
+    return Party(
+        account_number=payer.account_number or unknown.account_number,
+        account_type=unknown.account_type,
+        branch=payer.branch or unknown.branch,
+        ispb=payer.ispb or unknown.ispb,
+        name=payer.name or unknown.name,
+        tax_id=payer.tax_id or unknown.tax_id,
+    )
+
+
+def _find_change(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer) -> str | None:
+    """What a list says otherwise of a payment than it said before; its returns and its payer may become more."""
+    if transfer.institution_id != account.id:
+        return f"another account has it: it was credited on {transfer.institution_id} and is listed on {account.id} too"
+    told: dict[str, tuple[object, object]] = dict(
+        amount_cents=(transfer.amount_cents, pix.amount_cents),
+        key=(transfer.own_key, pix.key),
+        txid=(transfer.txid, pix.txid),
+        instant=(transfer.network_settled_at, pix.settled_at),
+    )
+    changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
+    return "; ".join(changed) or None
+
+
+def _account(context: Context) -> InstitutionAccount:
+    account = context.policy.account
+    if account is None:
+        raise ValueError("it is the context of no account")
+    return account

@@ -1,0 +1,29 @@
+"""Whose a Pix is that came in on an account at an institution."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.money.rail import CreditReport
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import holder as holder_store
+from pixconnect.usecases.frame.context import HasDirectory, HasPool
+
+
+class WhoseContext(HasPool, HasDirectory, Protocol): ...
+
+
+async def find_holder_there(context: WhoseContext, account: InstitutionAccount, report: CreditReport) -> int:
+    """The holder of its charge; otherwise that of its key, if it lies on the account; otherwise the account's house."""
+    if report.txid is not None:
+        charged = await charge_store.find_holder_there(context.pool, account.id, report.txid)
+        if charged is not None:
+            return charged
+    key = report.credit_party.key
+    owner = None if key is None else await context.directory.find_owner(key)
+    if owner is not None:
+        holder = await holder_store.find(context.pool, owner)
+        if holder is not None and holder.institution_id == account.id:
+            return owner
+    return account.house_id

@@ -228,6 +228,9 @@ RULES: Final = {
         -- One that had expired is pending again when the standard's door gives it more time.
         where names is null or names !~ ('^(qrcode.pending qrcode.expired )*' || case
             when status = 'PENDING' then 'qrcode.pending$'
+            -- At an institution it may be paid after it has expired here.
+            when status in ('APPROVED', 'RETURNED') and institution_id is not null
+                then 'qrcode.pending (qrcode.expired )?qrcode.approved$'
             when status in ('APPROVED', 'RETURNED') then 'qrcode.pending qrcode.approved$'
             else 'qrcode.pending qrcode.expired$'
         end)

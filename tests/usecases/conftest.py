@@ -1,16 +1,19 @@
-"""Fixtures of tests about identity: a service that signs, at a time that a test moves by hand."""
+"""Fixtures: a service that signs, at a time that a test moves by hand; one in live mode, and its account at an institution."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity.keyring import Keyring
 from support import identity
+from support.account_shop import Shop, open_shop
+from support.fake_institution import FakeInstitution
 from support.postgres import Addresses
-from support.service import FakeClock
+from support.service import FakeClock, Service, open_service
 
 
 @pytest.fixture
@@ -27,3 +30,22 @@ async def context(database: Addresses, clock: FakeClock) -> AsyncIterator[Contex
 @pytest.fixture
 async def keyring(context: Context) -> Keyring:
     return await identity.start_keyring(context)
+
+
+@pytest.fixture
+async def live(database: Addresses) -> AsyncIterator[Service]:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    await owner.close()
+    async with open_service(database, is_sandbox=False, has_rail=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def there(live: Service) -> FakeInstitution:
+    return FakeInstitution(live.clock)
+
+
+@pytest.fixture
+async def shop(live: Service, there: FakeInstitution) -> Shop:
+    return await open_shop(live, there)

@@ -16,6 +16,7 @@ from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
+from pixconnect.assembly.institutions import open_accounts
 from pixconnect.assembly.outside import has_rail, open_outgoing, open_rail
 from pixconnect.config import Settings
 from pixconnect.domain.profiles.chosen import parse_answers
@@ -91,7 +92,6 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
     async with AsyncExitStack() as opened:
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
-        ids = IdBlocks(connections)
         await _check_database(connections, settings, server)
         keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
         await keyring.start()
@@ -114,7 +114,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             pool=connections,
             clock=clock,
             entropy=entropy,
-            ids=ids,
+            ids=IdBlocks(connections),
             writes=writes,
             policy=policy,
             directory=directory,
@@ -126,6 +126,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             sandbox_control=control,
             wake_workers=notifier.notify,
             server=server,
+            institutions=await opened.enter_async_context(open_accounts(connections, secret_box, clock, entropy)),
         )
         # Others may go on in tables that were put back in the place of those that their sessions know.
         server.on_start(keyring.forget_all, connections.expire)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.assembly.base import (
     connect_as_service,
     keep_up,
@@ -46,5 +47,6 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
             ),
             event_retention_days=settings.event_retention_days,
             serve_metrics=partial(serve_metrics, listen_for_metrics(settings)),
+            open_account_rail=InstitutionRail,
         )
         await worker_run.work(parts, stop, report_ready)

@@ -13,6 +13,7 @@ from pixconnect.foundation.notifier import Notifier
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import SigningContext
 from pixconnect.worker import metrics
+from pixconnect.worker.accounts import AccountReaders, OpenRail
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
@@ -37,6 +38,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     attempt_log: AttemptLog
     event_retention_days: int
     serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]]
+    open_account_rail: OpenRail
 
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
@@ -56,6 +58,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
         asyncio.create_task(keep_taking_reports(context), name="reports"),
         asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
         asyncio.create_task(sequencer.run(), name="sequencer"),
+        asyncio.create_task(AccountReaders(context, leases, parts.open_account_rail).run(), name="accounts"),
         asyncio.create_task(
             run_housekeeping(context, parts.signing, parts.event_retention_days),
             name="housekeeping",

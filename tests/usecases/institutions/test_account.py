@@ -1,6 +1,5 @@
 """Accounts at institutions: added with their balance, paused, rotated, removed; and who may lie on one."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -11,39 +10,16 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
-from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
+from support.account_shop import NO_LIMITS, make_owner
+from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
-from support.postgres import Addresses
 from support.records import a_new_holder
-from support.service import Service, open_service
-
-
-@pytest.fixture
-async def live(database: Addresses) -> AsyncIterator[Service]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
-    async with open_service(database, is_sandbox=False, has_rail=False) as opened:
-        yield opened
-
-
-@pytest.fixture
-def there(live: Service) -> FakeInstitution:
-    return FakeInstitution(live.clock)
-
-
-NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
-
-
-async def make_house(live: Service, number: str = "1", tax_id: str = OWNER_TAX_ID) -> int:
-    new = structs.replace(a_new_holder(account_number=number), tax_id=tax_id, **NO_LIMITS)
-    return (await holder_usecases.create_holder(as_operator(live.context), new)).id
+from support.service import Service
 
 
 async def add(live: Service, there: FakeInstitution, name: str = "loja", **changes: Any) -> InstitutionAccount:
-    house = changes.pop("house", None) or await make_house(live)
+    house = changes.pop("house", None) or await make_owner(live)
     return await account_usecases.add_account(
         as_operator(live.context), there.open, name, a_description(**changes), house
     )
@@ -81,7 +57,7 @@ async def test_an_institution_that_is_away_adds_nothing(live: Service, there: Fa
 async def test_an_installation_is_of_one_environment(live: Service, there: FakeInstitution) -> None:
     await add(live, there)
     with pytest.raises(errors.BadRequest, match="environment"):
-        await add(live, there, "other", house=await make_house(live, "2"), environment="homologation")
+        await add(live, there, "other", house=await make_owner(live, "2"), environment="homologation")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError):
         await live.execute_as_owner("update installation set environment = 'production'")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError):
@@ -91,7 +67,7 @@ async def test_an_installation_is_of_one_environment(live: Service, there: FakeI
 async def test_a_name_is_given_once(live: Service, there: FakeInstitution) -> None:
     await add(live, there)
     with pytest.raises(errors.BadRequest, match="there is an account loja"):
-        await add(live, there, house=await make_house(live, "2"))
+        await add(live, there, house=await make_owner(live, "2"))
 
 
 async def test_a_sandbox_has_none(service: Service) -> None:
@@ -113,7 +89,7 @@ async def test_only_the_owners_holders_lie_on_it(live: Service, there: FakeInsti
 
 async def test_who_has_money_stays_where_it_is(live: Service, there: FakeInstitution) -> None:
     await add(live, there)
-    other = await make_house(live, "2")
+    other = await make_owner(live, "2")
     await ledger_usecases.deposit(live.context, other, 1)
     with pytest.raises(errors.BadRequest, match="it has money"):
         await move_holder(as_operator(live.context), other, "loja")
@@ -152,7 +128,7 @@ async def test_what_is_used_is_not_removed(live: Service, there: FakeInstitution
 
 async def test_a_row_of_an_account_is_of_its_holders(live: Service, there: FakeInstitution) -> None:
     account = await add(live, there)
-    await make_house(live, "2")
+    await make_owner(live, "2")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
         await live.execute_as_owner(
             "insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,"

@@ -13,12 +13,16 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pixconnect.domain.money.rail import Abilities
+
 Kind = Literal["efi", "inter", "woovi", "sicoob", "standard"]
 Environment = Literal["production", "homologation", "counterpart"]
 """Of an installation and all its accounts: the institutions' own hosts, those of their tests, or anything else."""
 AccountState = Literal["active", "paused", "closed"]
 Option = str | bool | int
 
+ABILITIES: Final = Abilities(refuses_credits=False, resolves_keys=False, keeps_our_id=False)
+"""Of the rail of every account: what settled there has settled, whatever we say to it."""
 UNNAMED_ISPB: Final = "99999999"
 """In ids of accounts whose owner takes no part in Pix: the list of participants has nobody of this number."""
 _CNPJ_LENGTH: Final = 14

@@ -59,7 +59,7 @@ async def find_txid(connection: Connection | Pool, institution_id: int, txid: st
     return OPENING.read_found(await connection.fetchrow(_FIND_TXID, institution_id, txid))
 
 
-async def find_refused(pool: Pool, holder_id: int, external_id: str) -> str | None:
+async def find_refused_txid(pool: Pool, holder_id: int, external_id: str) -> str | None:
     """The txid under which the last one of this name was refused."""
     return await pool.fetchval(_FIND_REFUSED, holder_id, external_id)
 

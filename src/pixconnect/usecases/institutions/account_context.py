@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec import structs
 
-from pixconnect.domain.institutions.account import UNNAMED_ISPB, InstitutionAccount
-from pixconnect.domain.money.rail import Abilities, Rail
+from pixconnect.domain.institutions.account import ABILITIES, UNNAMED_ISPB, InstitutionAccount
+from pixconnect.domain.money.rail import Rail
 from pixconnect.usecases.frame.context import Context
-
-ABILITIES: Final = Abilities(
-    refuses_credits=False, refunds_partly=True, resolves_keys=False, issues_codes=True, keeps_our_id=False
-)
-"""Of every account at an institution: what settled there has settled, whatever we say to it."""
 
 
 def at_account(context: Context, account: InstitutionAccount, rail: Rail) -> Context:

@@ -10,8 +10,16 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+import structlog
+
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, KnownPayer, ReceivedPix
+from pixconnect.domain.institutions.institution import (
+    Institution,
+    InstitutionUnavailable,
+    KnownPayer,
+    MalformedItem,
+    ReceivedPix,
+)
 from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_due
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.kept_report import Misfit
@@ -29,6 +37,8 @@ from pixconnect.usecases.money.report import take_reports
 OPENING_ITEM_ID: Final = "opening-balance"
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
 MESSAGE_KEPT_MAX: Final = 140
+
+_log = structlog.get_logger(__name__)
 EXPIRED_MAX: Final = 256
 
 
@@ -60,10 +70,11 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
     last = await sweep_store.find(context.pool, account.id, pace)
     began_at = context.clock.real_now()
     since = begin_sweep(pace, last, account.opened_at, began_at)
-    count, is_whole = 0, True
+    count, is_whole, malformed = 0, True, None
     try:
         async for page in institution.list_received(since, began_at, only_returned=pace == "deep"):
             count += len(page)
+            malformed = next((item for item in page if isinstance(item, MalformedItem)), malformed)
             is_whole = await record_page(context, page) and is_whole
     except InstitutionUnavailable as error:
         await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), error.reason)
@@ -78,6 +89,11 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
             items_count=count,
         )
         await sweep_store.write(context.pool, done)
+    if malformed is not None:
+        # The others went on; this one is read again by the wider sweeps, and the day does not close without it.
+        explanation = f"{malformed.end_to_end_id or 'an item'} cannot be read: {malformed.reason}"
+        _log.error("an item of an institution's list cannot be read", institution=account.name, reason=explanation)
+        await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), explanation)
     return count
 
 
@@ -91,11 +107,12 @@ async def expire_there(context: Context, institution: Institution) -> int:
     return await expire_charges_there(context, account.id, heard_until, EXPIRED_MAX)
 
 
-async def record_page(context: Context, page: Sequence[ReceivedPix]) -> bool:
+async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedItem]) -> bool:
     """Record what is new of a page; whether all of it is recorded or kept now."""
     account = _account(context)
     # A list that shifts names the same one twice; nothing before the books begin is ours to count.
-    listed = {pix.end_to_end_id: pix for pix in page if pix.settled_at >= account.opened_at}
+    readable = [pix for pix in page if isinstance(pix, ReceivedPix)]
+    listed = {pix.end_to_end_id: pix for pix in readable if pix.settled_at >= account.opened_at}
     if not listed:
         return True
     recorded = await transfer_store.find_named(context.pool, list(listed), "IN")
@@ -103,8 +120,8 @@ async def record_page(context: Context, page: Sequence[ReceivedPix]) -> bool:
         change = _find_change(account, listed[name], transfer)
         if change is not None:
             misfit = Misfit(reason="changed_repeat", explanation=change)
-            await kept_usecases.keep(context.pool, make_report(listed[name]), misfit)
-    new = [make_report(pix) for name, pix in listed.items() if name not in recorded]
+            await kept_usecases.keep(context.pool, as_report(listed[name]), misfit)
+    new = [as_report(pix) for name, pix in listed.items() if name not in recorded]
     return not new or await take_reports(context, new) == len(new)
 
 
@@ -132,7 +149,7 @@ async def post_opening(context: Context) -> None:
     )
 
 
-def make_report(pix: ReceivedPix) -> CreditReport:
+def as_report(pix: ReceivedPix) -> CreditReport:
     """What a rail would report of it; whose it is, is found when it is recorded."""
     return CreditReport(
         report_id=pix.end_to_end_id,

@@ -178,7 +178,7 @@ async def _begin(
     external_id = request.external_id or context.entropy.uuid7()
     now = context.clock.real_now()
     # What was refused opens anew under the same txid: should the refused one be there after all, it is this one.
-    refused = await opening_store.find_refused(context.pool, caller.holder_id, external_id)
+    refused = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
     opening = ChargeOpening(
         charge_id=await context.ids.charge_id(),
         holder_id=caller.holder_id,

@@ -40,9 +40,9 @@ from pixconnect.usecases.frame.context import HasDirectory, HasPool, HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.automatic_refund import PlanningContext, plan_refund
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, receive
+from pixconnect.usecases.money.credited_holder import find_holder_there
 from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
 from pixconnect.usecases.money.settlement import is_surely_not_ours
-from pixconnect.usecases.money.whose import find_holder_there
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances

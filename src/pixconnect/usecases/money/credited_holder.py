@@ -11,10 +11,10 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame.context import HasDirectory, HasPool
 
 
-class WhoseContext(HasPool, HasDirectory, Protocol): ...
+class CreditedContext(HasPool, HasDirectory, Protocol): ...
 
 
-async def find_holder_there(context: WhoseContext, account: InstitutionAccount, report: CreditReport) -> int:
+async def find_holder_there(context: CreditedContext, account: InstitutionAccount, report: CreditReport) -> int:
     """The holder of its charge; otherwise that of its key, if it lies on the account; otherwise the account's house."""
     if report.txid is not None:
         charged = await charge_store.find_holder_there(context.pool, account.id, report.txid)

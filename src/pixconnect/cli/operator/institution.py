@@ -1,0 +1,182 @@
+"""``pixconnect institution``: accounts at institutions, over which live mode moves money."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from cyclopts import App, Parameter
+
+from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.operating import HolderId
+from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.account import OpenInstitution, ShownAccount
+
+Result = TypeVar("Result")
+Name = Annotated[str, Parameter(help="The account, by the name that it was added under.")]
+File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
+
+_FILE_LENGTH_MAX = 64 * 1024
+
+app = App(name="institution", help="Accounts at institutions.")
+
+
+@app.command
+def add(name: Name, *, file: File, house: HolderId, json: Json = False) -> None:
+    """Add an account: reads its balance there, and begins its books with it. Live mode only.
+
+    Args:
+        name: How other verbs call it: small letters, digits and dashes.
+        file: The TOML file that describes it.
+        house: The holder to whom belongs what belongs to nobody else there; it needs the owner's CPF or CNPJ, and no money.
+    """
+    said = _read_file(file)
+    account = _run(lambda context, opener: account_usecases.add_account(context, opener, name, said, house))
+    _show_account(account.name, as_json=json)
+
+
+@app.command(name="list")
+def list_all(*, json: Json = False) -> None:
+    """List the accounts."""
+    found = operating.run(account_usecases.list_institutions)
+    output.show_list("institutions", [_shown(one, None) for one in found], as_json=json)
+
+
+@app.command
+def show(name: Name, *, json: Json = False) -> None:
+    """Print an account, with what is on it by our books and by the institution's."""
+    _show_account(name, as_json=json)
+
+
+@app.command
+def check(name: Name, *, json: Json = False) -> None:
+    """Try each permission of its credential without moving money."""
+    tried = _run(lambda context, opener: account_usecases.try_permissions(context, opener, name))
+    shown: list[Shown] = [
+        dict(
+            permission=one.name,
+            given="unknown" if one.is_given is None else "yes" if one.is_given else "no",
+            explanation=one.explanation,
+        )
+        for one in tried
+    ]
+    output.show_list("permissions", shown, as_json=json)
+
+
+@app.command
+def pause(
+    name: Annotated[str, Parameter(help="The account; left out with --all.")] = "",
+    *,
+    all: Annotated[bool, Parameter(negative=())] = False,  # noqa: A002  it is the option's name
+) -> None:
+    """Ask nothing there any more, until it is resumed; what its holders have stays theirs.
+
+    Args:
+        all: Every account.
+    """
+    if bool(name) == all:
+        raise CommandError("name one account, or all of them with --all")
+    names = [name] if name else [one.account.name for one in operating.run(account_usecases.list_institutions)]
+    for one in names:
+        _set_state(one, "pause")
+    operating.wait_until_in_force()
+
+
+@app.command
+def resume(name: Name) -> None:
+    """Ask there again."""
+    _set_state(name, "resume")
+
+
+@app.command
+def rotate(name: Name, *, file: File, json: Json = False) -> None:
+    """Take a changed file: credentials, certificates, addresses, keys, options. Never another owner or institution.
+
+    Args:
+        name: The account.
+        file: The TOML file that describes it now.
+    """
+    said = _read_file(file)
+    operating.run(lambda context: account_usecases.rotate_account(context, name, said))
+    _show_account(name, as_json=json)
+
+
+@app.command
+def remove(name: Name) -> None:
+    """Forget an account on which no holder is and nothing has happened."""
+    operating.run(lambda context: account_usecases.remove_account(context, name))
+    terminal.say(f"{name} is removed")
+
+
+def _set_state(name: str, verb: str) -> None:
+    state = "paused" if verb == "pause" else "active"
+    account = operating.run(lambda context: account_usecases.set_state(context, name, state))
+    terminal.say(f"{account.name} is {account.state}")
+
+
+def _show_account(name: str, *, as_json: bool) -> None:
+    async def read(context: OperatorContext, opener: OpenInstitution) -> tuple[ShownAccount, int | None]:
+        shown = await account_usecases.read_account(context, name)
+        return shown, await account_usecases.read_balance_there(context, opener, shown.account)
+
+    shown, there = _run(read)
+    output.show(_shown(shown, there), as_json=as_json)
+
+
+def _shown(shown: ShownAccount, balance_there_cents: int | None) -> Shown:
+    account: InstitutionAccount = shown.account
+    return dict(
+        name=account.name,
+        kind=account.kind,
+        profile=account.profile,
+        environment=account.environment,
+        state=account.state,
+        house=account.house_id,
+        holders=list(shown.holder_ids),
+        keys=list(account.keys),
+        webhook=None,
+        balance_there_cents=balance_there_cents,
+        balance_here_cents=shown.balance_here_cents,
+        opened_at=account.opened_at,
+        last_reading_at=shown.last_reading_at,
+        allowed={},
+    )
+
+
+def _run(use_case: Callable[[OperatorContext, OpenInstitution], Awaitable[Result]]) -> Result:
+    from pixconnect.adapters.system import SystemClock, SystemEntropy  # noqa: PLC0415  help needs none of it
+    from pixconnect.assembly.institutions import make_opener  # noqa: PLC0415
+
+    opener = make_opener(SystemClock(), SystemEntropy())
+    return operating.run(lambda context: use_case(context, opener))
+
+
+def _read_file(file: Path) -> AccountDescription:
+    def read(path: str) -> str:
+        found = (file.parent / path).expanduser()
+        try:
+            return _read_text(found)
+        except CommandError as error:
+            raise CommandError(f"{path}: {error}") from None
+
+    return read_account_file(_read_text(file), read)
+
+
+def _read_text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            found = opened.read(_FILE_LENGTH_MAX + 1)
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}") from None
+    if len(found) > _FILE_LENGTH_MAX:
+        raise CommandError(f"{file}: is longer than {_FILE_LENGTH_MAX // 1024} KiB")
+    try:
+        return found.decode("utf-8")
+    except UnicodeDecodeError:
+        raise CommandError(f"{file}: is no text in UTF-8") from None

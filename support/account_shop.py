@@ -1,0 +1,89 @@
+"""A holder whose money lies on an account at an institution of this process, and what its service does there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, structs
+
+from pixconnect.adapters.rails.institution import InstitutionRail
+from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import OpenAccount, ReceivedPix
+from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.account_context import at_account
+from pixconnect.usecases.institutions.open_accounts import OpenAccounts
+from pixconnect.usecases.institutions.sweep import sweep
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
+from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
+from support.operators import as_operator
+from support.records import OUTSIDE_ISPB, a_new_holder, own_key
+from support.service import Service
+
+NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
+
+
+class Shop(Struct, frozen=True, kw_only=True):
+    live: Service
+    there: FakeInstitution
+    account: InstitutionAccount
+    context: Context
+    """The process's, which knows the account."""
+    house: Caller
+
+    @property
+    def at(self) -> Context:
+        """The account's context, as the worker has it."""
+        return at_account(self.context, self.account, InstitutionRail(self.there))
+
+    @property
+    def opened(self) -> OpenAccount:
+        return OpenAccount(account=self.account, institution=self.there)
+
+    async def charge(self, external_id: str | None = None, amount_cents: int = 1000) -> Charge:
+        request = ChargeRequest(amount_cents=amount_cents, key=own_key(), external_id=external_id)
+        return await charge_usecases.create_charge(self.context, self.house, request)
+
+    def pay(self, amount_cents: int = 1000, **changes: Any) -> ReceivedPix:
+        """Somebody pays to the account."""
+        token = self.context.entropy.token(11)
+        pix = ReceivedPix(
+            end_to_end_id=f"E{OUTSIDE_ISPB}202607011500{token}",
+            txid=None,
+            key=own_key(),
+            amount_cents=amount_cents,
+            settled_at=self.live.clock.real_now(),
+        )
+        pix = structs.replace(pix, **changes)
+        self.there.receive(pix)
+        return pix
+
+    async def read(self) -> int:
+        """One near sweep."""
+        return await sweep(self.at, self.there, "near")
+
+
+async def make_owner(live: Service, number: str = "1", tax_id: str = OWNER_TAX_ID) -> int:
+    new = structs.replace(a_new_holder(account_number=number), tax_id=tax_id, **NO_LIMITS)
+    operator = as_operator(live.context)
+    holder = await holder_usecases.create_holder(operator, new)
+    await holder_usecases.add_pix_key(operator, holder.id, "EMAIL", own_key(number))
+    return holder.id
+
+
+async def open_shop(live: Service, there: FakeInstitution, **changes: Any) -> Shop:
+    house_id = await make_owner(live)
+    account = await account_usecases.add_account(
+        as_operator(live.context), there.open, "loja", a_description(**changes), house_id
+    )
+    accounts = OpenAccounts(live.context.pool, live.context.secret_box, there.open, live.context.clock.monotonic_s)
+    return Shop(
+        live=live,
+        there=there,
+        account=account,
+        context=structs.replace(live.context, institutions=accounts),
+        house=Caller(client_id="test", holder_id=house_id, scopes=frozenset(SCOPES)),
+    )

@@ -1,0 +1,205 @@
+"""What came in at an institution: each payment once, whatever its lists do, and its acceptance stands."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.institutions.institution import InstitutionUnavailable, KnownPayer, MalformedItem
+from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.usecases.institutions.sweep import expire_there, post_opening, sweep, sweep_due
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import kept_report as kept_usecases
+from support.account_shop import Shop, make_owner, open_shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.records import own_key
+from support.service import Service, read_funds
+
+
+async def read_status(shop: Shop, charge_id: int) -> str:
+    return (await charge_usecases.read_charge_by_id(shop.context, shop.house, charge_id)).status
+
+
+async def test_a_payment_is_credited_once_however_often_it_is_listed(shop: Shop) -> None:
+    shop.pay(700)
+    for _ in range(3):
+        assert await shop.read() == 1
+    assert await read_funds(shop.live, shop.house) == (700, 0)
+    rows = await shop.live.fetch("select institution_id, network_settled_at from transfer")
+    assert [tuple(row) for row in rows] == [(shop.account.id, shop.live.clock.real_now())]
+    await check_books(shop.live)
+
+
+async def test_a_payment_under_a_txid_pays_its_charge(shop: Shop) -> None:
+    charge = await shop.charge()
+    shop.pay(txid=charge.txid)
+    await shop.read()
+    assert await read_status(shop, charge.id) == "APPROVED"
+    await check_books(shop.live)
+
+
+async def test_its_acceptance_wins_over_expiry_and_amount(shop: Shop) -> None:
+    charge = await shop.charge(amount_cents=1000)
+    shop.live.clock.advance(days=2)
+    await shop.read()
+    shop.live.clock.advance(seconds=120)
+    await shop.read()
+    assert await expire_there(shop.at, shop.there) == 1
+    assert await read_status(shop, charge.id) == "EXPIRED"
+    shop.pay(900, txid=charge.txid)
+    await shop.read()
+    paid = await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)
+    assert (paid.status, paid.amount_cents, paid.asked_cents) == ("APPROVED", 900, 1000)
+    await check_books(shop.live)
+
+
+async def test_a_second_payment_of_one_code_is_a_credit_of_its_own(shop: Shop) -> None:
+    charge = await shop.charge()
+    for _ in range(2):
+        shop.pay(txid=charge.txid)
+    await shop.read()
+    assert await read_funds(shop.live, shop.house) == (2000, 0)
+    rows = await shop.live.fetch("select charge_id from transfer order by charge_id nulls last")
+    assert [row["charge_id"] for row in rows] == [charge.id, None]
+    assert await shop.live.fetch("select from refund") == [], "nothing goes back by itself"
+    await check_books(shop.live)
+
+
+async def test_a_charge_expires_only_after_a_reading_that_found_no_payment(shop: Shop) -> None:
+    charge = await shop.charge()
+    await shop.read()
+    shop.live.clock.advance(days=2)
+    assert await expire_there(shop.at, shop.there) == 0, "nobody has looked since its end"
+    late = shop.pay(txid=charge.txid, settled_at=shop.live.clock.real_now() - timedelta(days=1, hours=12))
+    await shop.read()
+    assert await expire_there(shop.at, shop.there) == 0, late
+    assert await read_status(shop, charge.id) == "APPROVED"
+
+
+async def test_whose_a_payment_is(shop: Shop) -> None:
+    sister = await make_owner(shop.live, "2")
+    stranger = await make_owner(shop.live, "3")
+    await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {sister}")
+    shop.pay(1, key=own_key("2"))
+    shop.pay(10, key=own_key("3"))
+    shop.pay(100, key=None)
+    shop.pay(1000, key="nobody@test.example")
+    await shop.read()
+    rows = await shop.live.fetch(
+        "select holder_id, sum(amount_cents)::int as cents from transfer group by 1 order by 1"
+    )
+    assert [tuple(row) for row in rows] == [(shop.house.holder_id, 1110), (sister, 1)], stranger
+
+
+async def test_an_unknown_payer_has_what_the_contract_requires(shop: Shop) -> None:
+    shop.pay(1)
+    shop.pay(2, payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True, ispb="12345678"))
+    await shop.read()
+    rows = await shop.live.fetch("select counterparty::jsonb as party from transfer order by amount_cents")
+    assert '"tax_id": "00000000000"' in rows[0]["party"]
+    assert '"name": "-"' in rows[0]["party"]
+    assert '"tax_id": "***982247**"' in rows[1]["party"]
+
+
+async def test_a_payment_that_changed_is_kept_and_moves_nothing(shop: Shop) -> None:
+    pix = shop.pay(100)
+    await shop.read()
+    shop.there.received[0] = structs.replace(pix, amount_cents=99)
+    for _ in range(2):
+        await shop.read()
+    kept = await kept_usecases.list_kept(as_operator(shop.context), with_closed=True)
+    assert [(one.reason, one.name) for one in kept] == [("changed_repeat", pix.end_to_end_id)]
+    assert await read_funds(shop.live, shop.house) == (100, 0)
+
+
+async def test_nothing_before_the_books_begin_is_counted(shop: Shop) -> None:
+    shop.pay(5, settled_at=shop.account.opened_at - timedelta(microseconds=1))
+    shop.pay(7, settled_at=shop.account.opened_at)
+    await shop.read()
+    assert await read_funds(shop.live, shop.house) == (7, 0)
+
+
+async def test_the_books_begin_with_the_balance_there_once(live: Service, there: FakeInstitution) -> None:
+    there.balance_cents = 5000
+    shop = await open_shop(live, there)
+    for _ in range(2):
+        await post_opening(shop.at)
+    assert await read_funds(live, shop.house) == (5000, 0)
+    await check_books(live)
+
+
+async def test_an_institution_that_goes_away_in_a_page_leaves_the_watermark(shop: Shop) -> None:
+    await shop.read()
+    before = await sweep_store.find(shop.context.pool, shop.account.id, "near")
+    assert before is not None
+    shop.live.clock.advance(minutes=1)
+    shop.there.page_size = 1
+    shop.pay(1)
+    shop.pay(2)
+    answered = shop.there.list_received
+
+    async def cut(*arguments: object, **options: object):  # noqa: ANN202  a generator of pages
+        async for page in answered(*arguments, **options):  # type: ignore[arg-type]
+            yield page
+            raise InstitutionUnavailable("cut")
+
+    shop.there.list_received = cut  # type: ignore[method-assign, assignment]
+    with pytest.raises(InstitutionUnavailable):
+        await shop.read()
+    after = await sweep_store.find(shop.context.pool, shop.account.id, "near")
+    assert after is not None
+    assert (after.read_until, after.failure) == (before.read_until, "cut")
+    assert await read_funds(shop.live, shop.house) == (1, 0), "what was listed is recorded all the same"
+    shop.there.list_received = answered  # type: ignore[method-assign]
+    await shop.read()
+    assert await read_funds(shop.live, shop.house) == (3, 0)
+
+
+async def test_one_item_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
+    shop.pay(3)
+    broken = MalformedItem(reason="valor: is no amount", end_to_end_id=None, content="{}")
+    shop.there.received.insert(0, broken)  # type: ignore[arg-type]
+    answered = shop.there.list_received
+
+    async def with_broken(*arguments: object, **options: object):  # noqa: ANN202  a generator of pages
+        shop.there.received.pop(0)
+        yield [broken]
+        async for page in answered(*arguments, **options):  # type: ignore[arg-type]
+            yield page
+
+    shop.there.list_received = with_broken  # type: ignore[method-assign, assignment]
+    await shop.read()
+    assert await read_funds(shop.live, shop.house) == (3, 0)
+    near = await sweep_store.find(shop.context.pool, shop.account.id, "near")
+    assert near is not None
+    assert near.failure == "an item cannot be read: valor: is no amount"
+
+
+async def test_three_paces(shop: Shop) -> None:
+    clock = shop.live.clock
+    shop.there.lists.clear()
+    await sweep_due(shop.at, shop.there)
+    assert [returned for _, _, returned in shop.there.lists] == [False, False, True]
+    shop.there.lists.clear()
+    await sweep_due(shop.at, shop.there)
+    assert shop.there.lists == [], "nothing is due in the same moment"
+    clock.advance(seconds=15)
+    await sweep_due(shop.at, shop.there)
+    assert [since for since, _, _ in shop.there.lists] == [shop.account.opened_at]
+    shop.there.lists.clear()
+    clock.advance(days=4)
+    await sweep_due(shop.at, shop.there)
+    now = clock.real_now()
+    near, wide, deep = shop.there.lists
+    assert near[0] == shop.account.opened_at, "since the last one, and ten minutes more; nothing before the books"
+    assert now - wide[0] == timedelta(hours=72)
+    assert deep[0] == shop.account.opened_at, "a hundred days, and nothing before the books"
+
+
+async def test_a_holder_that_may_not_deposit_is_credited_all_the_same(shop: Shop) -> None:
+    await shop.live.execute_as_owner("update holder set may_deposit = false")
+    shop.pay(4)
+    await sweep(shop.at, shop.there, "wide")
+    assert await read_funds(shop.live, shop.house) == (4, 0)

@@ -1,0 +1,144 @@
+"""Charges opened at an institution: durable before they are asked for, asked about and never guessed."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
+from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, OpeningAnswer, UnknownOutcome
+from pixconnect.store.money import charge as charge_store
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.money.charge_opening import go_on_opening
+from support.account_shop import Shop
+from support.books import check_books
+from support.operators import as_operator
+
+SILENT: OpeningAnswer = UnknownOutcome(reason="silence")
+
+
+async def count_charges(shop: Shop) -> int:
+    return len(await shop.live.fetch("select from charge"))
+
+
+async def states(shop: Shop) -> list[str]:
+    return [row["state"] for row in await shop.live.fetch("select state from charge_opening order by charge_id")]
+
+
+async def test_a_charge_has_the_code_of_its_institution(shop: Shop) -> None:
+    charge = await shop.charge("order-1")
+    assert charge.br_code == shop.there.charges[charge.txid].code
+    assert (charge.status, charge.institution_id) == ("PENDING", shop.account.id)
+    assert charge.expires_at == shop.live.clock.real_now() + timedelta(seconds=shop.context.policy.charge_lifetime_s)
+    assert [row["name"] for row in await shop.live.fetch("select name from event")] == ["qrcode.pending"]
+    await check_books(shop.live)
+
+
+async def test_it_is_durable_before_it_is_asked_for(shop: Shop) -> None:
+    seen: list[list[str]] = []
+
+    async def look() -> None:
+        seen.append(await states(shop))
+
+    shop.there.before_answer = look
+    await shop.charge()
+    assert seen == [["opening"]]
+    assert await states(shop) == ["opened"]
+
+
+async def test_the_same_request_gets_the_same_charge(shop: Shop) -> None:
+    first, again = await shop.charge("order-1"), await shop.charge("order-1")
+    assert first == again
+    assert len(shop.there.charges) == 1
+    with pytest.raises(errors.ExternalIdConflict):
+        await shop.charge("order-1", amount_cents=2)
+
+
+async def test_many_at_once_open_one(shop: Shop) -> None:
+    made = await asyncio.gather(*(shop.charge("order-1") for _ in range(8)))
+    assert len({charge.id for charge in made}) == 1
+    assert len(shop.there.charges) == await count_charges(shop) == 1
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_what_nobody_knows_is_asked_about(shop: Shop, *, is_there: bool) -> None:
+    shop.there.answers, shop.there.loses_answers = [SILENT], is_there
+    with pytest.raises(errors.OutcomeUnknown, match="order-1") as caught:
+        await shop.charge("order-1")
+    assert caught.value.txid is not None
+    assert await count_charges(shop) == 0, "nobody sees it before it has its code"
+    assert await go_on_opening(shop.at, shop.opened) == 0, "its caller's process may still ask"
+    shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
+    assert await go_on_opening(shop.at, shop.opened) == 1
+    charge = await shop.charge("order-1")
+    assert charge.txid == caught.value.txid
+    assert len(shop.there.charges) == 1
+    await check_books(shop.live)
+
+
+async def test_a_worker_asks_again_and_again(shop: Shop) -> None:
+    shop.there.answers = [SILENT]
+    with pytest.raises(errors.OutcomeUnknown):
+        await shop.charge("order-1")
+    shop.there.is_reachable = False
+    for _ in range(4):
+        shop.live.clock.advance(seconds=120)
+        assert await go_on_opening(shop.at, shop.opened) == 1
+        assert await states(shop) == ["opening"]
+    shop.there.is_reachable = True
+    shop.live.clock.advance(seconds=120)
+    await go_on_opening(shop.at, shop.opened)
+    assert await states(shop) == ["opened"]
+
+
+async def test_what_was_certainly_refused_may_be_asked_for_again_under_the_same_txid(shop: Shop) -> None:
+    shop.there.answers = [CertainRefusal(code="chave_invalida", reason="a chave não é da conta", member="cob.chave")]
+    with pytest.raises(errors.PixKeyNotOwned, match="a chave não é da conta"):
+        await shop.charge("order-1")
+    assert await count_charges(shop) == 0
+    charge = await shop.charge("order-1")
+    assert await states(shop) == ["refused", "opened"]
+    rows = await shop.live.fetch("select distinct txid from charge_opening")
+    assert [row["txid"] for row in rows] == [charge.txid]
+
+
+async def test_where_nothing_was_sent_nothing_is_left(shop: Shop) -> None:
+    shop.there.answers = [NotSent(reason="429", retry_after=timedelta(seconds=7))]
+    with pytest.raises(errors.ServiceUnavailable, match="nothing was done") as caught:
+        await shop.charge("order-1")
+    assert caught.value.retry_after_s == 7
+    shop.live.clock.advance(seconds=600)
+    assert await go_on_opening(shop.at, shop.opened) == 0
+    await shop.charge("order-1")
+    assert await states(shop) == ["given_up", "opened"]
+
+
+async def test_another_charge_under_its_txid_is_never_taken_for_it(shop: Shop) -> None:
+    shop.there.answers, shop.there.loses_answers = [SILENT], True
+    with pytest.raises(errors.OutcomeUnknown):
+        await shop.charge("order-1", amount_cents=1000)
+    (there,) = shop.there.charges.values()
+    shop.there.charges[there.txid] = structs.replace(there, amount_cents=1)
+    shop.live.clock.advance(seconds=60)
+    await go_on_opening(shop.at, shop.opened)
+    assert await states(shop) == ["refused"]
+    assert await count_charges(shop) == 0
+
+
+async def test_a_paused_account_opens_nothing(shop: Shop) -> None:
+    await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
+    await asyncio.sleep(1.1)  # a change is known within a second
+    with pytest.raises(errors.ServiceUnavailable, match="paused"):
+        await shop.charge("order-1")
+    assert await states(shop) == []
+
+
+async def test_a_charge_at_an_institution_expires_by_its_readings_alone(shop: Shop) -> None:
+    charge = await shop.charge()
+    later = shop.live.clock.real_now() + timedelta(days=3)
+    assert await charge_store.find_expired(shop.context.pool, list(range(256)), later, 10) == []
+    assert await charge_store.find_expired_there(shop.context.pool, shop.account.id, later, 10) == [
+        (charge.id, shop.house.holder_id)
+    ]

@@ -47,11 +47,7 @@ _FOR_OPERATORS = (
     ("holder", "holder:app", "Account holders."),
     ("client", "client:app", "Manage holders' OAuth clients."),
     ("key", "key:app", "Manage holders' Pix keys."),
-<<<<<<< HEAD
-    ("institution", "institution_days:app", "Live: accounts at institutions."),
-=======
     ("institution", "institution:app", "Accounts at institutions, over which live mode moves money."),
->>>>>>> c0c0952 (Look after accounts at institutions in the worker, and give operators the verb for them)
     ("face", "face:app", "Sandbox: the interfaces of institutions, for their own libraries."),
     ("report", "report:app", "List and resolve reports of the rail that wait for an operator."),
     ("find", "find:find", "Search all holders for an id, or for orders that the rail has not ended."),

@@ -65,7 +65,10 @@ _CHANGES: dict[str, Sequence[str]] = {
     "face add": ("--name", "efi", "--holder-id", "1"),
 }
 # Live mode alone has these; the tests of each look at the row that it leaves.
-_LIVE = {"institution statement", "institution days"}
+_LIVE = {
+    f"institution {verb}"
+    for verb in ("add", "list", "show", "check", "pause", "resume", "rotate", "remove", "statement", "days")
+}
 _RECORDED_AS = {"face add": "client create"}
 
 _KEPT_REPORT = """

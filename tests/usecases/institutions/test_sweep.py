@@ -7,7 +7,8 @@ from msgspec import structs
 
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, KnownPayer, MalformedItem
 from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.usecases.institutions.sweep import expire_there, post_opening, sweep, sweep_due
+from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.sweep import expire_there, sweep, sweep_due
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from support.account_shop import Shop, make_owner, open_shop
@@ -125,7 +126,7 @@ async def test_the_books_begin_with_the_balance_there_once(live: Service, there:
     there.balance_cents = 5000
     shop = await open_shop(live, there)
     for _ in range(2):
-        await post_opening(shop.at)
+        await post_opening(shop.at, shop.account)
     assert await read_funds(live, shop.house) == (5000, 0)
     await check_books(live)
 

@@ -12,11 +12,14 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.account import OpenInstitution, ShownAccount
+from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.statement import SettlingContext
 
 Result = TypeVar("Result")
 Name = Annotated[str, Parameter(help="The account, by the name that it was added under.")]
@@ -25,6 +28,8 @@ File = Annotated[Path, Parameter(help="The TOML file that describes the account.
 _FILE_LENGTH_MAX = 64 * 1024
 
 app = App(name="institution", help="Accounts at institutions.")
+app.command(statement)
+app.command(days)
 
 
 @app.command
@@ -37,8 +42,14 @@ def add(name: Name, *, file: File, house: HolderId, json: Json = False) -> None:
         house: The holder to whom belongs what belongs to nobody else there; it needs the owner's CPF or CNPJ, and no money.
     """
     said = _read_file(file)
-    account = _run(lambda context, opener: account_usecases.add_account(context, opener, name, said, house))
-    _show_account(account.name, as_json=json)
+    opener = _make_opener()
+
+    async def do(operator: OperatorContext, writes: SettlingContext) -> None:
+        account = await account_usecases.add_account(operator, opener, name, said, house)
+        await post_opening(writes, account)
+
+    operating.run_writing(do)
+    _show_account(name, as_json=json)
 
 
 @app.command(name="list")
@@ -150,11 +161,15 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None) -> Shown:
 
 
 def _run(use_case: Callable[[OperatorContext, OpenInstitution], Awaitable[Result]]) -> Result:
+    opener = _make_opener()
+    return operating.run(lambda context: use_case(context, opener))
+
+
+def _make_opener() -> OpenInstitution:
     from pixconnect.adapters.system import SystemClock, SystemEntropy  # noqa: PLC0415  help needs none of it
     from pixconnect.assembly.institutions import make_opener  # noqa: PLC0415
 
-    opener = make_opener(SystemClock(), SystemEntropy())
-    return operating.run(lambda context: use_case(context, opener))
+    return make_opener(SystemClock(), SystemEntropy())
 
 
 def _read_file(file: Path) -> AccountDescription:

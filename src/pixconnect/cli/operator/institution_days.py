@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Final
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output
@@ -23,8 +23,6 @@ from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.day import ShownDay
 from pixconnect.usecases.institutions.statement import RecordedStatement, SettledStatement, SettlingContext
-
-app = App(name="institution", help="Accounts at institutions.")
 
 _MONEY: Final = (
     "opening_cents", "closing_cents", "difference_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents",
@@ -40,7 +38,6 @@ AccountName = Annotated[str, Parameter(help="The account, as `institution list` 
 _Read = tuple[RecordedStatement, SettledStatement, list[Shown]]
 
 
-@app.command
 def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
     """Record a statement file of an account, join its lines to what of ours they are, and post what is nobody's.
 
@@ -79,7 +76,6 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
         output.show_list("days", days, as_json=False, columns=_COLUMNS, money=_MONEY)
 
 
-@app.command
 def days(
     name: AccountName,
     *,

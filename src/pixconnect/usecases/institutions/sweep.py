@@ -23,18 +23,16 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_due
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.kept_report import Misfit
-from pixconnect.domain.money.rail import CreditReport, MovementReport
+from pixconnect.domain.money.rail import CreditReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.charge import expire_charges_there
-from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.report import take_reports
 
-OPENING_ITEM_ID: Final = "opening-balance"
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
 MESSAGE_KEPT_MAX: Final = 140
 
@@ -50,7 +48,7 @@ async def sweep_due(context: Context, institution: Institution) -> int:
         institution: What speaks to it.
     """
     account = _account(context)
-    await post_opening(context)
+    await post_opening(context, account)
     found = 0
     for pace in PACES:
         last = await sweep_store.find(context.pool, account.id, pace)
@@ -123,30 +121,6 @@ async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedIt
             await kept_usecases.keep(context.pool, as_report(listed[name]), misfit)
     new = [as_report(pix) for name, pix in listed.items() if name not in recorded]
     return not new or await take_reports(context, new) == len(new)
-
-
-async def post_opening(context: Context) -> None:
-    """Begin the books with what was on the account; done once, however often it is asked for."""
-    account = _account(context)
-    if not account.opening_cents:
-        return
-    if await movement_store.find_items(context.pool, [(account.house_id, OPENING_ITEM_ID)]):
-        return
-    house = await context.directory.read_account(account.house_id)
-    await receive_movement(
-        context,
-        MovementReport(
-            report_id=OPENING_ITEM_ID,
-            item_id=OPENING_ITEM_ID,
-            party=house.party,
-            kind="opening_balance",
-            direction="IN",
-            amount_cents=account.opening_cents,
-            end_to_end_id=None,
-            description=None,
-            settled_at=account.opened_at,
-        ),
-    )
 
 
 def as_report(pix: ReceivedPix) -> CreditReport:

@@ -15,6 +15,7 @@ from pixconnect.adapters.institutions.standard import StandardInstitution
 from pixconnect.adapters.institutions.token import AccountTokens, BareKey
 from pixconnect.adapters.institutions.woovi import WooviInstitution
 from pixconnect.adapters.outgoing_http import ClientCertificateError
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
@@ -31,7 +32,7 @@ _KINDS: Final = dict[str, type[StandardInstitution | WooviInstitution]](
 )
 
 
-class InvalidInstitutionAccount(Exception):  # noqa: N818  what its operator described is, which is no error of ours
+class InvalidInstitutionAccount(errors.BadRequest):
     """An account cannot be opened as it is described; the text names the member of its file, and holds nothing secret."""
 
 

@@ -57,16 +57,15 @@ class CallPaces:
         """Wait until a call may be made, and count it.
 
         Raises:
-            BudgetSpent: That would be later than in ``patience_s``.
+            BudgetSpent: That would be later than in ``patience_s``, or there is a pause, which nobody waits for here.
         """
         now_s = self._clock.monotonic_s()
         budget = self._find(route, now_s)
-        paused_s = max(0.0, budget.paused_until_s - now_s)
-        wait_s = max(paused_s, (1 - budget.bucket.read(now_s)) / budget.refill_per_s)
+        if budget.paused_until_s > now_s:
+            raise BudgetSpent("the institution asked us to wait, or gave no answer", budget.paused_until_s - now_s)
+        wait_s = (1 - budget.bucket.read(now_s)) / budget.refill_per_s
         if wait_s > patience_s:
-            raise BudgetSpent(
-                "the institution asked us to wait" if paused_s else "the budget of calls is spent", wait_s
-            )
+            raise BudgetSpent("the budget of calls is spent", wait_s)
         budget.bucket.spend(1)
         if wait_s <= 0:
             return

@@ -1,0 +1,111 @@
+"""What institutions have beside the standard, at their faces: balances, statements, the file of a day."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pixconnect.adapters.institutions.opening import find_day_files
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.institutions.institution import (
+    Institution,
+    InstitutionItem,
+    InstitutionUnavailable,
+    ListedRefund,
+)
+from pixconnect.domain.money.rail import Settled
+from pixconnect.usecases.money.settlement import end_orders
+from support.account_there import open_account_there
+from support.faces import ACCOUNT, Bank
+
+
+def today() -> date:
+    return datetime.now(UTC).astimezone(SAO_PAULO).date()
+
+
+async def read_lines(institution: Institution, since: date, until: date) -> list[InstitutionItem]:
+    lines = [item async for page in institution.list_statement(since, until) for item in page]
+    assert all(isinstance(line, InstitutionItem) for line in lines), lines
+    return [line for line in lines if isinstance(line, InstitutionItem)]
+
+
+@pytest.mark.parametrize("name", ["efi", "inter", "sicoob", "woovi"])
+async def test_the_balance_is_in_cents(bank: Bank, name: str, tmp_path: Path) -> None:
+    number = "" if name == "woovi" else ACCOUNT
+    async with open_account_there(bank, name, tmp_path, account=number) as there:
+        assert there.institution.traits.has_balance
+        before = await there.institution.read_balance()
+        await bank.be_paid(None, 1999)
+        assert await there.institution.read_balance() - before == 1999
+
+
+@pytest.mark.parametrize(
+    ("name", "answers"),
+    [
+        ("inter", {"inter.return_line": "ESTORNO"}),
+        ("inter", {"inter.return_line": "PIX"}),
+        ("sicoob", {"sicoob.account_answer": "resultado", "sicoob.transaction_id": "end_to_end_id"}),
+        ("sicoob", {"sicoob.transaction_id": "own"}),
+    ],
+)
+async def test_a_statement_has_each_line_once_under_a_name_that_stays(
+    bank: Bank, name: str, answers: Mapping[str, str], tmp_path: Path
+) -> None:
+    async with open_account_there(bank, name, tmp_path, answers=answers, account=ACCOUNT) as there:
+        institution = there.institution
+        assert institution.traits.has_statement
+        paid = [await bank.be_paid(None, cents) for cents in (1999, 500, 500)]
+        refund = await institution.refund(paid[0], "a1", 99)
+        assert isinstance(refund, ListedRefund)
+        settled = Settled(settled_at=bank.service.context.clock.now())
+        await end_orders(bank.service.context, [(refund.return_id or "", settled)])
+        lines = await read_lines(institution, today() - timedelta(days=1), today())
+        # Inter allows few of these calls a minute.
+        again = await read_lines(institution, today() - timedelta(days=1 if name == "inter" else 40), today())
+        assert again == lines
+        assert len({line.item_id for line in lines}) == len(lines)
+        came_in = [line for line in lines if line.kind == "pix" and line.direction == "IN"]
+        assert sorted(line.amount_cents for line in came_in) == [500, 500, 1999]
+        (returned,) = [line for line in lines if line.direction == "OUT"]
+        # Where a return is called as any Pix is, only its name may tell what it is: joining it is others' work.
+        is_told = answers != {"inter.return_line": "PIX"}
+        assert (returned.kind, returned.amount_cents) == ("refund" if is_told else "pix", 99)
+        if answers != {"sicoob.transaction_id": "own"}:
+            assert {line.end_to_end_id for line in came_in} == set(paid)
+        total = sum(line.amount_cents * (1 if line.direction == "IN" else -1) for line in lines)
+        assert total == await institution.read_balance()
+
+
+async def test_efi_writes_the_file_of_a_day_once_it_is_asked_to(bank: Bank, tmp_path: Path) -> None:
+    async with open_account_there(bank, "efi", tmp_path) as there:
+        files = find_day_files(there.institution)
+        assert files is not None
+        assert there.institution.traits.has_day_files
+        name = await files.request_day_file(today() - timedelta(days=1))
+        found = None
+        for _ in range(100):
+            found = await files.fetch_day_file(name)
+            if found is not None:
+                break
+            await asyncio.sleep(0.05)
+        assert found is not None
+        assert found.startswith(b"CA;")
+        with pytest.raises(InstitutionUnavailable):
+            await files.request_day_file(today())
+        with pytest.raises(InstitutionUnavailable):
+            await files.fetch_day_file("0" * 21)
+
+
+async def test_what_the_standard_alone_has_not_is_said(bank: Bank, tmp_path: Path) -> None:
+    async with open_account_there(bank, "bb", tmp_path) as there:
+        traits = there.institution.traits
+        assert not any((traits.has_balance, traits.has_statement, traits.has_day_files))
+        assert find_day_files(there.institution) is None
+        with pytest.raises(InstitutionUnavailable):
+            await there.institution.read_balance()
+        with pytest.raises(InstitutionUnavailable):
+            await read_lines(there.institution, today(), today())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.adapters.institutions import calls, connection
+from pixconnect.adapters.institutions.connection import CallBounds
 from pixconnect.adapters.institutions.opening import InvalidInstitutionAccount, open_institution
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.domain.institutions.account import Credential
@@ -42,6 +42,8 @@ CHARGE: dict[str, Any] = dict(
     calendario=dict(criacao="2026-11-22T12:00:00.000Z", expiracao=3600),
 )
 PIX: dict[str, Any] = dict(endToEndId=E2E, txid=TXID, valor="12.34", horario="2026-11-22T12:00:00.000Z", chave="k@x")
+
+BOUNDS = CallBounds(exchange_s=1.0, tried_max=1)
 
 Behave = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -108,8 +110,7 @@ async def liar() -> AsyncIterator[Liar]:
 
 
 @pytest.fixture
-async def institution(liar: Liar, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Institution]:
-    monkeypatch.setattr(connection, "EXCHANGE_S", 1.0)
+async def institution(liar: Liar) -> AsyncIterator[Institution]:
     opened = open_there(liar)
     yield opened
     await opened.close()
@@ -121,7 +122,7 @@ def open_there(liar: Liar, kind: str = "inter", **changes: Any) -> Institution:
         client_id="client", client_secret=SECRET, certificate=papers.client, private_key=papers.client_key
     )
     account = make_account(kind, **{"base_url": f"http://127.0.0.1:{liar.port}", **changes})
-    return open_institution(account, credential, SystemClock(), SystemEntropy())
+    return open_institution(account, credential, SystemClock(), SystemEntropy(), BOUNDS)
 
 
 async def list_all(institution: Institution) -> list[ReceivedPix | MalformedItem]:
@@ -203,10 +204,7 @@ LIES: dict[str, bytes | Behave] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_no_lie_about_an_opening_is_believed(
-    liar: Liar, institution: Institution, lie: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(institution._calls._parts.connection, "_exchange_s", 1.0)  # type: ignore[attr-defined]
+async def test_no_lie_about_an_opening_is_believed(liar: Liar, institution: Institution, lie: str) -> None:
     liar.said = LIES[lie]
     tracemalloc.start()
     async with asyncio.timeout(20):
@@ -220,11 +218,7 @@ async def test_no_lie_about_an_opening_is_believed(
 
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie not in ("another amount", "another key")])
-async def test_no_lie_is_a_charge_nor_the_absence_of_one(
-    liar: Liar, institution: Institution, lie: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(institution._calls._parts.connection, "_exchange_s", 0.3)  # type: ignore[attr-defined]
-    monkeypatch.setattr(calls, "_TRIED_MAX", 1)
+async def test_no_lie_is_a_charge_nor_the_absence_of_one(liar: Liar, institution: Institution, lie: str) -> None:
     liar.said = LIES[lie]
     async with asyncio.timeout(20):
         with pytest.raises(InstitutionUnavailable):

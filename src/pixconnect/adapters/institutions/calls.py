@@ -26,7 +26,13 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pixconnect.adapters.institutions.connection import AnswerLost, InstitutionConnection, InstitutionHost, NoConnection
+from pixconnect.adapters.institutions.connection import (
+    AnswerLost,
+    CallBounds,
+    InstitutionConnection,
+    InstitutionHost,
+    NoConnection,
+)
 from pixconnect.adapters.institutions.message import (
     BODY_MAX,
     FILE_MAX,
@@ -48,7 +54,6 @@ from pixconnect.http.client import ReceivedAnswer
 READ_PATIENCE_S: Final = 60.0
 CHANGE_PATIENCE_S: Final = 1.0
 _FILE_S: Final = 60.0
-_TRIED_MAX: Final = 3
 _TRIED_FOR_S: Final = 5.0
 """What took longer is not asked again at once."""
 _TRIED_AFTER_S: Final = 0.1
@@ -96,6 +101,7 @@ class CallParts(Struct, frozen=True, kw_only=True):
     paces: CallPaces
     clock: Clock
     entropy: Entropy
+    bounds: CallBounds
 
 
 class Calls:
@@ -200,8 +206,8 @@ class Calls:
         take: Callable[[ReceivedAnswer], TakenT],
     ) -> TakenT:
         began_s = self._clock.monotonic_s()
-        has_renewed = False
-        for tried_count in range(1, _TRIED_MAX + 2):
+        has_renewed, tried_max = False, self._parts.bounds.tried_max
+        for tried_count in range(1, tried_max + 2):
             failure: InstitutionUnavailable
             try:
                 sent = await self._ask_once(route, path, query, body_max)
@@ -219,7 +225,7 @@ class Calls:
                 failure = InstitutionUnavailable(str(error))
             took_s = self._clock.monotonic_s() - began_s
             wait_s = failure.retry_after.total_seconds() if failure.retry_after is not None else _TRIED_AFTER_S
-            if wait_s > _WAITED_MAX_S or tried_count >= _TRIED_MAX or took_s > _TRIED_FOR_S:
+            if wait_s > _WAITED_MAX_S or tried_count >= tried_max or took_s > _TRIED_FOR_S:
                 raise failure
             await asyncio.sleep(max(wait_s, _TRIED_AFTER_S * 2**tried_count) + self._parts.entropy.fraction() / 2)
         raise InstitutionUnavailable("the institution accepts no token of ours")

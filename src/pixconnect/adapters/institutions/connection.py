@@ -25,11 +25,18 @@ from pixconnect.adapters.idle_connections import IdleConnections
 from pixconnect.adapters.outgoing_http import ClientCertificateError, trust_system
 from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection, ReceivedAnswer
 
-CONNECT_S: Final = 5.0
-EXCHANGE_S: Final = 15.0
 CONNECTIONS_MAX: Final = 16
 """At once, to one account: whoever waits longer than an exchange may take was never sent."""
 _PEM_MAX: Final = 256 * 1024
+
+
+class CallBounds(Struct, frozen=True, kw_only=True):
+    connect_s: float = 5.0
+    """For the look-up of the name, the connection and TLS together."""
+    exchange_s: float = 15.0
+    """For a request and its whole answer."""
+    tried_max: int = 3
+    """How often what only reads is asked for, where the answers fail quickly."""
 
 
 class NoConnection(Exception):  # noqa: N818  the institution was away, which is no error of ours
@@ -116,10 +123,10 @@ def _as_file(text: str) -> Generator[str]:
 class InstitutionConnection:
     """Kept connections of one account, for one event loop; so many at once."""
 
-    def __init__(self, tls: ssl.SSLContext, *, connect_s: float = CONNECT_S, exchange_s: float = EXCHANGE_S) -> None:
+    def __init__(self, tls: ssl.SSLContext, bounds: CallBounds) -> None:
         self._tls = tls
-        self._connect_s = connect_s
-        self._exchange_s = exchange_s
+        self._connect_s = bounds.connect_s
+        self._exchange_s = bounds.exchange_s
         self._free = asyncio.Semaphore(CONNECTIONS_MAX)
         # Half of them to one address, as its bound for all is meant for many.
         self._idle = IdleConnections(2 * CONNECTIONS_MAX)

@@ -6,7 +6,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pixconnect.adapters.institutions.calls import CallParts
-from pixconnect.adapters.institutions.connection import InstitutionConnection, make_account_tls, parse_institution_host
+from pixconnect.adapters.institutions.connection import (
+    CallBounds,
+    InstitutionConnection,
+    make_account_tls,
+    parse_institution_host,
+)
 from pixconnect.adapters.institutions.efi import EfiInstitution
 from pixconnect.adapters.institutions.inter import InterInstitution
 from pixconnect.adapters.institutions.pace import CallPaces
@@ -23,6 +28,7 @@ from pixconnect.domain.institutions.address import find_address_fault, token_add
 from pixconnect.domain.institutions.institution import DayFiles, Institution
 from pixconnect.domain.profiles.profile import NAMES, InstitutionProfile, read_profile
 
+_BOUNDS: Final = CallBounds()
 _KINDS: Final = dict[str, type[StandardInstitution | WooviInstitution]](
     efi=EfiInstitution,
     inter=InterInstitution,
@@ -37,7 +43,11 @@ class InvalidInstitutionAccount(errors.BadRequest):
 
 
 def open_institution(
-    account: InstitutionAccount, credential: Credential, clock: Clock, entropy: Entropy
+    account: InstitutionAccount,
+    credential: Credential,
+    clock: Clock,
+    entropy: Entropy,
+    bounds: CallBounds = _BOUNDS,
 ) -> Institution:
     """The account's port, in one event loop; nothing is sent yet.
 
@@ -56,7 +66,7 @@ def open_institution(
         tls = make_account_tls(credential.certificate, credential.private_key, account.authorities)
     except ClientCertificateError as error:
         raise InvalidInstitutionAccount(f"certificate_file, private_key_file, ca_file: {error}") from None
-    connection = InstitutionConnection(tls)
+    connection = InstitutionConnection(tls, bounds)
     paces = CallPaces(profile.account, clock, entropy, is_homologation=account.environment == "homologation")
     parts = CallParts(
         connection=connection,
@@ -68,6 +78,7 @@ def open_institution(
         paces=paces,
         clock=clock,
         entropy=entropy,
+        bounds=bounds,
     )
     return _KINDS[account.kind](parts, profile)
 

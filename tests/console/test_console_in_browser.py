@@ -34,6 +34,7 @@ PAGES = (
     "/figures?days=7",
     "/ledger",
     "/sandbox",
+    "/days",
     "/audit",
     "/sessions",
     "/help",

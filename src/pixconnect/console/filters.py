@@ -39,6 +39,16 @@ TONES: Final = dict[str, Tone](
     cancelled="over",
     open="going",
     closed="over",
+    provisional="going",
+    closed_with_cases="bad",
+    joined="good",
+    unmatched="bad",
+    not_yet_read="bad",
+    order_unknown="bad",
+    could_be_ours="bad",
+    day_not_over="going",
+    opening_day="bad",
+    before_opening="over",
 )
 """How a state is felt about, by its word: one shape and one colour each, beside the word."""
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.wanted import Wanted
+from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.reading import browse, browse_webhooks
 
@@ -28,8 +29,12 @@ async def show_overview(visit: Visit) -> Response:
         endpoints = await browse_webhooks.list_endpoint_lines(context, viewer)
     # Only operators may know which holders exist.
     holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.parts.operator, 0, HOLDERS_MAX)
+    # In a sandbox there are none.
+    shows_days = visit.who.kind != "holder" and not visit.parts.is_sandbox and visit.chosen_id is None
+    accounts = await day_usecases.list_accounts_days(context) if shows_days else []
     return visit.page(
         "overview.html",
+        accounts=accounts,
         charges=charges,
         transfers=transfers,
         failing=[line for line in endpoints if line.state.what in {"failing", "disabled"}],

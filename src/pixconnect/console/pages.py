@@ -4,6 +4,7 @@ from typing import Final
 
 from pixconnect.console import (
     audit_trail,
+    days,
     figures,
     finding,
     ledger,
@@ -25,6 +26,7 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     *figures.ROUTES,
     *sandbox.ROUTES,
     *finding.ROUTES,
+    *days.ROUTES,
     *audit_trail.ROUTES,
     *signing_in.ROUTES,
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -12,12 +10,13 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_file import BYTES_MAX
+from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
@@ -52,7 +51,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
         operator: OperatorContext, writes: SettlingContext
     ) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
         recorded = await statement_usecases.record_file(operator, name, content)
-        account = await statement_usecases.find_named_account(operator, name)
+        account = await day_usecases.read_named_account(operator, name)
         settled = await statement_usecases.settle_items(writes, account)
         last_on = recorded.last_on
         count = min((last_on - recorded.first_on).days + 1, statement_usecases.DAYS_MAX)
@@ -94,7 +93,7 @@ def days(
     """
 
     async def do(operator: OperatorContext) -> list[Shown]:
-        account = await statement_usecases.find_named_account(operator, name)
+        account = await day_usecases.read_named_account(operator, name)
         if lines is not None:
             return _show_lines(await day_usecases.read_day(operator, account, lines))
         return [_show_day(day) for day in await day_usecases.list_days(operator, account, until, count)]
@@ -187,11 +186,6 @@ def _read(file: Path) -> bytes:
 
 def _write_csv(rows: Sequence[Shown]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
-    writer.writeheader()
-    # A text that begins like a formula would be one in a spreadsheet.
-    writer.writerows([{name: _cell(value) for name, value in row.items()} for row in rows])
-
-
-def _cell(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    cells = [["" if row.get(name) is None else str(row[name]) for name in names] for row in rows]
+    for line in outgoing_text.in_spreadsheet([names, *cells], ",").decode().splitlines():
+        terminal.say(line)

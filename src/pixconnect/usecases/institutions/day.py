@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions import day as day_rules
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import DayBalances, DayCases, ItemGroup, JudgedDay
@@ -16,6 +17,7 @@ from pixconnect.domain.institutions.joining import BookLine
 from pixconnect.domain.institutions.recorded_item import RecordedItem
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
@@ -34,6 +36,11 @@ class ShownDay(Struct, frozen=True, kw_only=True):
     read_at: datetime | None = None
     closed_at: datetime | None = None
     reopened_at: datetime | None = None
+
+
+class AccountDays(Struct, frozen=True, kw_only=True):
+    account: InstitutionAccount
+    days: Sequence[ShownDay]
 
 
 class DayLines(Struct, frozen=True, kw_only=True):
@@ -67,6 +74,21 @@ async def list_days(
     days = [first_on + timedelta(days=number) for number in range(count)]
     unknown = {day: ShownDay(judged=one) for day, one in zip(days, _judge_unknown(days, now), strict=True)}
     return [judged.get(day, unknown[day]) for day in days]
+
+
+async def list_accounts_days(context: DayContext) -> list[AccountDays]:
+    """The last days of each account; there are few accounts."""
+    async with context.pool.acquire() as connection:
+        accounts = await account_store.list_all(connection)
+    return [AccountDays(account=account, days=await list_days(context, account)) for account in accounts]
+
+
+async def read_named_account(context: DayContext, name: str) -> InstitutionAccount:
+    async with context.pool.acquire() as connection:
+        account = await account_store.find_named(connection, name)
+    if account is None:
+        raise errors.NotFound(f"name: there is no account {name}")
+    return account
 
 
 async def read_day(context: DayContext, account: InstitutionAccount, day: date) -> DayLines:

@@ -25,7 +25,6 @@ from pixconnect.domain.institutions.statement_file import InvalidStatement, Stat
 from pixconnect.domain.institutions.statement_format import read_statement_file
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
@@ -61,14 +60,6 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     """Days whose lines come from elsewhere, so that nothing of them was taken from here."""
 
 
-async def find_named_account(context: OperatorContext, name: str) -> InstitutionAccount:
-    async with context.pool.acquire() as connection:
-        account = await account_store.find_named(connection, name)
-    if account is None:
-        raise errors.NotFound(f"name: there is no account {name}")
-    return account
-
-
 async def record_file(context: OperatorContext, name: str, content: bytes) -> RecordedStatement:
     """Keep what a statement file of an account says.
 
@@ -76,7 +67,7 @@ async def record_file(context: OperatorContext, name: str, content: bytes) -> Re
         NotFound: There is no such account.
         BadRequest: The file cannot be read for certain, or is of another account; nothing of it was kept.
     """
-    account = await find_named_account(context, name)
+    account = await day_usecases.read_named_account(context, name)
     try:
         file = read_statement_file(content)
     except InvalidStatement as error:

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.recorded_item import RecordedItem
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -283,3 +284,17 @@ async def test_the_last_days_are_listed_also_those_that_nothing_tells_of(books: 
         (27, "open"), (28, "open"), (29, "open"), (30, "open"), (1, "closed"), (2, "closed"), (3, "open"),
     ]  # fmt: skip
     assert days[4].closed_at == datetime(2026, 7, 3, 15, tzinfo=UTC)
+
+
+async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None:
+    await books.tomorrow()
+    fee = InstitutionItem(
+        item_id="F1", day=DAY, settled_at=None, direction="OUT", amount_cents=100, kind="fee", text="TARIFA"
+    )
+    for new_count in (1, 0):
+        recorded = await statement_usecases.record_listed(books.context, books.account, (DAY, DAY), [fee, fee])
+        assert (len(recorded.new), recorded.known_count) == (new_count, 1 - new_count)
+        await statement_usecases.settle_items(books.context, books.account)
+    assert await books.movements() == [("F1", "fee", "OUT", 100)]
+    # A list tells no balance, so the day agrees with nothing yet.
+    assert (await books.day()).shown.judged.state == "provisional"

@@ -26,7 +26,8 @@ ITEM_ID_LENGTH_MAX: Final = 255
 """As long as OFX lets a ``FITID`` be."""
 TEXT_LENGTH_MAX: Final = 255
 
-FileFormat = Literal["ofx", "camt.053", "efi"]
+ItemSource = Literal["ofx", "camt.053", "efi", "api"]
+"""A file's form, or the institution's API, which lists lines of whole days."""
 ItemKind = MovementKind | Literal["pix", "refund"]
 
 
@@ -56,7 +57,7 @@ class StatedBalance(Struct, frozen=True, kw_only=True):
 
 
 class StatementFile(Struct, frozen=True, kw_only=True):
-    format: FileFormat
+    format: ItemSource
     account: StatementAccount
     first_on: date
     last_on: date

@@ -20,8 +20,15 @@ from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, ItemJoin, OpenAmounts, UnmatchedItem
-from pixconnect.domain.institutions.recorded_item import ItemSource, RecordedFile, RecordedItem
-from pixconnect.domain.institutions.statement_file import InvalidStatement, StatementAccount, StatementFile, to_day
+from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
+from pixconnect.domain.institutions.statement_file import (
+    InvalidStatement,
+    ItemList,
+    ItemSource,
+    StatementAccount,
+    StatementFile,
+    to_day,
+)
 from pixconnect.domain.institutions.statement_format import read_statement_file
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.foundation.pool import Connection
@@ -92,6 +99,28 @@ async def record_file(context: OperatorContext, name: str, content: bytes) -> Re
         said = dict(format=file.format, first_on=file.first_on, last_on=file.last_on, new_count=len(recorded.new))
         await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
     return recorded
+
+
+async def record_listed(
+    context: SettlingContext,
+    account: InstitutionAccount,
+    days: tuple[date, date],
+    items: Sequence[InstitutionItem],
+) -> RecordedStatement:
+    """Keep what the institution's API lists of some whole days, the first and the last included."""
+    listed = ItemList()
+    for line, item in enumerate(items, 1):
+        listed.add(item, line)
+    told = StatementFile(
+        format="api",
+        account=StatementAccount(),
+        first_on=days[0],
+        last_on=days[1],
+        items=listed.items,
+        changed=listed.changed,
+    )
+    async with write_alone(context.pool) as connection:
+        return await _record(connection, account.id, told, context.clock.now())
 
 
 def _check_account(account: InstitutionAccount, before: RecordedFile | None, told: StatementAccount) -> None:

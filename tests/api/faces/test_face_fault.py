@@ -195,6 +195,42 @@ async def test_a_page_of_inters_statement_shifts(broken: Bank, control: Control)
         assert await read(page) == shown
 
 
+async def test_what_is_skipped_of_woovis_lists_shifts(broken: Bank, control: Control) -> None:
+    woovi = open_woovi(broken)
+    for number in range(3):
+        await woovi.do("POST", "/charge", CHARGE | {"correlationID": f"c{number}"})
+        await woovi.do("POST", "/payment", PAYMENT | {"correlationID": f"p{number}"})
+        await broken.be_paid(None, 100 + number)
+
+    async def read(path: str, skip: int) -> Any:
+        answer = await woovi.do("GET", f"{path}?limit=2&skip={skip}")
+        if isinstance(answer, list):
+            return [line["value"] for line in answer]
+        assert answer["pageInfo"]["skip"] == skip
+        (items,) = (value for value in answer.values() if isinstance(value, list))
+        return [item.get("payment", item).get("correlationID") or item["value"] for item in items]
+
+    for path in ("/charge", "/payment", "/transaction", "/statement"):
+        first, second = await read(path, 0), await read(path, 2)
+        control.set(("face_read", "page_shift"))
+        assert await read(path, 2) == [first[1], second[0]]
+        control.set(("face_read", "page_shift"))
+        assert await read(path, 0) == first
+    for path in ("/charge?skip=x", "/webhook?skip=x", "/payment/p1?skip=x", "/webhook/public-keys?skip=x"):
+        control.set(("face_read", "page_shift"))
+        assert (await woovi.call("GET", f"/api/v1{path}")).status == (400 if "charge" in path else 200)
+
+
+async def test_a_charges_refunds_are_late_too(broken: Bank, control: Control) -> None:
+    woovi = open_woovi(broken)
+    charge = (await woovi.do("POST", "/charge", CHARGE))["charge"]
+    await broken.be_paid(charge["transactionID"], 1000)
+    path = f"/charge/{charge['transactionID']}/refund"
+    await woovi.do("POST", path, {"correlationID": "d1", "value": 1})
+    control.set(("face_read", "lag:60"))
+    assert [len((await woovi.do("GET", path))["refunds"]) for _ in range(2)] == [0, 1]
+
+
 async def test_a_page_that_shifts_repeats_what_the_page_before_had(face: Face, control: Control) -> None:
     for number in range(4):
         assert (await face.call("PUT", f"/v3/gn/pix/a{number}", SEND)).status == 201

@@ -23,6 +23,7 @@ from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.api import Answer, Api
 from support.books import check_books
 from support.faces import ACCOUNT, KEY, PAYEE, Bank
@@ -192,6 +193,24 @@ async def test_an_equal_payment_is_refused_without_repeticao_where_that_was_chos
     assert (await sicoob.confirm(second, repeticao=True)).status == 200
     assert (await sicoob.confirm(await sicoob.initiate(), valor="12,35")).status == 200
     assert await reserved(bank) == 1234 * 2 + 1235
+
+
+async def test_a_webhook_that_is_removed_while_it_is_changed_is_set(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sicoob = await open_sicoob(bank)
+    path = f"{PAYMENTS}/webhook"
+    assert (await sicoob.call("PUT", path, {"webhookUrl": bank.receiver.url})).status < 300
+    change = endpoint_usecases.change_endpoint
+
+    async def lose_the_race(*args: Any) -> Any:
+        monkeypatch.setattr(endpoint_usecases, "change_endpoint", change)
+        await sicoob.call("DELETE", path)
+        return await change(*args)
+
+    monkeypatch.setattr(endpoint_usecases, "change_endpoint", lose_the_race)
+    assert (await sicoob.call("PUT", path, {"webhookUrl": bank.receiver.url})).status < 300
+    assert (await sicoob.call("GET", path)).body["webhookUrl"] == bank.receiver.url
 
 
 async def test_equal_payments_are_looked_for_among_the_newest_however_many_there_are(

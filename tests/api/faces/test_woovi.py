@@ -20,8 +20,11 @@ from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from msgspec import structs
 
 from api.faces.woovi_document import find_errors
+from pixconnect.api.faces.operations import list_face_routes
+from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.identity.access import make_app_id
 from pixconnect.domain.money import transfer_search
 from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
@@ -29,14 +32,17 @@ from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.domain.webhooks.delivery import retry_wait
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.identity import access as access_usecases
+from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.money.transfer import start_transfer
+from pixconnect.usecases.webhooks import callback_key
 from pixconnect.usecases.webhooks.delivery import Recipient
 from support.api import Answer, Api
+from support.faces import ACCOUNT as ACCOUNT_NUMBER
 from support.faces import KEY, PAYEE, Bank
 from support.operators import as_operator
 from support.records import outside_party
-from support.service import read_funds
+from support.service import credit_report, read_funds
 from support.webhooks import running_worker
 
 CHARGE: dict[str, Any] = {"correlationID": "pedido 7/ç", "value": 1000, "comment": "nota 7"}
@@ -398,6 +404,35 @@ async def test_a_charges_pix_is_found_among_however_many(woovi: Woovi, monkeypat
         status, reason = await woovi.fail("GET", f"/transaction?type={kind}")
         assert (status, "start, end" in reason) == (400, True)
     assert (await woovi.fail("POST", "/webhook", {"webhook": {"url": "ftp://h/x"}}))[1].startswith("url: ")
+
+
+async def test_a_pix_dated_back_shows_the_networks_instant(woovi: Woovi) -> None:
+    report = credit_report(woovi.bank.service, account_number=ACCOUNT_NUMBER)
+    hours_ago = report.reported_at - timedelta(hours=5)
+    await receive_credit(woovi.bank.service.context, structs.replace(report, settled_at=hours_ago))
+    pix = (await woovi.do("GET", f"/transaction/{report.end_to_end_id}"))["transaction"]
+    assert {pix["time"], pix["raw"]["horario"]} == {format_milliseconds(hours_ago)}
+    assert pix["createdAt"] > pix["time"]
+
+
+async def test_amounts_are_numbers_and_no_name_is_a_path(woovi: Woovi) -> None:
+    assert "value" in (await woovi.fail("POST", "/charge", CHARGE | {"value": "100"}))[1]
+    for changes in (dict(correlationID="p1", value="100"), dict(correlationID="approve")):
+        status, reason = await woovi.fail("POST", "/payment", PAYMENT | changes)
+        assert (status, list(changes)[-1] in reason) == (400, True)
+
+
+async def test_public_keys_are_told_at_a_pace_and_without_the_private_ones(
+    woovi: Woovi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read() -> Any:
+        return (await woovi.call("GET", "/api/v1/webhook/public-keys", authorization="")).body
+
+    made = await read()
+    monkeypatch.setattr(callback_key, "RsaSigner", None)
+    assert await read() == made
+    of_strangers = [row for row in list_face_routes() if row.scope is None and not row.id.endswith(".token")]
+    assert {row.pace_s > 0 for row in of_strangers} == {True}
 
 
 @pytest.mark.parametrize("word", ["é", "\u00a0x", "ÿ"])

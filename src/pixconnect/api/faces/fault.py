@@ -46,6 +46,8 @@ class ListTraits(Struct, frozen=True, kw_only=True):
     """The parameter that numbers pages from 0."""
     page_count: str = ""
     """The member that says how many items are on this page."""
+    skip: str = ""
+    """The parameter that says how many items come before, where there are no pages."""
 
 
 class _WithAmount(Struct):
@@ -77,7 +79,8 @@ async def answer(
             return await respond(structs.replace(request, query=_end_before(request.query, traits.interval, until)))
         return await _answer_late_news(request, respond, until)
     if kind == "page_shift":
-        return await _answer_shifted(request, respond, traits)
+        shift = _answer_skipping_one_less if traits.skip else _answer_shifted
+        return await shift(request, respond, traits)
     return await _answer(effect, lambda: respond(request))
 
 
@@ -181,6 +184,21 @@ async def _answer_shifted(request: Asked, respond: RespondTo, traits: ListTraits
     items = [*before[name][-1:], *record[name]][: len(before[name])]
     shown = record | {name: items} | ({traits.page_count: len(items)} if traits.page_count else {})
     return structs.replace(cast("Reply", reply), record=shown)
+
+
+async def _answer_skipping_one_less(request: Asked, respond: RespondTo, traits: ListTraits) -> Reply | Document:
+    """Answer the rest of a list as if something new had come before its first item."""
+    reply, record = _open(await respond(request))
+    # What is no number was refused just now.
+    skipped = int(request.query.read((traits.skip,)).get(traits.skip) or 0)
+    if not skipped:
+        return reply
+    query = request.query.with_values({traits.skip: str(skipped - 1)})
+    shifted, shown = _open(await respond(structs.replace(request, query=query)))
+    if not shown:
+        return shifted
+    asked = {name: value for name, value in record.items() if not isinstance(value, list)}
+    return structs.replace(cast("Reply", shifted), record=shown | asked)
 
 
 def _open(answered: Reply | Document) -> tuple[Reply | Document, dict[str, Any]]:

@@ -43,6 +43,8 @@ from pixconnect.domain.profiles.profile import InstitutionProfile, Known, Operat
 from pixconnect.usecases.standard.pix import Instante
 
 PREFIX: Final = "/faces/"
+_PUBLIC_PACE_S: Final = 0.02
+"""What anybody may read costs tables too: a flood from one address gets 50 a second in each process."""
 
 
 class Face(Struct, frozen=True, kw_only=True):
@@ -134,6 +136,7 @@ def _route(face: Face, row: FaceOperation, end: str, login: AppIdLogin | None) -
         partial(_answer, face, row),
         refusals=make_face_form(face.profile, row.errors),
         reader=READER,
+        pace_s=_PUBLIC_PACE_S if row.scope is None else 0.0,
         login=login,
     )
 

@@ -147,13 +147,13 @@ class Members:
             return self.refuse(name, "deve ser um número com até 10 dígitos e 2 decimais, como 123.45")
         return int(found[1]) * 100 + int((found[2] or "").ljust(2, "0"))
 
-    def integer(self, name: str) -> int | None:
-        """An integer, as a number or as a text of decimal digits."""
+    def integer(self, name: str, *, is_number: bool = False) -> int | None:
+        """An integer, as a number or, unless ``is_number``, as a text of decimal digits."""
         value, described = self._take(name, inspect.IntType)
         if value is None:
             return None
         least, most = described.ge or 0, described.le or _INT32_MAX
-        if isinstance(value, str) and _INTEGER.fullmatch(value):
+        if isinstance(value, str) and not is_number and _INTEGER.fullmatch(value):
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             return self.refuse(name, f"deve ser um número inteiro de {least} a {most}")

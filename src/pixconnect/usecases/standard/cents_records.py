@@ -16,6 +16,7 @@ from pixconnect.domain.money.charge import PAID, Charge, read_contents
 from pixconnect.domain.money.charge_contents import Payer
 from pixconnect.domain.money.holder import AccountType, Party
 from pixconnect.domain.money.prepared_transfer import PreparedTransfer
+from pixconnect.domain.money.rail import date_settled
 from pixconnect.domain.money.refund import Refund, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.profiles.profile import SentTraits
@@ -223,7 +224,7 @@ def show_cents_pix(transfer: Transfer, own: Party, charge: Charge | None) -> Pix
     """A Pix that came in or went out, as it is."""
     is_in = transfer.direction == "IN"
     other = transfer.counterparty
-    at = transfer.settled_at or transfer.created_at
+    at = date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.created_at
     shown = None if charge is None else show_cents_charge(charge)
     return PixEmCentavos(
         debtor=None if shown is None else shown.debtor,
@@ -269,7 +270,7 @@ def show_cents_refund(refund: Refund, words: Mapping[RefundStatus, str] = REFUND
         refund_id=f"{refund.id:032x}",
         return_identification=refund.shown_id,
         end_to_end_id=refund.original_end_to_end_id,
-        time=format_milliseconds(refund.settled_at or refund.created_at),
+        time=format_milliseconds(date_settled(refund.settled_at, refund.network_settled_at) or refund.created_at),
         comment=refund.description or "",
     )
 
@@ -295,7 +296,9 @@ def show_movement(transfer: Transfer, own: Party | None = None) -> MovimentoEmCe
     return MovimentoEmCentavos(
         value=transfer.amount_cents,
         end_to_end_id=transfer.shown_id,
-        time=format_milliseconds(transfer.settled_at or transfer.modified_at),
+        time=format_milliseconds(
+            date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.modified_at
+        ),
         rejected_reason=f"{transfer.outcome_code} - {transfer.outcome_reason}" if is_failed else None,
         debit_party=None if own is None else show_side(own),
         credit_party=None if own is None else show_side(transfer.counterparty),

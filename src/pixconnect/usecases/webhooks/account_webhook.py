@@ -29,6 +29,7 @@ from pixconnect.usecases.webhooks.key_webhook import KeyWebhookContext
 class AccountWebhookContext(CallbackContext, HasPolicy, Protocol): ...
 
 
+_TRIES_MAX: Final = 8
 _EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
 
 
@@ -37,9 +38,10 @@ async def set_account_webhook(
 ) -> None:
     """Let a URL be told of the caller's sends; if there is one already, change it from now on."""
     try:
-        # Whoever comes at the same instant changes what the other has made.
-        with suppress(EndpointConflict):
-            return await _set(context, caller, url, profile)
+        for _ in range(_TRIES_MAX - 1):
+            # Whoever comes at the same instant changes what the other has made, or makes anew what the other has removed.
+            with suppress(EndpointConflict, errors.NotFound):
+                return await _set(context, caller, url, profile)
         return await _set(context, caller, url, profile)
     except (errors.InvalidWebhookUrl, HostIsAnothers):
         reason = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"

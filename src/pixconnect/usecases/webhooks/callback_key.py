@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from functools import lru_cache
+from typing import Final, Protocol
 
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.webhooks.callback_key import CallbackKey, callback_key_seal
@@ -12,12 +13,17 @@ from pixconnect.store.webhooks import callback_key as callback_key_store
 from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox
 from pixconnect.usecases.frame.lone_write import write_alone
 
+_KEPT_MAX: Final = 8
+
 
 class CallbackKeyContext(HasPool, HasClock, HasSecretBox, Protocol): ...
 
 
 async def list_callback_keys(context: CallbackKeyContext, profile: str) -> list[CallbackKey]:
     """All that callbacks may be signed with; the first signs now."""
+    found = await callback_key_store.list_of_profile(context.pool, profile)
+    if found and _open_key(context, found[0]) is not None:
+        return found
     await open_callback_signer(context, profile)
     return await callback_key_store.list_of_profile(context.pool, profile)
 
@@ -28,10 +34,9 @@ async def open_callback_signer(context: CallbackKeyContext, profile: str) -> Rsa
     Two processes may each make one at first: both are published, so either is believed.
     """
     for key in (await callback_key_store.list_of_profile(context.pool, profile))[:1]:
-        try:
-            return RsaSigner(context.secret_box.open(key.private_sealed, callback_key_seal(key.key_identifier)))
-        except SealBroken:
-            break
+        private_der = _open_key(context, key)
+        if private_der is not None:
+            return _load_signer(private_der)
     made = await asyncio.to_thread(make_rsa_key)
     sealed = context.secret_box.seal(made.private_der, callback_key_seal(made.identifier))
     async with write_alone(context.pool) as connection:
@@ -43,4 +48,18 @@ async def open_callback_signer(context: CallbackKeyContext, profile: str) -> Rsa
             created_at=context.clock.real_now(),
         )
         await callback_key_store.insert(connection, key)
-    return RsaSigner(made.private_der)
+    return _load_signer(made.private_der)
+
+
+def _open_key(context: HasSecretBox, key: CallbackKey) -> bytes | None:
+    """The private key; ``None`` where it was sealed with a secret key that is gone."""
+    try:
+        return context.secret_box.open(key.private_sealed, callback_key_seal(key.key_identifier))
+    except SealBroken:
+        return None
+
+
+@lru_cache(_KEPT_MAX)
+def _load_signer(private_der: bytes) -> RsaSigner:
+    # To load a key takes a millisecond, and each callback is signed.
+    return RsaSigner(private_der)

@@ -111,7 +111,7 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Reply
     violations = Violations("charge")
     body = Members(violations, CobrancaPedida, request.body.require("charge"), "")
     name = body.text("correlationID", pattern=NAME)
-    amount_cents = body.integer("value")
+    amount_cents = body.integer("value", is_number=True)
     body.choice("type")
     comment, lifetime_s, expires_at = body.text("comment"), body.integer("expiresIn"), _read_expiry(body)
     payer = _read_debtor(body)

@@ -89,7 +89,7 @@ async def _start(
     face: Face, services: Services, request: Asked, violations: Violations, body: Members, received: Transfer
 ) -> Refund:
     name = body.text("correlationID", pattern=NAME)
-    value, comment = body.integer("value"), body.text("comment")
+    value, comment = body.integer("value", is_number=True), body.text("comment")
     violations.raise_if_any()
     context, caller = services.context, request.caller
     try:
@@ -134,7 +134,8 @@ async def list_charge_refunds(face: Face, services: Services, request: Asked) ->
     if charge.status in PAID:
         paying = await charge_usecases.read_paying_transfer(services.context, request.caller, charge.id)
         found = await pix_usecases.list_refunds_of_pix(services.context, paying)
-    record = EstornosDaCobranca(refunds=[show_cents_refund(refund, _OF_CHARGE) for refund in found])
+    shown = [refund for refund in found if not request.query.hides(refund.created_at)]
+    record = EstornosDaCobranca(refunds=[show_cents_refund(refund, _OF_CHARGE) for refund in shown])
     return Reply(status=200, record=record)
 
 

@@ -80,7 +80,9 @@ def read_send(violations: Violations, members: Mapping[str, object]) -> SendRequ
         members = {**members, "psp": {"id": psp}}
     body = Members(violations, PagamentoPedido, members, "")
     kind = body.choice("type") or _guess_kind(body)
-    name, amount_cents = body.text("correlationID", pattern=NAME), body.integer("value")
+    name, amount_cents = body.text("correlationID", pattern=NAME), body.integer("value", is_number=True)
+    if name == "approve":
+        body.refuse("correlationID", "não pode ser approve: por este caminho se aprova")
     if amount_cents is None and kind != "QR_CODE" and not body.has("value"):
         body.refuse("value", "é obrigatório")
     return SendRequest(

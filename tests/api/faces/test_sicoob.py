@@ -14,16 +14,14 @@ from urllib.parse import quote
 import pytest
 from msgspec import structs
 
-from pixconnect.api.faces.sicoob import account as sicoob_account
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.money import transfer_search
 from pixconnect.domain.money.br_code import format_static_br_code
 from pixconnect.domain.money.order import Ending, GivenUp
 from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
+from pixconnect.domain.money.transfer_search import SEARCHED_MAX
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money.settlement import end_orders
-from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.api import Answer, Api
 from support.books import check_books
 from support.faces import ACCOUNT, KEY, PAYEE, Bank
@@ -195,38 +193,22 @@ async def test_an_equal_payment_is_refused_without_repeticao_where_that_was_chos
     assert await reserved(bank) == 1234 * 2 + 1235
 
 
-async def test_a_webhook_that_is_removed_while_it_is_changed_is_set(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_webhook_that_is_removed_while_it_is_changed_is_set(bank: Bank) -> None:
     sicoob = await open_sicoob(bank)
-    path = f"{PAYMENTS}/webhook"
-    assert (await sicoob.call("PUT", path, {"webhookUrl": bank.receiver.url})).status < 300
-    change = endpoint_usecases.change_endpoint
-
-    async def lose_the_race(*args: Any) -> Any:
-        monkeypatch.setattr(endpoint_usecases, "change_endpoint", change)
-        await sicoob.call("DELETE", path)
-        return await change(*args)
-
-    monkeypatch.setattr(endpoint_usecases, "change_endpoint", lose_the_race)
-    assert (await sicoob.call("PUT", path, {"webhookUrl": bank.receiver.url})).status < 300
-    assert (await sicoob.call("GET", path)).body["webhookUrl"] == bank.receiver.url
+    path, body = f"{PAYMENTS}/webhook", {"webhookUrl": bank.receiver.url}
+    for _ in range(3):
+        calls = [sicoob.call(method, path, body if method == "PUT" else None) for method in ("PUT", "DELETE") * 4]
+        answers = await asyncio.gather(*calls)
+        assert max(answer.status for answer in answers[::2]) < 300, answers
+        assert {answer.status for answer in answers[1::2]} <= {204, 404}
 
 
-async def test_equal_payments_are_looked_for_among_the_newest_however_many_there_are(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transfer_search, "SEARCHED_MAX", 1)
+async def test_equal_payments_are_looked_for_among_the_newest_however_many_there_are(bank: Bank) -> None:
+    await bank.count_more(SEARCHED_MAX)
     sicoob = await open_sicoob(bank, equal_payment="refused")
     for valor in ("1,00", "2,00", "3,00"):
         assert (await sicoob.confirm(await sicoob.initiate(), valor=valor)).status == 200
     assert refused(await sicoob.confirm(await sicoob.initiate(), valor="1,00")) == []
-    monkeypatch.setattr(sicoob_account, "_LINES_MAX", 0)
-    now = bank.service.context.clock.now().astimezone(SAO_PAULO)
-    answer = await sicoob.call(
-        "GET", f"/conta-corrente/v4/extrato/{now.month}/{now.year}?numeroContaCorrente={ACCOUNT}"
-    )
-    assert (answer.status, "diaInicial" in answer.body["mensagem"]) == (400, True)
 
 
 async def test_an_account_is_paid_in_one_step(bank: Bank) -> None:

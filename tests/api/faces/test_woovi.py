@@ -26,9 +26,9 @@ from api.faces.woovi_document import find_errors
 from pixconnect.api.faces.operations import list_face_routes
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.identity.access import make_app_id
-from pixconnect.domain.money import transfer_search
 from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.domain.money.transfer import KeyTransferRequest
+from pixconnect.domain.money.transfer_search import SEARCHED_MAX
 from pixconnect.domain.webhooks.delivery import retry_wait
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.identity import access as access_usecases
@@ -389,13 +389,13 @@ async def test_both_events_of_a_paid_charge_come_signed_in_three_ways(woovi: Woo
         assert headers["authorization"] == "s3gredo"
 
 
-async def test_a_charges_pix_is_found_among_however_many(woovi: Woovi, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_charges_pix_is_found_among_however_many(woovi: Woovi) -> None:
     charge = (await woovi.do("POST", "/charge", CHARGE))["charge"]
     of_charge = f"/transaction?charge={charge['transactionID']}"
     assert (await woovi.do("GET", of_charge))["transactions"] == []
     e2eid = await woovi.bank.be_paid(charge["transactionID"], 1000)
     await woovi.bank.be_paid(None, 500)
-    monkeypatch.setattr(transfer_search, "SEARCHED_MAX", 1)
+    await woovi.bank.count_more(SEARCHED_MAX)
     found = await woovi.do("GET", of_charge)
     assert ([each["endToEndId"] for each in found["transactions"]], found["pageInfo"]["totalCount"]) == ([e2eid], 1)
     for part in ("skip=1", "end=2020-01-01T00:00:00Z"):
@@ -422,15 +422,14 @@ async def test_amounts_are_numbers_and_no_name_is_a_path(woovi: Woovi) -> None:
         assert (status, list(changes)[-1] in reason) == (400, True)
 
 
-async def test_public_keys_are_told_at_a_pace_and_without_the_private_ones(
-    woovi: Woovi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_public_keys_are_told_at_a_pace_and_the_private_ones_loaded_once(woovi: Woovi) -> None:
     async def read() -> Any:
         return (await woovi.call("GET", "/api/v1/webhook/public-keys", authorization="")).body
 
     made = await read()
-    monkeypatch.setattr(callback_key, "RsaSigner", None)
+    loaded_count = callback_key.load_signer.cache_info().misses
     assert await read() == made
+    assert callback_key.load_signer.cache_info().misses == loaded_count
     of_strangers = [row for row in list_face_routes() if row.scope is None and not row.id.endswith(".token")]
     assert {row.pace_s > 0 for row in of_strangers} == {True}
 

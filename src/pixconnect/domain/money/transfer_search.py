@@ -19,7 +19,7 @@ SEARCHED_MAX: Final = 10_000
 """Transfers that are looked at one by one."""
 
 
-class TooManySearched(errors.BadRequest):
+class SearchTooLarge(errors.BadRequest):
     """The period has more transfers than we look at one by one."""
 
 
@@ -61,7 +61,7 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
 def check_searched(count: int) -> None:
     """Refuse to look at too many transfers one by one."""
     if count > SEARCHED_MAX:
-        raise TooManySearched(
+        raise SearchTooLarge(
             f"initial_date, final_date: by direction, key or txid at most {SEARCHED_MAX} transfers are searched, and these "
             f"dates and status have {count}; choose a shorter period"
         )

@@ -187,7 +187,7 @@ async def search_transfers(
     """One page of the holder's transfers that have everything looked for, newest first.
 
     Raises:
-        TooManySearched: The period is too long for a search by these fields.
+        SearchTooLarge: The period is too long for a search by these fields.
     """
     if search.external_id is None and search.end_to_end_id is None:
         read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page

@@ -36,7 +36,7 @@ async def open_callback_signer(context: CallbackKeyContext, profile: str) -> Rsa
     for key in (await callback_key_store.list_of_profile(context.pool, profile))[:1]:
         private_der = _open_key(context, key)
         if private_der is not None:
-            return _load_signer(private_der)
+            return load_signer(private_der)
     made = await asyncio.to_thread(make_rsa_key)
     sealed = context.secret_box.seal(made.private_der, callback_key_seal(made.identifier))
     async with write_alone(context.pool) as connection:
@@ -48,7 +48,7 @@ async def open_callback_signer(context: CallbackKeyContext, profile: str) -> Rsa
             created_at=context.clock.real_now(),
         )
         await callback_key_store.insert(connection, key)
-    return _load_signer(made.private_der)
+    return load_signer(made.private_der)
 
 
 def _open_key(context: HasSecretBox, key: CallbackKey) -> bytes | None:
@@ -60,6 +60,6 @@ def _open_key(context: HasSecretBox, key: CallbackKey) -> bytes | None:
 
 
 @lru_cache(_KEPT_MAX)
-def _load_signer(private_der: bytes) -> RsaSigner:
-    # To load a key takes a millisecond, and each callback is signed.
+def load_signer(private_der: bytes) -> RsaSigner:
+    """A key's signer; to load one takes a millisecond, and each callback is signed."""
     return RsaSigner(private_der)

@@ -45,8 +45,8 @@ _OWN: Final = (
     Row("webhook.chaves", "GET", "/api/v1/webhook/public-keys", None, "general", webhook.list_public_keys, "read",
         "The key is ours: what has theirs built in refuses our callbacks."),
     Row("pagamento.criar", "POST", "/api/v1/payment", "transfer.write", "payment", send.prepare_send, "read",
-        "metadata, sourceAccountId and pixKeyEndToEndId are ignored. No correlationID is approve, which is a path. A psp is an ISPB. "
-        "That a key which nobody has is refused already here is inferred."),
+        "metadata, sourceAccountId and pixKeyEndToEndId are ignored. No correlationID is approve, which is a path. A psp is an "
+        "ISPB. That a key which nobody has is refused already here is inferred."),
     Row("pagamento.aprovar", "POST", "/api/v1/payment/approve", "transfer.write", "payment", send.approve_send, "read",
         "A limit that is exceeded, or a payee that is gone, is refused at once, and it can be approved later."),
     Row("pagamento.consultar", "GET", "/api/v1/payment/{id}", "transfer.read", "payment", send.get_send, "read",

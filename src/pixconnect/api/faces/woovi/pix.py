@@ -20,7 +20,7 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.transfer import Direction, Transfer
-from pixconnect.domain.money.transfer_search import SEARCHED_MAX, TooManySearched, TransferSearch
+from pixconnect.domain.money.transfer_search import SEARCHED_MAX, SearchTooLarge, TransferSearch
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.cents_records import PixEmCentavos, show_cents_pix
@@ -83,7 +83,7 @@ async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> 
 async def _search(services: Services, caller: Caller, search: TransferSearch, span: Span) -> Page[Transfer]:
     try:
         page = await transfer_usecases.search_transfers(services.context, caller, search, span)
-    except TooManySearched:
+    except SearchTooLarge:
         reason = f"start, end: por type procura-se entre {SEARCHED_MAX} Pix no máximo, e este período tem mais"
         raise NamedRefusal("PERIOD", reason) from None
     return page.with_items([view.transfer for view in page.items])

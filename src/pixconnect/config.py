@@ -144,7 +144,7 @@ class PixSettings:
     """The institution, and its part in Pix."""
 
     ispb: Annotated[str, Meta(pattern="^[0-9A-Z]{8}$")] = "99999003"
-    """Our institution's identifier in the Pix scheme; live mode refuses the sandbox's."""
+    """Our institution's identifier in the Pix scheme, for participants; in live mode the sandbox's means that we are none."""
 
     institution_name: str = "Pix Connect Sandbox"
     """Our institution's name, shown as ``bank`` in transfers; live mode refuses the sandbox's."""
@@ -298,6 +298,11 @@ class Settings(
     LogSettings,
 ):
     """All settings of one process."""
+
+    @property
+    def named_ispb(self) -> str:
+        """In our ids: that of nobody in live mode where none is set, since only participants have one."""
+        return "99999999" if self.mode == "live" and self.ispb == type(self).ispb else self.ispb
 
     @property
     def tls_files(self) -> tuple[str, str, str]:

@@ -43,7 +43,7 @@ SERVICE_PACKAGE: Final = "pixconnect.store"
 def make_policy(settings: Settings) -> Policy:
     base = urlsplit(settings.public_base_url)
     return Policy(
-        ispb=settings.ispb,
+        ispb=settings.named_ispb,
         institution_name=settings.institution_name,
         location_prefix=f"{base.netloc}{base.path}{LOCATION_PATH}",
         location_key_set_url=f"{settings.public_base_url}{LOCATION_KEY_SET_PATH}",

@@ -82,7 +82,7 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live
     assert [*live_mode.list_refusals(good)] == []
     # There is no adapter to a network yet, so this one is always said.
     (risk,) = live_mode.list_risks(good)
-    assert risk.startswith("no rail")
+    assert risk.startswith("no sending")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,6 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live
         ({"INSTITUTION_NAME": " \u2003"}, "PIXCONNECT_INSTITUTION_NAME: is blank or not printable; in live mode"),
         ({"INSTITUTION_NAME": "Banco\u202eX"}, "PIXCONNECT_INSTITUTION_NAME: is blank or not printable; in live mode"),
         ({"TLS_PORT": "8443"}, "PIXCONNECT_TLS_PORT: in live mode, "),
-        ({"ISPB": ""}, "PIXCONNECT_ISPB: 99999003 is the sandbox's; in live mode, set"),
         ({"INSTITUTION_NAME": ""}, "PIXCONNECT_INSTITUTION_NAME: Pix Connect Sandbox is the sandbox's; in live mode"),
         (
             {"DATABASE_URL": "postgresql://u:p@db.example/pix?sslmode=require"},
@@ -163,11 +162,10 @@ def test_doctor_tells_all_that_live_refuses_and_what_to_do(pixconnect: CommandLi
     )
     assert done.returncode == 6
     for told in (
-        "! live: refused: PIXCONNECT_ISPB: 99999003 is the sandbox's\n    in live mode, set your institution's",
         "! live: refused: PIXCONNECT_INSTITUTION_NAME: ",
         "! live: refused: PIXCONNECT_OPERATOR_DATABASE_URL: reaches db.example",
         "! live: PIXCONNECT_TRUSTED_PROXIES: not set",
-        "! live: no rail: ",
+        "! live: no sending: ",
     ):
         assert told in done.stdout
     assert "make run" not in done.stdout + done.stderr

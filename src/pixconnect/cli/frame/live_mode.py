@@ -52,10 +52,8 @@ def list_refusals(settings: Settings) -> Iterator[str]:
     if (settings.home_path / DEMONSTRATION_FILE).exists():
         yield f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
     yield from _list_unsafe_databases(settings)
-    # We cannot rename ids that were made under another institution's name: other institutions have stored them.
+    # Who takes no part in Pix has no ISPB, and none is asked for; a name stands in what others read.
     usual = Settings()
-    if settings.ispb == usual.ispb:
-        yield f"PIXCONNECT_ISPB: {usual.ispb} is the sandbox's; in live mode, set your institution's"
     if settings.institution_name == usual.institution_name:
         yield f"PIXCONNECT_INSTITUTION_NAME: {usual.institution_name} is the sandbox's; in live mode, set your institution's"
     if not (settings.institution_name.strip() and settings.institution_name.isprintable()):
@@ -72,8 +70,9 @@ def list_risks(settings: Settings) -> Iterator[str]:
             "anybody's failed logins lock everybody out; name the proxy's network, such as 127.0.0.1/32"
         )
     yield (
-        "no rail: live mode has no network to pay over yet, so nobody can pay the charges that it hands out, and transfers are "
-        "cancelled after a minute with their money kept; write an adapter first (docs/guides/write-a-rail.md)"
+        "no sending: live mode receives over accounts at institutions and sends over none yet; a holder without an account "
+        "hands out charges that nobody can pay, and its transfers are cancelled after a minute with their money kept: "
+        "`pixconnect institution add`"
     )
 
 

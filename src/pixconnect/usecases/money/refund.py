@@ -67,6 +67,8 @@ async def start_refund(
                 "end_to_end_id: is not a Pix that this holder received and that has settled"
             )
         ability.check_refund_amount(context.policy.abilities, request.amount_cents, original)
+        if original.institution_id is not None:
+            raise errors.ServiceUnavailable("nothing is returned over accounts at institutions yet; nothing was done")
     except errors.RuleBroken as refusal:
         made = await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
         return _refuse_repeat(made, is_new=is_new)

@@ -25,6 +25,7 @@ from pixconnect.domain.money.transfer import (
     NO_TERMS,
     AccountTransferRequest,
     NewTransfer,
+    Payee,
     SendingTerms,
     Transfer,
     TransferRequest,
@@ -38,7 +39,7 @@ from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import transfer_search as transfer_search_store
 from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasWrites
-from pixconnect.usecases.frame.directory import with_key
+from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money.payee import PayeeContext, find_payee
@@ -109,6 +110,9 @@ async def _start_transfer(
         if payer := await _read_payer(context, caller):
             transfer_rules.check_transfer(request.amount_cents, *payer)
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
+    payer_account = await context.directory.read_account(caller.holder_id)
+    if not context.policy.is_sandbox:
+        await _check_account(context, payer_account, payee)
     # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
         holder_id=caller.holder_id,
@@ -117,7 +121,7 @@ async def _start_transfer(
         fingerprint=fingerprint(request),
         request=request,
         payee=payee,
-        payer=(await context.directory.read_account(caller.holder_id)).party,
+        payer=payer_account.party,
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
         transfer_id=await context.ids.transfer_id(),
         received_id=0 if payee.holder_id is None else await context.ids.transfer_id(),
@@ -129,6 +133,13 @@ async def _start_transfer(
     made = await context.writes.submit(START_TRANSFERS, new)
     # Its id was made for this request, whichever try it was.
     return made if made.id == new.transfer_id else _refuse_repeat(terms, made)
+
+
+async def _check_account(context: TransferContext, payer: OwnAccount, payee: Payee) -> None:
+    """By book goes only what stays on one account at an institution; between two of them it would be a real Pix."""
+    there = None if payee.holder_id is None else (await context.directory.read_account(payee.holder_id)).institution_id
+    if payer.institution_id != there or (payee.holder_id is None and payer.institution_id is not None):
+        raise errors.ServiceUnavailable("nothing is sent over accounts at institutions yet; nothing was done")
 
 
 def _refuse_repeat(terms: SendingTerms, made: Transfer) -> Transfer:

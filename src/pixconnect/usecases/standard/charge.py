@@ -108,6 +108,10 @@ async def _make_write(
     context: StandardChargeContext, caller: Caller, txid: str, key: str | None, location_id: int | None
 ) -> ChargeWrite:
     account = await context.directory.read_account(caller.holder_id)
+    if account.institution_id is not None:
+        raise errors.Forbidden(
+            "cobranças desta conta são abertas na instituição, pela outra API deste serviço, e não aqui"
+        )
     violations: list[Violation] = []
     if key is not None and await context.directory.find_owner(key) != caller.holder_id:
         reason = "a chave não pertence a este usuário recebedor"

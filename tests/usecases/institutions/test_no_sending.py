@@ -1,0 +1,64 @@
+"""What does not leave yet: nothing is sent or returned over an account, and two accounts never settle by book."""
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.money.charge_contents import ChargeContents
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.standard import charge as standard_usecases
+from support.account_shop import Shop, make_owner
+from support.books import check_books
+from support.records import outside_party, own_key
+from support.service import read_funds
+
+
+async def send(shop: Shop, caller: Caller, key: str) -> str:
+    request = KeyTransferRequest(amount_cents=100, key=key, key_type="EMAIL")
+    return (await transfer_usecases.start_transfer(shop.context, caller, request)).transfer.status
+
+
+async def test_by_book_goes_what_stays_on_one_account(shop: Shop) -> None:
+    sister = await make_owner(shop.live, "2")
+    stranger = await make_owner(shop.live, "3")
+    await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {sister}")
+    shop.pay(1000)
+    await shop.read()
+    assert await send(shop, shop.house, own_key("2")) == "CONFIRMED"
+    with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+        await send(shop, shop.house, own_key("3"))
+    elsewhere = structs.replace(shop.house, holder_id=stranger)
+    with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+        await send(shop, elsewhere, own_key("2"))
+    assert await read_funds(shop.live, shop.house) == (900, 0)
+    await check_books(shop.live)
+
+
+async def test_nothing_is_sent_outside(shop: Shop) -> None:
+    shop.pay(1000)
+    await shop.read()
+    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+        await transfer_usecases.start_transfer(shop.context, shop.house, request)
+    assert await read_funds(shop.live, shop.house) == (1000, 0)
+
+
+async def test_nothing_is_returned(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    await shop.read()
+    request = RefundRequest(end_to_end_id=pix.end_to_end_id, amount_cents=1000, reason="MD06")
+    with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+        await refund_usecases.start_refund(shop.context, shop.house, request)
+    assert await shop.live.fetch("select from refund") == []
+
+
+async def test_the_standards_door_hands_out_no_code_that_nobody_can_pay(shop: Shop) -> None:
+    caller = structs.replace(shop.house, scopes=frozenset(SCOPES))
+    contents = ChargeContents(lifetime_s=3600, amount_cents=100, key=own_key())
+    with pytest.raises(errors.Forbidden):
+        await standard_usecases.put_charge(shop.context, caller, None, contents)
+    assert await shop.live.fetch("select from charge") == []

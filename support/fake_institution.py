@@ -50,6 +50,7 @@ class FakeInstitution:
         self.lists: list[tuple[datetime, datetime, bool]] = []
         self.calls: list[str] = []
         self.refunds: dict[tuple[str, str], ListedRefund] = {}
+        self.items: list[InstitutionItem] = []
         self.before_answer: Callable[[], Any] | None = None
 
     def receive(self, pix: ReceivedPix) -> None:
@@ -137,7 +138,7 @@ class FakeInstitution:
 
     async def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
         self._check()
-        yield []
+        yield [item for item in self.items if since <= item.day <= until]
 
     async def list_webhooks(self) -> Sequence[Webhook]:
         return []

@@ -18,6 +18,7 @@ from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.account_context import at_account
+from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
 from pixconnect.usecases.money.charge_opening import go_on_opening
 from pixconnect.worker.leases import SlotLeases
@@ -97,3 +98,4 @@ async def look_after(context: Context, opened: OpenAccount) -> None:
     await go_on_opening(context, opened)
     await sweep_due(context, opened.institution)
     await expire_there(context, opened.institution)
+    await sweep_statement(context, opened.account, opened.institution)

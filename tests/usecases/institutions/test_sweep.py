@@ -5,9 +5,16 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.institutions.institution import InstitutionUnavailable, KnownPayer, MalformedItem
+from pixconnect.domain.institutions.institution import (
+    InstitutionItem,
+    InstitutionUnavailable,
+    KnownPayer,
+    MalformedItem,
+)
+from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep, sweep_due
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
@@ -204,3 +211,23 @@ async def test_a_holder_that_may_not_deposit_is_credited_all_the_same(shop: Shop
     shop.pay(4)
     await sweep(shop.at, shop.there, "wide")
     assert await read_funds(shop.live, shop.house) == (4, 0)
+
+
+async def test_the_accounts_own_statement_is_kept_and_what_is_nobodys_is_a_movement(shop: Shop) -> None:
+    shop.there.traits = structs.replace(shop.there.traits, has_statement=True)
+    pix = shop.pay(1000)
+    await shop.read()
+    shop.live.clock.advance(hours=1)
+    now = shop.live.clock.real_now()
+    day = to_day(now)
+    shop.there.items = [
+        InstitutionItem(
+            item_id="1", day=day, settled_at=pix.settled_at, direction="IN", amount_cents=1000, kind="pix",
+            end_to_end_id=pix.end_to_end_id,
+        ),
+        InstitutionItem(item_id="2", day=day, settled_at=now, direction="OUT", amount_cents=30, kind="fee"),
+    ]  # fmt: skip
+    for expected in (2, 0):
+        assert await sweep_statement(shop.at, shop.account, shop.there) == expected
+    assert await read_funds(shop.live, shop.house) == (970, 0)
+    await check_books(shop.live)

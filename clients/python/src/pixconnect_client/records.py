@@ -399,7 +399,7 @@ class Health(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the checks were made."""
     checks: dict[str, CheckResult]
     """By name: ``database``, ``disk``, ``clock``, ``rail``, ``webhooks``, ``signing_key``, ``partitions``, ``database_loss``,
-    ``feed``, and in live mode ``settings``."""
+    ``feed``, and in live mode ``settings`` and ``institutions``."""
     system: SystemInfo
     """The process that answered."""
 

@@ -10,18 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, Protocol
 
 import structlog
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.institutions.institution import Institutions
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
+from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.usecases.frame.context import HasClock, HasInstitutions, HasPool
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.money.unresolved import RailWaiting
@@ -30,6 +33,8 @@ from pixconnect.writing.service_time import service_now_to_write
 CHECK_TIMEOUT_S = 1.5
 KEPT_S = 0.2
 """How long we repeat an answer after its check began: the answer shows a fault, or its end, at most so much later."""
+UNREAD_MAX = timedelta(minutes=5)
+"""So long an account at an institution may stay unread; one that is polled more seldom, for three of its intervals."""
 WEBHOOK_LAG_MAX_S = 60
 """If a delivery that nothing holds back is overdue for longer than this, webhooks are not being sent."""
 
@@ -38,6 +43,9 @@ Check = Callable[[], Awaitable[None]]
 """Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
 
 _log = structlog.get_logger(__name__)
+
+
+class AccountsContext(HasPool, HasClock, HasInstitutions, Protocol): ...
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
@@ -140,7 +148,27 @@ async def check_disk(pool: Pool) -> None:
     await database_disk.check(pool, CHECK_TIMEOUT_S)
 
 
-async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]], *, has_rail: bool = True) -> None:
+async def check_accounts(context: AccountsContext) -> None:
+    """Check whether each account at an institution that is active was read not long ago."""
+    late: list[str] = []
+    for account in await context.institutions.list_active():
+        near = await sweep_store.find(context.pool, account.id, "near")
+        since = account.created_at if near is None else near.ended_at
+        if context.clock.real_now() - since > max(UNREAD_MAX, timedelta(seconds=3 * account.poll_s)):
+            late.append(account.name)
+    if late:
+        # Which ones is no stranger's to know: the metrics and `institution list` say it.
+        unread = _count(len(late), "account at an institution was", "accounts at institutions were")
+        raise errors.ServiceUnavailable(f"{unread} not read for over {UNREAD_MAX // timedelta(seconds=1)} s")
+
+
+async def check_rail(
+    rail: Rail,
+    read_waiting: Callable[[], Awaitable[RailWaiting]],
+    *,
+    has_rail: bool = True,
+    institutions: Institutions | None = None,
+) -> None:
     """Check whether a rail is there and answers, and whether reports, silent orders or unsettled payments wait for a person."""
     problems: list[str] = []
     try:
@@ -148,8 +176,11 @@ async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaitin
     except DATABASE_FAILED:
         # The check of the database reports that.
         waiting = RailWaiting(reports_count=0, silent_count=0)
+    # Accounts at institutions are rails of their own (``check_accounts``).
+    has_accounts = institutions is not None and await institutions.list_active()
     try:
-        await rail.check()
+        if not has_accounts:
+            await rail.check()
     except RailUnavailable:
         problems.append(
             "the rail cannot be reached" if has_rail else "no rail is configured: nobody can pay nor be paid"

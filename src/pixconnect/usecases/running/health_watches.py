@@ -16,14 +16,27 @@ from pixconnect.usecases.webhooks import delivery, feed
 def watch_health(context: Context, keyring: Keyring, *, lacks_proxies: bool = False) -> HealthWatch:
     policy = context.policy
     # A sandbox is everybody's own: nothing in its settings is dangerous.
-    live = {} if policy.is_sandbox else {"settings": partial(health.check_settings, lacks_proxies=lacks_proxies)}
+    live = (
+        {}
+        if policy.is_sandbox
+        else dict(
+            settings=partial(health.check_settings, lacks_proxies=lacks_proxies),
+            institutions=partial(health.check_accounts, context),
+        )
+    )
     read_waiting = partial(unresolved.read_waiting, context)
     return HealthWatch(
         {
             "database": partial(health.check_database, context.pool),
             "disk": partial(health.check_disk, context.pool),
             "clock": partial(health.check_clock, context.pool, context.clock),
-            "rail": partial(health.check_rail, context.rail, read_waiting, has_rail=policy.has_rail),
+            "rail": partial(
+                health.check_rail,
+                context.rail,
+                read_waiting,
+                has_rail=policy.has_rail,
+                institutions=context.institutions,
+            ),
             "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
             "signing_key": partial(health.check_signing_key, keyring),
             "partitions": partial(partition.check_partitions, context.pool),

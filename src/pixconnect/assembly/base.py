@@ -20,6 +20,7 @@ from pixconnect.assembly.institutions import open_accounts
 from pixconnect.assembly.outside import has_rail, open_outgoing, open_rail
 from pixconnect.config import Settings
 from pixconnect.domain.profiles.chosen import parse_answers
+from pixconnect.domain.profiles.profile import FACES_PATH
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import SERVICE_ROLE
@@ -48,6 +49,7 @@ def make_policy(settings: Settings) -> Policy:
         location_prefix=f"{base.netloc}{base.path}{LOCATION_PATH}",
         location_key_set_url=f"{settings.public_base_url}{LOCATION_KEY_SET_PATH}",
         auth_url=settings.public_auth_url,
+        faces_url=f"{settings.public_base_url}{FACES_PATH}",
         charge_lifetime_s=settings.charge_lifetime_s,
         handover_timeout_s=settings.handover_timeout_s,
         is_sandbox=settings.mode == "sandbox",

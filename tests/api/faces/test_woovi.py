@@ -370,7 +370,10 @@ async def test_a_webhook_is_probed_kept_listed_and_removed(woovi: Woovi) -> None
 async def test_both_events_of_a_paid_charge_come_signed_in_three_ways(woovi: Woovi) -> None:
     made = await set_webhooks(woovi, "OPENPIX:CHARGE_COMPLETED", "OPENPIX:TRANSACTION_RECEIVED")
     txid = (await woovi.do("POST", "/charge", CHARGE))["charge"]["transactionID"]
-    async with running_worker(woovi.bank.service):
+    context = woovi.bank.service.context
+    policy = structs.replace(context.policy, faces_url="http://pix.example/faces/")
+    worker = structs.replace(woovi.bank.service, context=structs.replace(context, policy=policy))
+    async with running_worker(worker):
         e2eid = await woovi.bank.be_paid(txid)
         await woovi.bank.receiver.wait_for(4)
     keys = (await woovi.call("GET", "/api/v1/webhook/public-keys", authorization="")).body
@@ -382,6 +385,8 @@ async def test_both_events_of_a_paid_charge_come_signed_in_three_ways(woovi: Woo
         assert (body["pix"]["endToEndId"], body["pix"]["value"]) == (e2eid, 1000)
         assert (body["charge"]["correlationID"], body["charge"]["status"]) == ("pedido 7/ç", "COMPLETED")
         assert body["pix"]["raw"]["valor"] == "10.00"
+        pages = [body["charge"]["paymentLinkUrl"], body["pix"]["charge"]["qrCodeImage"]]
+        assert [page.partition("/woovi/")[0] for page in pages] == ["http://pix.example/faces"] * 2
         headers = {name.lower(): value for name, value in request.headers.items()}
         digest = hmac.digest(made[event]["hmacSecret"].encode(), request.body, hashlib.sha1)
         assert headers["x-openpix-signature"] == base64.b64encode(digest).decode()
@@ -397,6 +402,7 @@ async def test_a_charges_pix_is_found_among_however_many(woovi: Woovi) -> None:
     await woovi.bank.be_paid(None, 500)
     await woovi.bank.count_more(SEARCHED_MAX)
     found = await woovi.do("GET", of_charge)
+    assert found["transactions"][0]["charge"]["paymentLinkUrl"] == charge["paymentLinkUrl"]
     assert ([each["endToEndId"] for each in found["transactions"]], found["pageInfo"]["totalCount"]) == ([e2eid], 1)
     for part in ("skip=1", "end=2020-01-01T00:00:00Z"):
         assert (await woovi.do("GET", f"{of_charge}&{part}"))["transactions"] == []

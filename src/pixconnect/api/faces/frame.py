@@ -39,10 +39,17 @@ from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.api.standard.violations import Violations, show_value
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.profiles.chosen import HOMOLOGATION
-from pixconnect.domain.profiles.profile import InstitutionProfile, Known, OperationTraits, read_profile, reshape
+from pixconnect.domain.profiles.profile import (
+    FACES_PATH,
+    InstitutionProfile,
+    Known,
+    OperationTraits,
+    read_profile,
+    reshape,
+)
 from pixconnect.usecases.standard.pix import Instante
 
-PREFIX: Final = "/faces/"
+PREFIX: Final = FACES_PATH
 _PUBLIC_PACE_S: Final = 0.02
 """What anybody may read costs tables too: a flood from one address gets 50 a second in each process."""
 

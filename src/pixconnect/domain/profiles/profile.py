@@ -240,6 +240,8 @@ def _lay_over(common: Mapping[str, object], said: Mapping[str, object]) -> dict[
     return laid
 
 
+FACES_PATH: Final = "/faces/"
+"""Below it each face has its name."""
 NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 

@@ -19,6 +19,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Where QR code payloads are served: host and path up to the txid, without a scheme."""
     location_key_set_url: str
     auth_url: str
+    faces_url: str = ""
+    """Faces are below it, each under its name."""
     charge_lifetime_s: int
     handover_timeout_s: int
     is_sandbox: bool

@@ -178,7 +178,7 @@ def name_charge(charge: Charge) -> str:
     return read_contents(charge).maker_name or charge.external_id
 
 
-def show_cents_charge(charge: Charge, base_url: str = "") -> CobrancaEmCentavos:
+def show_cents_charge(charge: Charge, base_url: str) -> CobrancaEmCentavos:
     """A charge; below ``base_url`` its page and its picture would be."""
     contents = read_contents(charge)
     link = f"{charge.id:024x}"
@@ -220,12 +220,12 @@ def show_side(party: Party) -> ParteEmCentavos:
     )
 
 
-def show_cents_pix(transfer: Transfer, own: Party, charge: Charge | None) -> PixEmCentavos:
+def show_cents_pix(transfer: Transfer, own: Party, charge: Charge | None, base_url: str) -> PixEmCentavos:
     """A Pix that came in or went out, as it is."""
     is_in = transfer.direction == "IN"
     other = transfer.counterparty
     at = date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.created_at
-    shown = None if charge is None else show_cents_charge(charge)
+    shown = None if charge is None else show_cents_charge(charge, base_url)
     return PixEmCentavos(
         debtor=None if shown is None else shown.debtor,
         payer=PessoaEmCentavos(name=other.name, tax_id=show_tax_id(other.tax_id)) if is_in else None,

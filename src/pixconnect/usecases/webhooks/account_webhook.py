@@ -17,7 +17,7 @@ from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, Endpoi
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.usecases.frame.context import HasPolicy, HasPool
+from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.standard.send_record import show_ended, show_outcome
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks.endpoint import CallbackTerms, EndpointConflict
@@ -26,7 +26,7 @@ from pixconnect.usecases.webhooks.host import HostIsAnothers
 from pixconnect.usecases.webhooks.key_webhook import KeyWebhookContext
 
 
-class AccountWebhookContext(CallbackContext, HasPolicy, Protocol): ...
+class AccountWebhookContext(CallbackContext, Protocol): ...
 
 
 _TRIES_MAX: Final = 8

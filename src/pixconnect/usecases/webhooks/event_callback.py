@@ -27,7 +27,7 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPool, HasSecretBox
+from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPolicy, HasPool, HasSecretBox
 from pixconnect.usecases.standard.cents_records import (
     show_cents_charge,
     show_cents_pix,
@@ -39,7 +39,7 @@ from pixconnect.usecases.standard.cents_records import (
 from pixconnect.usecases.webhooks.callback_key import CallbackKeyContext, open_callback_signer
 
 
-class CallbackContext(HasPool, HasClock, HasDirectory, HasSecretBox, Protocol): ...
+class CallbackContext(HasPool, HasPolicy, HasClock, HasDirectory, HasSecretBox, Protocol): ...
 
 
 class _Named(Struct):
@@ -67,11 +67,12 @@ async def _tell_charge(
     if charge is None:
         raise errors.InvariantBroken("charges are never deleted")
     paying = await transfer_store.find_paying(context.pool, charge.holder_id, charge.id)
-    shown = show_cents_charge(charge)
+    base_url = context.policy.faces_url + profile.name
+    shown = show_cents_charge(charge, base_url)
     if paying is None:
         return {"charge": shown}
     own = await _read_own(context, paying)
-    return {"charge": shown, "pix": show_cents_pix(paying, own, charge), "pixQrCode": None}
+    return {"charge": shown, "pix": show_cents_pix(paying, own, charge, base_url), "pixQrCode": None}
 
 
 async def _tell_transfer(
@@ -83,8 +84,8 @@ async def _tell_transfer(
         charge = None
         if transfer.charge_id is not None:
             charge = await charge_store.find_by_id(context.pool, transfer.holder_id, transfer.charge_id)
-        shown = None if charge is None else show_cents_charge(charge)
-        return {"charge": shown, "pix": show_cents_pix(transfer, own, charge), "pixQrCode": None}
+        shown = show_cents_pix(transfer, own, charge, context.policy.faces_url + profile.name)
+        return {"charge": shown.charge, "pix": shown, "pixQrCode": None}
     external_id = transfer.external_id or ""
     found = await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])
     prepared = found.get(external_id)
@@ -112,7 +113,7 @@ async def _tell_refund(
     is_partial = refund.amount_cents < original.amount_cents
     return {
         "refundTransaction": {**msgspec.to_builtins(shown), "partial": is_partial},
-        "originalTransaction": show_cents_pix(original, own, None),
+        "originalTransaction": show_cents_pix(original, own, None, ""),
     }
 
 

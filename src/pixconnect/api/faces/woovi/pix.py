@@ -53,7 +53,7 @@ async def get_pix_either_way(face: Face, services: Services, request: Asked) -> 
     context, caller = services.context, request.caller
     view = await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, read_name(request))
     request.query.refuse_hidden(view.transfer.created_at)
-    (shown,) = await _show(services, caller, [view.transfer])
+    (shown,) = await _show(face, services, caller, [view.transfer])
     return Reply(status=200, record=PixLido(pix=shown))
 
 
@@ -77,7 +77,7 @@ async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> 
         if withdrawal is not None:
             search = TransferSearch(end_to_end_id=withdrawal)
         found, page = await asked.read(lambda span: _search(services, caller, search, span))
-    return Reply(status=200, record=PixListados(page=page, pix=await _show(services, caller, found)))
+    return Reply(status=200, record=PixListados(page=page, pix=await _show(face, services, caller, found)))
 
 
 async def _search(services: Services, caller: Caller, search: TransferSearch, span: Span) -> Page[Transfer]:
@@ -100,8 +100,9 @@ async def _find_paying(services: Services, caller: Caller, charge: Charge, span:
     return Page(items=[] if span.position else [paying], total_count=1)
 
 
-async def _show(services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[PixEmCentavos]:
+async def _show(face: Face, services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[PixEmCentavos]:
     own = (await services.context.directory.read_account(caller.holder_id)).party
     paid = {transfer.charge_id for transfer in transfers if transfer.charge_id is not None}
     charges = await charge_usecases.read_charges(services.context, caller, paid)
-    return [show_cents_pix(transfer, own, charges.get(transfer.charge_id or 0)) for transfer in transfers]
+    base_url = services.base_url + face.prefix
+    return [show_cents_pix(transfer, own, charges.get(transfer.charge_id or 0), base_url) for transfer in transfers]

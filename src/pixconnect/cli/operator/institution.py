@@ -12,6 +12,7 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
@@ -33,19 +34,27 @@ app.command(days)
 
 
 @app.command
-def add(name: Name, *, file: File, house: HolderId, json: Json = False) -> None:
+def add(
+    name: Name,
+    *,
+    file: File,
+    house: HolderId,
+    opening_balance: Annotated[int | None, WHOLE_NUMBER] = None,
+    json: Json = False,
+) -> None:
     """Add an account: reads its balance there, and begins its books with it. Live mode only.
 
     Args:
         name: How other verbs call it: small letters, digits and dashes.
         file: The TOML file that describes it.
         house: The holder to whom belongs what belongs to nobody else there; it needs the owner's CPF or CNPJ, and no money.
+        opening_balance: What is on it, in cents, where the institution's API tells no balance.
     """
     said = _read_file(file)
     opener = _make_opener()
 
     async def do(operator: OperatorContext, writes: SettlingContext) -> None:
-        account = await account_usecases.add_account(operator, opener, name, said, house)
+        account = await account_usecases.add_account(operator, opener, name, said, house, opening_balance)
         await post_opening(writes, account)
 
     operating.run_writing(do)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.account import (
     AccountState,
     Credential,
@@ -60,9 +61,17 @@ class ShownAccount(Struct, frozen=True, kw_only=True):
 
 
 async def add_account(
-    context: OperatorContext, open_institution: OpenInstitution, name: str, said: AccountDescription, house_id: int
+    context: OperatorContext,
+    open_institution: OpenInstitution,
+    name: str,
+    said: AccountDescription,
+    house_id: int,
+    opening_cents: int | None = None,
 ) -> InstitutionAccount:
     """Read an account's balance at the institution, and begin its books there; the house is on it from then on.
+
+    Args:
+        opening_cents: What is on it, where the institution's API tells no balance.
 
     Raises:
         BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot lie there.
@@ -77,7 +86,7 @@ async def add_account(
         if await account_store.find_named(connection, name) is not None:
             raise errors.BadRequest(f"name: there is an account {name}")
         await _check_house(connection, said.tax_id, house_id)
-    opening = await _read_opening(context, open_institution(account, said.receiving))
+    opening = await _read_opening(context, open_institution(account, said.receiving), opening_cents)
     async with write_alone(context.pool) as connection:
         environment = await account_store.take_environment(connection, said.environment)
         if environment != said.environment:
@@ -113,7 +122,7 @@ async def read_balance_there(
     """In cents; ``None`` where the institution gives no answer."""
     institution = await _open(context, open_institution, account)
     try:
-        return await institution.read_balance()
+        return await institution.read_balance() if institution.traits.has_balance else None
     except InstitutionUnavailable:
         return None
     finally:
@@ -229,18 +238,30 @@ async def _open(
     return open_institution(account, await open_credential(context, account.id))
 
 
-async def _read_opening(context: OperatorContext, institution: Institution) -> OpeningBalance:
+async def _read_opening(context: OperatorContext, institution: Institution, stated_cents: int | None) -> OpeningBalance:
     """Find a moment in which nothing moves: what came in around it might be counted twice, or not at all."""
+    if institution.traits.has_balance == (stated_cents is not None):
+        raise errors.BadRequest(
+            "opening_balance: the institution tells it; leave it out"
+            if stated_cents is not None
+            else "opening_balance: this institution's API tells no balance: name what is on the account now, in cents"
+        )
+    if stated_cents is not None and not 0 <= stated_cents <= AMOUNT_MAX_CENTS:
+        raise errors.BadRequest(f"opening_balance: must be from 0 to {AMOUNT_MAX_CENTS} cents")
+
+    async def read_balance() -> int:
+        return await institution.read_balance() if stated_cents is None else stated_cents
+
     try:
         for _ in range(STILL_TRIES_MAX):
             at = context.clock.real_now()
-            before = await institution.read_balance()
+            before = await read_balance()
             moved = [
                 pix
                 async for page in institution.list_received(at - timedelta(seconds=5), at + timedelta(minutes=1))
                 for pix in page
             ]
-            if not moved and await institution.read_balance() == before:
+            if not moved and await read_balance() == before:
                 return OpeningBalance(cents=before, at=at)
             await asyncio.sleep(2)
     except InstitutionUnavailable as error:

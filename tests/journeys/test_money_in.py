@@ -1,0 +1,159 @@
+"""Real money, in: a live installation and the bank that it has an account at, each whole, over TLS with client certificates."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from support.installation import PIXCONNECT, Installation, running
+from support.ports import reserved_port
+
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("money in")]
+
+KEY = "loja@demo.pix.example"
+KINDS = ("efi", "inter", "sicoob", "sicredi")
+LIVE = dict(
+    MODE="live", BASE_URL="https://localhost", INSTITUTION_NAME="Loja", API_PROCESSES_COUNT="2", LOG_LEVEL="warning"
+)
+
+
+class Both(Struct, frozen=True, kw_only=True):
+    bank: Installation
+    live: Installation
+    url: str
+    folder: Path
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
+    folder = tmp_path_factory.mktemp("money_in")
+    with (
+        running(folder / "bank", FACES=f"{request.param}:0") as bank,
+        reserved_port() as port,
+        Installation(folder / "live", PORT=str(port), **LIVE).wait_until_ready() as live,
+    ):
+        yield request.param, Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+
+
+def run(installation: Installation, *words: str) -> Any:
+    done = subprocess.run(
+        [*PIXCONNECT, *words], env=installation.environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if "--json" in words else done.stdout
+
+
+def describe(both: Both, name: str) -> Path:
+    """The account's file, of what ``face show`` prints."""
+    shown = run(both.bank, "face", "show", name, "--json")
+    (both.folder / "secret").write_text(shown["client_secret"])
+    kind = name if name in ("efi", "inter", "sicoob", "woovi") else "standard"
+    file = both.folder / f"{name}.toml"
+    file.write_text(
+        f'kind = "{kind}"\nenvironment = "counterpart"\ntax_id = "12345678000195"\nbase_url = "{shown["url"]}"\n'
+        f'client_id = "{shown["client_id"]}"\nclient_secret_file = "secret"\npoll_s = 1\nkeys = ["{KEY}"]\n'
+        f'certificate_file = "{shown["certificate_file"]}"\nprivate_key_file = "{shown["key_file"]}"\n'
+        f'ca_file = "{shown["authority_file"]}"\n' + ("" if kind == name else f'profile = "{name}"\n')
+    )
+    return file
+
+
+class Caller:
+    """The holder's program, which asks again under the same name until it knows."""
+
+    def __init__(self, both: Both) -> None:
+        scopes = ("charge.read", "charge.write", "ledger.read")
+        made = run(both.live, "client", "create", "--holder-id", "1", *_options("--scope", scopes), "--json")
+        self._client = {key: made[key] for key in ("client_id", "client_secret")}
+        self._url = both.url
+        self._token = "none-yet"
+
+    def insist(self, method: str, path: str, body: object = None, accept: tuple[int, ...] = (200,)) -> Any:
+        until, said = time.monotonic() + 60, "nothing"
+        while time.monotonic() < until:
+            try:
+                answer = httpx.request(
+                    method, self._url + path, json=body, headers={"Authorization": f"Bearer {self._token}"}, timeout=20
+                )
+            except httpx.HTTPError:
+                time.sleep(0.2)
+                continue
+            said = answer.text
+            if answer.status_code == 401:
+                self._login()
+            elif answer.status_code in accept:
+                return answer.json()["data"]
+            else:
+                assert answer.status_code in (503, 504), answer.text
+                time.sleep(0.2)
+        raise AssertionError(f"no answer to {method} {path} but {said}")
+
+    def _login(self) -> None:
+        try:
+            answer = httpx.post(
+                f"{self._url}/v1/iam/users/login",
+                data={"grant_type": "client_credentials", **self._client},
+                timeout=20,
+            )
+            self._token = answer.json()["data"]["access_token"]
+        except (httpx.HTTPError, KeyError, ValueError):
+            time.sleep(0.2)
+
+
+def _options(name: str, values: tuple[str, ...]) -> list[str]:
+    return [word for value in values for word in (name, value)]
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + 90
+    while not is_so():
+        assert time.monotonic() < until, what
+        time.sleep(0.3)
+
+
+def test_what_is_paid_there_is_here_to_the_cent_whoever_dies(both: tuple[str, Both]) -> None:
+    name, two = both
+    run(two.live, "holder", "create", "--name", "Loja", "--tax-id", "12345678000195", "--account-number", "1",
+        "--no-limits", "--json")  # fmt: skip
+    # The central bank's API tells no balance.
+    stated = ("--opening-balance", "100000000") if name == "sicredi" else ()
+    run(two.live, "institution", "add", "loja", "--file", str(describe(two, name)), "--house", "1", *stated)
+    run(two.live, "key", "add", "--holder-id", "1", "--key-type", "EMAIL", "--key", KEY, "--json")
+    opening = run(two.live, "institution", "show", "loja", "--json")
+    assert opening["balance_here_cents"] == 100_000_000
+    assert opening.get("balance_there_cents") == (None if stated else 100_000_000)
+    caller = Caller(two)
+    paid: dict[str, int] = {}
+    killed = ("work", "serve", "serve", "work", "serve")
+    for number, part in enumerate(killed):
+        amount, external_id = 1000 + number, f"order-{number}"
+        charge = caller.insist("POST", "/v1/connect/charge", {"amount": amount, "key": KEY, "external_id": external_id})
+        again = caller.insist("POST", "/v1/connect/charge", {"amount": amount, "key": KEY, "external_id": external_id})
+        assert again["id"] == charge["id"]
+        for pid in two.live.children(part):
+            os.kill(pid, signal.SIGKILL)
+        run(two.bank, "pay", charge["emvqrcps"], "--json")
+        paid[str(charge["id"])] = amount
+    run(two.bank, "receive", "--amount", "77", "--json")
+
+    wanted = 100_000_000 + sum(paid.values()) + 77
+
+    def is_all_here() -> bool:
+        return run(two.live, "institution", "show", "loja", "--json")["balance_here_cents"] == wanted
+
+    wait_until(is_all_here, "what came in is in the books")
+    assert run(two.bank, "balance", "--json")["current_funds"] == wanted
+    assert caller.insist("GET", "/v1/connect/balance")["available_funds"] == wanted
+    for charge_id in paid:
+        assert caller.insist("GET", f"/v1/connect/charge/{charge_id}")["status"] == "APPROVED"
+    assert run(two.live, "report", "list", "--json")["reports"] == []

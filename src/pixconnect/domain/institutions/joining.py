@@ -21,16 +21,16 @@ from pixconnect.domain.money.rail import MovementKind
 DAYS_APART_MAX: Final = 4
 """Institutions book what happens at a weekend or on a holiday on the next banking day."""
 MOVEMENT_ID_LENGTH_MAX: Final = 64
-_MOVEMENT_KINDS: Final[dict[str, MovementKind]] = {
-    "pix": "by_hand",
-    "by_hand": "by_hand",
-    "refund": "reversal",
-    "reversal": "reversal",
-    "fee": "fee",
-    "wire": "wire",
-    "boleto": "boleto",
-    "judicial": "judicial",
-}
+_MOVEMENT_KINDS: Final = dict[str, MovementKind](
+    pix="by_hand",
+    by_hand="by_hand",
+    refund="reversal",
+    reversal="reversal",
+    fee="fee",
+    wire="wire",
+    boleto="boleto",
+    judicial="judicial",
+)
 """Of what is left over: a Pix that left the account and that nobody ordered here was sent by hand there."""
 
 LineKey = tuple[Literal["transfer", "refund", "movement"], int | str]

@@ -53,7 +53,7 @@ _PARENTS: Final = dict(
     STMTTRNP="BANKTRANLISTP",
 )
 _OF_OTHER_ACCOUNTS: Final = {"CCSTMTRS", "INVSTMTRS", "CCACCTFROM", "INVACCTFROM"}
-_TYPES: Final[dict[str, MovementKind]] = {"FEE": "fee", "SRVCHG": "fee"}
+_TYPES: Final = dict[str, MovementKind](FEE="fee", SRVCHG="fee")
 
 
 class _Aggregate(Struct, kw_only=True):

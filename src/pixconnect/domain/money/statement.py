@@ -56,7 +56,7 @@ _MOVEMENT_TEXTS: Final[dict[Language, dict[MovementKind, str]]] = {
     ),
 }
 
-_REPAYMENT_TEXTS: Final[dict[Language, str]] = {"en": "Deficit repaid", "pt": "Saldo devedor coberto"}
+_REPAYMENT_TEXTS: Final = dict[Language, str]((("en", "Deficit repaid"), ("pt", "Saldo devedor coberto")))
 
 
 class NumberRange(Struct, frozen=True, kw_only=True):

@@ -6,8 +6,11 @@ import asyncpg
 import pytest
 from msgspec import structs
 
+from pixconnect.adapters.secret_box import AesSecretBox
+from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.usecases.identity import secret_key
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.money import ledger as ledger_usecases
@@ -136,3 +139,26 @@ async def test_a_row_of_an_account_is_of_its_holders(live: Service, there: FakeI
             f"'PENDING', 1, now(), now(), now(), {account.id})"
         )
     assert caught.value.constraint_name == "what_happens_on_an_account_is_of_its_holders"
+
+
+async def test_a_credential_is_sealed_again_under_a_new_key(live: Service, there: FakeInstitution) -> None:
+    account = await add(live, there)
+    new_key = bytes([7]) * 32
+    operator = structs.replace(
+        as_operator(live.context), secret_box=AesSecretBox(new_key, SystemEntropy(), previous_key=bytes(32))
+    )
+    assert (await secret_key.reseal(operator)).institution_accounts_count == 1
+    assert (await secret_key.reseal(operator)).institution_accounts_count == 0
+    alone = structs.replace(operator, secret_box=AesSecretBox(new_key, SystemEntropy()))
+    assert (await account_usecases.open_credential(alone, account.id)).client_secret == "not to be seen"
+
+
+async def test_where_no_balance_is_told_it_is_named(live: Service, there: FakeInstitution) -> None:
+    there.traits = structs.replace(there.traits, has_balance=False)
+    with pytest.raises(errors.BadRequest, match="opening_balance"):
+        await add(live, there)
+    house = (await live.fetch("select id from holder"))[0]["id"]
+    account = await account_usecases.add_account(
+        as_operator(live.context), there.open, "loja", a_description(), house, 12_345
+    )
+    assert account.opening_cents == 12_345

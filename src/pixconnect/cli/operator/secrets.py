@@ -25,6 +25,7 @@ def reseal(*, json: Json = False) -> None:
             "signing_keys_resealed": done.signing_keys_count,
             "authorities_resealed": done.authorities_count,
             "operators_resealed": done.operators_count,
+            "institution_accounts_resealed": done.institution_accounts_count,
             "secrets_left": len(done.broken),
             "clients_left": done.clients_left_count,
         },

@@ -40,7 +40,7 @@ _FIND_TXID: Final[LiteralString] = f"""
     select {OPENING.select} from charge_opening where institution_id = $1 and txid = $2 and state in ('opening', 'opened')
 """
 _FIND_REFUSED: Final[LiteralString] = """
-    select txid from charge_opening where external_id = $2 and holder_id = $1 and state = 'refused'
+    select txid from charge_opening where external_id = $2 and holder_id = $1 and state = 'refused' and refusal_code <> 'txid'
     order by created_at desc limit 1
 """
 _LOCK: Final[LiteralString] = f"""
@@ -60,7 +60,7 @@ async def find_txid(connection: Connection | Pool, institution_id: int, txid: st
 
 
 async def find_refused_txid(pool: Pool, holder_id: int, external_id: str) -> str | None:
-    """The txid under which the last one of this name was refused."""
+    """The txid under which the last one of this name was refused, unless another charge has it there."""
     return await pool.fetchval(_FIND_REFUSED, holder_id, external_id)
 
 

@@ -13,12 +13,14 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.identity.access import Client
+from pixconnect.domain.institutions.account import account_seal
 from pixconnect.domain.webhooks.endpoint import Endpoint, endpoint_seal
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import certificate_authority as authority_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity import signing_key as signing_key_store
+from pixconnect.store.institutions import account as account_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -37,6 +39,8 @@ class Resealed(Struct, frozen=True, kw_only=True):
     authorities_count: int
     operators_count: int
     """Whose second factor it is."""
+    institution_accounts_count: int
+    """Whose credential it is."""
     broken: Sequence[str]
     """Secrets that neither key opens, each named by the thing that it protects; they stay as they are."""
     clients_left_count: int
@@ -60,6 +64,7 @@ async def reseal(context: OperatorContext, batch_max: int = BATCH_MAX) -> Reseal
     """Seal with the key in use whatever another key sealed."""
     broken: list[str] = []
     keys_count, authorities_count, operators_count = await _reseal_keys(context, broken)
+    accounts_count = await _reseal_accounts(context, broken)
     endpoints_count = await _reseal_endpoints(context, broken, batch_max)
     async with context.pool.acquire() as connection:
         clients_left_count = await access_store.count_hashed_otherwise(connection, context.secret_box.key_id)
@@ -68,6 +73,7 @@ async def reseal(context: OperatorContext, batch_max: int = BATCH_MAX) -> Reseal
         signing_keys_count=keys_count,
         authorities_count=authorities_count,
         operators_count=operators_count,
+        institution_accounts_count=accounts_count,
         broken=broken,
         clients_left_count=clients_left_count,
     )
@@ -109,6 +115,20 @@ async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int
         done = dict(signing_keys=keys_count, authorities=authorities_count, operators=operators_count)
         await audit.record(context, connection, "secrets reseal", f"secret-key {box.key_id.hex()}", after=done)
     return keys_count, authorities_count, operators_count
+
+
+async def _reseal_accounts(context: OperatorContext, broken: list[str]) -> int:
+    """Credentials at institutions; the processes that have one open go on with it."""
+    count = 0
+    async with context.pool.acquire() as connection, connection.transaction():
+        for account in await account_store.list_all(connection):
+            credentials = await account_store.read_sealed(connection, account.id)
+            receiving = None if credentials is None else credentials.receiving
+            sealed = _again(context.secret_box, receiving, account_seal(account.id), broken)
+            if sealed is not None:
+                await account_store.reseal(connection, account.id, sealed)
+                count += 1
+    return count
 
 
 async def _reseal_endpoints(context: OperatorContext, broken: list[str], batch_max: int) -> int:

@@ -5,6 +5,7 @@ A change is known within a second, as elsewhere (``IN_FORCE_AFTER_S``).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -36,6 +37,7 @@ class OpenAccounts:
         self._fresh_until_s = float("-inf")
         self._accounts: dict[int, InstitutionAccount] = {}
         self._opened: dict[int, OpenAccount] = {}
+        self._opening = asyncio.Lock()
 
     async def list_active(self) -> Sequence[InstitutionAccount]:
         await self._look()
@@ -48,16 +50,23 @@ class OpenAccounts:
         if account is None or account.state != "active":
             return None
         opened = self._opened.get(account_id)
-        if opened is None or opened.account.revision != account.revision:
-            sealed = await account_store.read_sealed(self._pool, account_id)
-            if sealed is None:
-                return None
-            credential = _decode_credential(self._secret_box.open(sealed.receiving, account_seal(account_id)))
-            opened = OpenAccount(account=account, institution=self._open_institution(account, credential))
-            before = self._opened.get(account_id)
-            self._opened[account_id] = opened
-            if before is not None:
-                await before.institution.close()
+        if opened is not None and opened.account.revision == account.revision:
+            return opened
+        async with self._opening:
+            return await self._open(account)
+
+    async def _open(self, account: InstitutionAccount) -> OpenAccount | None:
+        before = self._opened.get(account.id)
+        if before is not None and before.account.revision == account.revision:
+            return before
+        sealed = await account_store.read_sealed(self._pool, account.id)
+        if sealed is None:
+            return None
+        credential = _decode_credential(self._secret_box.open(sealed.receiving, account_seal(account.id)))
+        opened = OpenAccount(account=account, institution=self._open_institution(account, credential))
+        self._opened[account.id] = opened
+        if before is not None:
+            await before.institution.close()
         return opened
 
     async def close(self) -> None:

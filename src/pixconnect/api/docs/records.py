@@ -17,7 +17,7 @@ from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.api.frame import access, envelope
 from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
 from pixconnect.api.frame.violation import alternatives
-from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.frame.event import OWN_EVENT_NAMES, EventName
 from pixconnect.domain.money.holder import AccountType, KeyType
 from pixconnect.domain.money.rail import InitiationType
 from pixconnect.domain.money.refund import RefundReason
@@ -36,13 +36,16 @@ _ENUMERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Direction": get_args(Direction),
     "EndpointStatus": get_args(EndpointStatus),
     "ErrorCode": tuple(envelope.STATUSES),
-    "EventName": get_args(EventName),
+    # As the contract has them: generated programs stay as they are. Ours beyond it are named where they may be asked for.
+    "EventName": tuple(name for name in get_args(EventName) if name not in OWN_EVENT_NAMES),
     "HealthStatus": get_args(HealthStatus),
     "InitiationType": get_args(InitiationType),
     "KeyType": get_args(KeyType),
     "RefundReason": get_args(RefundReason),
 }
-_NAMES: Final = {frozenset(values): name for name, values in _ENUMERATIONS.items()}
+_NAMES: Final = {frozenset(values): name for name, values in _ENUMERATIONS.items()} | {
+    frozenset(get_args(EventName)): "EventName"
+}
 
 # A number's schema says its width: without it generators take 32 bits, which is R$ 21 474 836.47.
 FORMATS: Final = dict(integer="int64", number="double")

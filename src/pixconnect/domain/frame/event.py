@@ -31,6 +31,8 @@ EventName = Literal[
     "refund.out.error",
     "movement.posted",
 ]
+OWN_EVENT_NAMES: Final = ("movement.posted",)
+"""Those that the contract does not know."""
 EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
 EVENT_FACTS: Final = dict[EventName, str](

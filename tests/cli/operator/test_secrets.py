@@ -23,6 +23,7 @@ def test_a_new_secret_key_seals_everything_again(database: Addresses, tmp_path: 
         "signing_keys_resealed": 1,
         "authorities_resealed": 1,
         "operators_resealed": 1,
+        "institution_accounts_resealed": 0,
         "secrets_left": 0,
         "clients_left": 1,
     }

@@ -12,7 +12,7 @@ from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution
 from pixconnect.foundation.pool import Pool
-from pixconnect.usecases.institutions.account import OpenInstitution
+from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 
 

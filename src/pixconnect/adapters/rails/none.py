@@ -24,15 +24,16 @@ from pixconnect.domain.money.rail import (
     SubmitAnswer,
 )
 
-_REASON = "no rail is set for live mode"
-
 
 class NoRail:
     # We refuse nothing here: a later adapter may be able to do all of it.
     abilities = Abilities()
 
+    def __init__(self, reason: str = "no rail is set for live mode") -> None:
+        self._reason = reason
+
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        raise RailUnavailable(_REASON)
+        raise RailUnavailable(self._reason)
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         return [NotTaken() for _ in orders]
@@ -41,7 +42,7 @@ class NoRail:
         return [NotTaken() for _ in orders]
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        raise RailUnavailable(_REASON)
+        raise RailUnavailable(self._reason)
 
     async def reports(self, wait_s: float) -> list[Report]:
         await asyncio.sleep(wait_s)
@@ -51,14 +52,14 @@ class NoRail:
         return None
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        raise RailUnavailable(_REASON)
+        raise RailUnavailable(self._reason)
 
     async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SettledItem]]:
-        raise RailUnavailable(_REASON)
+        raise RailUnavailable(self._reason)
         yield []  # makes it an iterator, as the port has it
 
     async def position(self) -> Position:
-        raise RailUnavailable(_REASON)
+        raise RailUnavailable(self._reason)
 
     async def check(self) -> None:
-        raise RailUnavailable(_REASON)
+        raise RailUnavailable(self._reason)

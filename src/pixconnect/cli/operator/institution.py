@@ -18,7 +18,8 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions.account import OpenInstitution, ShownAccount
+from pixconnect.usecases.institutions.account import ShownAccount
+from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.statement import SettlingContext
 

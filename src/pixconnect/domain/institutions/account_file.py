@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Final, cast
 from urllib.parse import urlsplit
 
@@ -25,6 +24,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import Credential, Environment, Kind, Option
+from pixconnect.domain.institutions.address import is_loopback
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.tax_id import check_tax_id, unmask_tax_id
 from pixconnect.domain.profiles.profile import NAMES
@@ -157,22 +157,13 @@ def _check_url(field: str, url: str, environment: Environment, *, is_bare: bool)
         raise errors.BadRequest(f"{field}: must have up to 255 printable ASCII characters")
     if is_bare and (parts.path not in ("", "/") or parts.query):
         raise errors.BadRequest(f"{field}: must be the bare host: the paths are those of the kind")
-    is_loopback = _is_loopback(host)
-    if is_loopback and environment != "counterpart":
+    is_local = is_loopback(host)
+    if is_local and environment != "counterpart":
         raise errors.BadRequest(
             f"{field}: is this machine, which only an account of the environment counterpart may be on"
         )
-    if parts.scheme == "http" and not is_loopback:
+    if parts.scheme == "http" and not is_local:
         raise errors.BadRequest(f"{field}: must be https: http is for this machine alone")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_options(options: Mapping[str, Option]) -> None:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import ChargeTerms
-from pixconnect.domain.money.charge_contents import ChargeContents, Payer
+from pixconnect.domain.money.charge_contents import Payer
 
 OPENING_TIMEOUT_S: Final = 3.0
 """So long a caller waits for the institution; then a worker goes on."""
@@ -37,10 +37,6 @@ class WantedCharge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     lifetime_s: int
     payer: Payer | None = None
-    contents: ChargeContents | None = None
-    """``None`` if the contract's door asked for it."""
-    client_id: str = ""
-    request_id: str = ""
 
     def terms(self, txid: str) -> ChargeTerms:
         return ChargeTerms(

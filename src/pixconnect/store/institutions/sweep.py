@@ -28,6 +28,15 @@ async def find(connection: Connection | Pool, institution_id: int, pace: Pace) -
     return SWEEP.read_found(await connection.fetchrow(_FIND, institution_id, pace))
 
 
+_LIST: Final[LiteralString] = f"select {SWEEP.select} from institution_sweep where institution_id = $1"
+
+
+async def list_last_of(pool: Pool, institution_id: int) -> dict[Pace, Sweep]:
+    """The last whole sweep of an account at each pace that it had one."""
+    found = [SWEEP.read(row) for row in await pool.fetch(_LIST, institution_id)]
+    return {sweep.pace: sweep for sweep in found}
+
+
 # Two workers may end the same sweep: the one that read further stays.
 _WRITE: Final[LiteralString] = f"""
     insert into institution_sweep as kept ({SWEEP.names}) values ({SWEEP.parameters})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,6 @@ from pixconnect.domain.institutions.account import (
     AccountState,
     Credential,
     InstitutionAccount,
-    account_seal,
     may_lie_on,
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, check_name
@@ -29,20 +28,10 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-
-OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
-"""Makes what speaks to an account; it connects when it is first asked something."""
+from pixconnect.usecases.institutions.credential import OpenInstitution, read_credential, seal_credential
 
 STILL_TRIES_MAX: Final = 5
 """So often we look for a moment in which nothing moves, to begin the books in it."""
-
-_encode = msgspec.json.Encoder().encode
-_decode_credential = msgspec.json.Decoder(Credential).decode
-
-
-class InstitutionsContext(OperatorContext, Protocol):
-    @property
-    def open_institution(self) -> OpenInstitution: ...
 
 
 class OpeningBalance(Struct, frozen=True, kw_only=True):
@@ -226,10 +215,10 @@ async def find_account(connection: Connection, name: str) -> InstitutionAccount:
 
 async def open_credential(context: OperatorContext, account_id: int) -> Credential:
     async with context.pool.acquire() as connection:
-        sealed = await account_store.read_sealed(connection, account_id)
-    if sealed is None:
+        credential = await read_credential(connection, context.secret_box, account_id)
+    if credential is None:
         raise errors.NotFound(f"institution: there is no account {account_id}")
-    return _decode_credential(context.secret_box.open(sealed.receiving, account_seal(account_id)))
+    return credential
 
 
 async def _open(
@@ -312,8 +301,7 @@ def _describe(account_id: int, name: str, said: AccountDescription, house_id: in
 
 def _seal(context: OperatorContext, account_id: int, said: AccountDescription) -> SealedCredentials:
     # The sending credential is the worker's alone, under a key of its own: nothing sends yet, so it is not taken.
-    receiving = context.secret_box.seal(_encode(said.receiving), account_seal(account_id))
-    return SealedCredentials(receiving=receiving, sending=None)
+    return SealedCredentials(receiving=seal_credential(context.secret_box, said.receiving, account_id), sending=None)
 
 
 async def _show(connection: Connection, account: InstitutionAccount) -> ShownAccount:

@@ -8,16 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal
-from pixconnect.domain.institutions.institution import Institution, OpenAccount
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import OpenAccount
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account as account_store
-
-_decode_credential = msgspec.json.Decoder(Credential).decode
+from pixconnect.usecases.institutions.credential import OpenInstitution, read_credential
 
 
 class OpenAccounts:
@@ -27,7 +24,7 @@ class OpenAccounts:
         self,
         pool: Pool,
         secret_box: SecretBox,
-        open_institution: Callable[[InstitutionAccount, Credential], Institution],
+        open_institution: OpenInstitution,
         monotonic_s: Callable[[], float],
     ) -> None:
         self._pool = pool
@@ -59,10 +56,9 @@ class OpenAccounts:
         before = self._opened.get(account.id)
         if before is not None and before.account.revision == account.revision:
             return before
-        sealed = await account_store.read_sealed(self._pool, account.id)
-        if sealed is None:
+        credential = await read_credential(self._pool, self._secret_box, account.id)
+        if credential is None:
             return None
-        credential = _decode_credential(self._secret_box.open(sealed.receiving, account_seal(account.id)))
         opened = OpenAccount(account=account, institution=self._open_institution(account, credential))
         self._opened[account.id] = opened
         if before is not None:

@@ -10,10 +10,11 @@ import structlog
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution, InstitutionItem, InstitutionUnavailable
 from pixconnect.domain.institutions.statement_file import to_day
-from pixconnect.domain.institutions.sweep import Sweep, is_due
+from pixconnect.domain.institutions.sweep import is_due
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.statement import record_listed, settle_items
+from pixconnect.usecases.institutions.sweep import note_end, note_failure
 
 EVERY: Final = timedelta(minutes=10)
 DAYS_BEHIND: Final = 2
@@ -28,9 +29,11 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
     Raises:
         InstitutionUnavailable: Nothing of this reading is kept.
     """
+    if not institution.traits.has_statement:
+        return 0
     last = await sweep_store.find(context.pool, account.id, "statement")
     began_at = context.clock.real_now()
-    if not institution.traits.has_statement or not is_due("statement", last, EVERY, began_at):
+    if not is_due("statement", last, EVERY, began_at):
         return 0
     today = to_day(began_at)
     first = max(today - timedelta(days=DAYS_BEHIND), to_day(account.opened_at))
@@ -43,17 +46,9 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
                 else:
                     _log.error("a line of a statement cannot be read", institution=account.name, reason=item.reason)
     except InstitutionUnavailable as error:
-        await sweep_store.note_failure(context.pool, account.id, "statement", context.clock.real_now(), error.reason)
+        await note_failure(context, account, "statement", error.reason)
         raise
     await record_listed(context, account, (first, today), items)
     await settle_items(context, account)
-    done = Sweep(
-        institution_id=account.id,
-        pace="statement",
-        read_until=began_at,
-        began_at=began_at,
-        ended_at=context.clock.real_now(),
-        items_count=len(items),
-    )
-    await sweep_store.write(context.pool, done)
+    await note_end(context, account, "statement", began_at, len(items))
     return len(items)

@@ -7,10 +7,11 @@ ended when all that it found is recorded or kept; only then does it count as rea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
+from msgspec import structs
 
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import (
@@ -24,20 +25,20 @@ from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_du
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditReport
-from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX, Transfer
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.charge import expire_charges_there
+from pixconnect.usecases.money.incoming import find_change
 from pixconnect.usecases.money.report import take_reports
 
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
-MESSAGE_KEPT_MAX: Final = 140
+EXPIRED_MAX: Final = 256
 
 _log = structlog.get_logger(__name__)
-EXPIRED_MAX: Final = 256
 
 
 async def sweep_due(context: Context, institution: Institution) -> int:
@@ -48,12 +49,13 @@ async def sweep_due(context: Context, institution: Institution) -> int:
         institution: What speaks to it.
     """
     account = _account(context)
-    await post_opening(context, account)
+    lasts = await sweep_store.list_last_of(context.pool, account.id)
+    # Nothing is read before the books have begun, so what was read has found them begun.
+    if "near" not in lasts:
+        await post_opening(context, account)
     found = 0
     for pace in PACES:
-        last = await sweep_store.find(context.pool, account.id, pace)
-        poll = timedelta(seconds=account.poll_s)
-        if is_due(pace, last, poll, context.clock.real_now()):
+        if is_due(pace, lasts.get(pace), timedelta(seconds=account.poll_s), context.clock.real_now()):
             found += await sweep(context, institution, pace)
     return found
 
@@ -75,24 +77,35 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
             malformed = next((item for item in page if isinstance(item, MalformedItem)), malformed)
             is_whole = await record_page(context, page) and is_whole
     except InstitutionUnavailable as error:
-        await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), error.reason)
+        await note_failure(context, account, pace, error.reason)
         raise
     if is_whole:
-        done = Sweep(
-            institution_id=account.id,
-            pace=pace,
-            read_until=began_at,
-            began_at=began_at,
-            ended_at=context.clock.real_now(),
-            items_count=count,
-        )
-        await sweep_store.write(context.pool, done)
+        await note_end(context, account, pace, began_at, count)
     if malformed is not None:
         # The others went on; this one is read again by the wider sweeps, and the day does not close without it.
         explanation = f"{malformed.end_to_end_id or 'an item'} cannot be read: {malformed.reason}"
         _log.error("an item of an institution's list cannot be read", institution=account.name, reason=explanation)
-        await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), explanation)
+        await note_failure(context, account, pace, explanation)
     return count
+
+
+async def note_end(
+    context: Context, account: InstitutionAccount, pace: Pace, began_at: datetime, items_count: int
+) -> None:
+    """A sweep has ended with all that it found recorded or kept."""
+    done = Sweep(
+        institution_id=account.id,
+        pace=pace,
+        read_until=began_at,
+        began_at=began_at,
+        ended_at=context.clock.real_now(),
+        items_count=items_count,
+    )
+    await sweep_store.write(context.pool, done)
+
+
+async def note_failure(context: Context, account: InstitutionAccount, pace: Pace, reason: str) -> None:
+    await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), reason)
 
 
 async def expire_there(context: Context, institution: Institution) -> int:
@@ -115,9 +128,8 @@ async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedIt
         return True
     recorded = await transfer_store.find_named(context.pool, list(listed), "IN")
     for name, transfer in recorded.items():
-        change = _find_change(account, listed[name], transfer)
-        if change is not None:
-            misfit = Misfit(reason="changed_repeat", explanation=change)
+        misfit = _find_misfit(account, listed[name], transfer)
+        if misfit is not None:
             await kept_usecases.keep(context.pool, as_report(listed[name]), misfit)
     new = [as_report(pix) for name, pix in listed.items() if name not in recorded]
     return not new or await take_reports(context, new) == len(new)
@@ -130,47 +142,38 @@ def as_report(pix: ReceivedPix) -> CreditReport:
         end_to_end_id=pix.end_to_end_id,
         amount_cents=pix.amount_cents,
         debit_party=_name_payer(pix.payer),
-        credit_party=Party(
-            account_number=UNKNOWN_PARTY.account_number,
-            account_type=UNKNOWN_PARTY.account_type,
-            branch=UNKNOWN_PARTY.branch,
-            ispb=UNKNOWN_PARTY.ispb,
-            name=UNKNOWN_PARTY.name,
-            tax_id=UNKNOWN_PARTY.tax_id,
-            key=pix.key,
-        ),
+        credit_party=structs.replace(UNKNOWN_PARTY, key=pix.key),
         txid=pix.txid,
         initiation_type="QRCODE" if pix.txid else "KEY" if pix.key else "MANUAL",
         reported_at=pix.settled_at,
-        payer_message=None if pix.payer_message is None else pix.payer_message[:MESSAGE_KEPT_MAX],
+        payer_message=None if pix.payer_message is None else pix.payer_message[:MESSAGE_LENGTH_MAX],
         settled_at=pix.settled_at,
     )
 
 
 def _name_payer(payer: KnownPayer) -> Party:
-    unknown = UNKNOWN_PARTY
-    return Party(
-        account_number=payer.account_number or unknown.account_number,
-        account_type=unknown.account_type,
-        branch=payer.branch or unknown.branch,
-        ispb=payer.ispb or unknown.ispb,
-        name=payer.name or unknown.name,
-        tax_id=payer.tax_id or unknown.tax_id,
+    told = dict(
+        account_number=payer.account_number,
+        branch=payer.branch,
+        ispb=payer.ispb,
+        name=payer.name,
+        tax_id=payer.tax_id,
     )
+    return structs.replace(UNKNOWN_PARTY, **{member: text for member, text in told.items() if text})
 
 
-def _find_change(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer) -> str | None:
+def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer) -> Misfit | None:
     """What a list says otherwise of a payment than it said before; its returns and its payer may become more."""
     if transfer.institution_id != account.id:
-        return f"another account has it: it was credited on {transfer.institution_id} and is listed on {account.id} too"
+        both = f"it was credited on {transfer.institution_id} and is listed on {account.id} too"
+        return Misfit(reason="changed_repeat", explanation=f"another account has it: {both}")
     told: dict[str, tuple[object, object]] = dict(
         amount_cents=(transfer.amount_cents, pix.amount_cents),
         key=(transfer.own_key, pix.key),
         txid=(transfer.txid, pix.txid),
         instant=(transfer.network_settled_at, pix.settled_at),
     )
-    changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
-    return "; ".join(changed) or None
+    return find_change(told)
 
 
 def _account(context: Context) -> InstitutionAccount:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import Abilities
 
 Kind = Literal["efi", "inter", "woovi", "sicoob", "standard"]
@@ -23,7 +24,7 @@ Option = str | bool | int
 
 ABILITIES: Final = Abilities(refuses_credits=False, resolves_keys=False, keeps_our_id=False)
 """Of the rail of every account: what settled there has settled, whatever we say to it."""
-UNNAMED_ISPB: Final = "99999999"
+UNNAMED_ISPB: Final = UNKNOWN_PARTY.ispb
 """In ids of accounts whose owner takes no part in Pix: the list of participants has nobody of this number."""
 _CNPJ_LENGTH: Final = 14
 _CNPJ_ROOT: Final = 8

@@ -51,6 +51,7 @@ class FakeInstitution:
         self.calls: list[str] = []
         self.refunds: dict[tuple[str, str], ListedRefund] = {}
         self.items: list[InstitutionItem] = []
+        self.closing_balances: dict[date, int] = {}
         self.before_answer: Callable[[], Any] | None = None
 
     def receive(self, pix: ReceivedPix) -> None:
@@ -135,6 +136,10 @@ class FakeInstitution:
     async def read_balance(self) -> int:
         self._check()
         return self.balance_cents
+
+    async def read_closing_balance(self, day: date) -> int | None:
+        self._check()
+        return self.closing_balances.get(day)
 
     async def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
         self._check()

@@ -78,7 +78,7 @@ def test_a_file_is_recorded_and_its_days_are_told(live: CommandLine, tmp_path: P
 
 def test_days_are_listed_and_their_lines_are_values_for_spreadsheets(live: CommandLine, tmp_path: Path) -> None:
     line = make_ofx_line(item_id="N1", at="20260701", amount="5.00", memo="=PIX RECEBIDO")
-    file = write(tmp_path, make_ofx(line, first="20260701", last="20260701", closing="105.00"))
+    file = write(tmp_path, make_ofx(line, first="20260701", last="20260701", opening="100.00", closing="105.00"))
     live.json("institution", "statement", "loja", file)
     days = live.json("institution", "days", "loja", "--until", "2026-07-02", "--count", "2")["days"]
     assert [(day["day"], day["status"], day["unmatched_there"]) for day in days] == [

@@ -49,8 +49,9 @@ def told(
         (told(closing=1101), NOW, {}, "open"),
         (told(read_at=None), NOW, {}, "open"),
         (told(opening=None, closing=None), NOW, {}, "provisional"),
-        (told(opening=None), NOW, {}, "closed"),
-        (told(closing=None), NOW, {}, "closed"),
+        # What is only reckoned from the items proves nothing of them.
+        (told(opening=None), NOW, {}, "provisional"),
+        (told(closing=None), NOW, {}, "provisional"),
         # It is still the second in Sao Paulo, then it is the third.
         (told(read_at=datetime(2026, 11, 3, 2, 59, tzinfo=UTC)), NOW, {}, "provisional"),
         (told(read_at=datetime(2026, 11, 3, 3, 0, tzinfo=UTC)), NOW, {}, "closed"),
@@ -67,7 +68,13 @@ def test_balances_are_carried_from_day_to_day() -> None:
     balances = [told(day=day, opening=1000 if day == DAY else None, closing=None) for day in days]
     judged = judge(*reversed(balances), nets=dict(zip(days, (100, 0, -50), strict=True)))
     assert [(day.opening_cents, day.closing_cents) for day in judged] == [(1000, 1100), (1100, 1100), (1100, 1050)]
-    assert {day.state for day in judged} == {"closed"}
+    assert {day.state for day in judged} == {"provisional"}
+    later = told(day=days[-1] + timedelta(days=1), opening=1050, closing=None)
+    judged = judge(*balances, later, nets=dict(zip(days, (100, 0, -50), strict=True)))
+    assert [day.state for day in judged] == ["closed", "closed", "closed", "provisional"]
+    wrong = told(day=later.day, opening=1051, closing=None)
+    judged = judge(*balances, wrong, nets=dict(zip(days, (100, 0, -50), strict=True)))
+    assert [day.state for day in judged] == ["provisional", "provisional", "provisional", "open"]
 
 
 def test_a_balance_at_the_end_tells_what_the_first_day_began_with() -> None:
@@ -84,7 +91,7 @@ def test_a_balance_at_the_end_tells_what_the_first_day_began_with() -> None:
 def test_a_line_that_is_missing_shows_where_the_next_balance_is_told() -> None:
     after = DAY + timedelta(days=1)
     judged = judge(told(closing=None), told(day=after, opening=None, closing=1160), nets={DAY: 100, after: 50})
-    assert [(day.state, day.difference_cents) for day in judged] == [("closed", None), ("open", 10)]
+    assert [(day.state, day.difference_cents) for day in judged] == [("provisional", None), ("open", 10)]
     judged = judge(told(), told(day=after, opening=1099, closing=None), nets={DAY: 100, after: 50})
     assert [(day.state, day.difference_cents) for day in judged] == [("closed", 0), ("open", -1)]
 

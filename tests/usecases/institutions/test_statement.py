@@ -45,7 +45,7 @@ class Books:
 
     async def read(self, *lines: str, **changes: Any) -> tuple[RecordedStatement, SettledStatement]:
         return await self.read_file(
-            make_ofx(*lines, **dict(first="20260701", last="20260701", closing="100.00") | changes)
+            make_ofx(*lines, **dict(first="20260701", last="20260701", opening="100.00", closing="100.00") | changes)
         )
 
     async def read_file(self, content: bytes) -> tuple[RecordedStatement, SettledStatement]:

@@ -76,7 +76,13 @@ class InterInstitution(StandardInstitution):
         return structs.replace(super().traits, has_balance=True, has_statement=True)
 
     async def read_balance(self) -> int:
-        content = await self._calls.read("account", _BALANCE)
+        return await self._read_balance({})
+
+    async def read_closing_balance(self, day: date) -> int | None:
+        return await self._read_balance({"dataSaldo": day.isoformat()})
+
+    async def _read_balance(self, query: Mapping[str, str]) -> int:
+        content = await self._calls.read("account", _BALANCE, query)
         members = content.members
         return self._read_required(
             content,

@@ -178,6 +178,9 @@ class StandardInstitution:
     async def read_balance(self) -> int:
         raise InstitutionUnavailable("the central bank's API tells no balance")
 
+    async def read_closing_balance(self, day: date) -> int | None:
+        return None
+
     async def list_statement(
         self, since: date, until: date
     ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:

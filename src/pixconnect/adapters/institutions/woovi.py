@@ -200,6 +200,9 @@ class WooviInstitution:
         content = await self._calls.read("account", f"{_ROOT}/account", body_max=LIST_MAX)
         return self._read_required(content, lambda: _read_total(content.members, self._account.account))
 
+    async def read_closing_balance(self, day: date) -> int | None:
+        return None
+
     async def list_statement(
         self, since: date, until: date
     ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:

@@ -52,7 +52,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
     ) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
         recorded = await statement_usecases.record_file(operator, name, content)
         account = await day_usecases.read_named_account(operator, name)
-        settled = await statement_usecases.settle_items(writes, account)
+        settled = await statement_usecases.settle_items(writes, account, recorded.first_on)
         last_on = recorded.last_on
         count = min((last_on - recorded.first_on).days + 1, statement_usecases.DAYS_MAX)
         days = await day_usecases.list_days(writes, account, last_on, count)

@@ -6,9 +6,11 @@
       ▲                              │ a late item, a balance that changes
       └──────────────────────────────┘
 
-*Open*: no statement speaks of the day, or its balances and items disagree. *Provisional*: they agree as far as is known, and
-the day is not over, was not over when it was read, or no balance is told. *Closed with cases*: it agrees, and something is
-unmatched.
+*Open*: no statement speaks of the day, or its balances and items disagree. *Provisional*: nothing disagrees, and the day is not
+over, was not over when it was read, or is not proved. *Closed with cases*: it is proved, and something is unmatched.
+
+A day is proved between two balances that were told, one at its beginning or before and one at its end or after, if the items of
+all days between them make the one from the other. A balance that is only reckoned from the items proves nothing of them.
 """
 
 from __future__ import annotations
@@ -131,51 +133,97 @@ def judge_days(
     told: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
 ) -> list[JudgedDay]:
     """Judge the days of one account, in their order; days that no statement speaks of break the chain of balances."""
-    days = _chain(sorted(told, key=lambda balances: balances.day), sums)
+    days = sorted(told, key=lambda balances: balances.day)
+    forward = _carry(days, sums)
+    proved = _find_proved(forward)
     empty = sum_items((), ())
     return [
         JudgedDay(
             day=balances.day,
-            state=_find_state(balances, difference, cases.get(balances.day, DayCases()), now),
+            state=_find_state(
+                balances,
+                link.difference_cents,
+                cases.get(balances.day, DayCases()),
+                now,
+                is_proved=proved[balances.day],
+            ),
             opening_cents=balances.opening_cents,
             closing_cents=balances.closing_cents,
-            difference_cents=difference,
+            difference_cents=link.difference_cents,
             sums=sums.get(balances.day, empty),
             cases=cases.get(balances.day, DayCases()),
         )
-        for balances, difference in days
+        for balances, link in zip(_carry_back(forward, sums), forward, strict=True)
     ]
 
 
-def _chain(told: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[tuple[DayBalances, int | None]]:
-    """Carry balances from day to day, first onwards, then back to days before the first that is told."""
-    chained: list[tuple[DayBalances, int | None]] = []
-    before: DayBalances | None = None
-    for balances in told:
-        carried = before.closing_cents if before is not None and _follow(before, balances) else None
-        opening = balances.opening_cents if carried is None else carried
-        closing, differences = balances.closing_cents, list[int]()
-        if opening is not None and balances.read_at is not None:
-            derived = opening + _net_of(balances, sums)
-            differences = [] if closing is None else [closing - derived]
-            closing = derived if closing is None else closing
-        if carried is not None and balances.opening_cents is not None:
-            differences.append(balances.opening_cents - carried)
-        before = structs.replace(balances, opening_cents=opening, closing_cents=closing)
-        # The first that is not zero says most.
-        chained.append((before, next(filter(None, differences), 0) if differences else None))
-    after: DayBalances | None = None
-    for index in range(len(chained) - 1, -1, -1):
-        balances, difference = chained[index]
+class _Link(Struct, frozen=True, kw_only=True):
+    """A day in the chain of balances, carried from the first that is told onwards."""
+
+    told: DayBalances
+    carried: DayBalances
+    reckoned_cents: int | None
+    """What its end must be by its beginning and its items."""
+    difference_cents: int | None
+
+
+def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_Link]:
+    links: list[_Link] = []
+    for told in days:
+        before = links[-1].carried if links and _follow(links[-1].told, told) else None
+        carried = None if before is None else before.closing_cents
+        opening = told.opening_cents if carried is None else carried
+        closing, reckoned, differences = told.closing_cents, None, list[int]()
+        if opening is not None and told.read_at is not None:
+            reckoned = opening + _net_of(told, sums)
+            differences = [] if closing is None else [closing - reckoned]
+            closing = reckoned if closing is None else closing
+        if carried is not None and told.opening_cents is not None:
+            differences.append(told.opening_cents - carried)
+        links.append(
+            _Link(
+                told=told,
+                carried=structs.replace(told, opening_cents=opening, closing_cents=closing),
+                reckoned_cents=reckoned,
+                # The first that is not zero says most.
+                difference_cents=next(filter(None, differences), 0) if differences else None,
+            )
+        )
+    return links
+
+
+def _find_proved(links: Sequence[_Link]) -> dict[date, bool]:
+    """Which days lie between two told balances that their items make of each other."""
+    proved: dict[date, bool] = {}
+    after: _Link | None = None
+    for link in reversed(links):
+        follower = after if after is not None and _follow(link.told, after.told) else None
+        told = link.told.closing_cents
+        if told is None and follower is not None:
+            told = follower.told.opening_cents
+        if link.reckoned_cents is None:
+            is_proved = False
+        elif told is not None:
+            is_proved = told == link.reckoned_cents
+        else:
+            is_proved = follower is not None and proved[follower.told.day]
+        proved[link.told.day] = is_proved
+        after = link
+    return proved
+
+
+def _carry_back(links: Sequence[_Link], sums: Mapping[date, DaySums]) -> list[DayBalances]:
+    """Also to days before the first that is told; nothing is compared there."""
+    shown: list[DayBalances] = []
+    for link in reversed(links):
+        balances = link.carried
         closing, opening = balances.closing_cents, balances.opening_cents
-        if closing is None and after is not None and _follow(balances, after):
-            closing = after.opening_cents
+        if closing is None and shown and _follow(balances, shown[-1]):
+            closing = shown[-1].opening_cents
         if opening is None and closing is not None and balances.read_at is not None:
-            # Nothing is compared here: it is what the day must have begun with.
             opening = closing - _net_of(balances, sums)
-        after = structs.replace(balances, opening_cents=opening, closing_cents=closing)
-        chained[index] = (after, difference)
-    return chained
+        shown.append(structs.replace(balances, opening_cents=opening, closing_cents=closing))
+    return shown[::-1]
 
 
 def _follow(before: DayBalances, after: DayBalances) -> bool:
@@ -186,10 +234,11 @@ def _net_of(balances: DayBalances, sums: Mapping[date, DaySums]) -> int:
     return sums[balances.day].net_cents if balances.day in sums else 0
 
 
-def _find_state(balances: DayBalances, difference: int | None, cases: DayCases, now: datetime) -> DayState:
+def _find_state(
+    balances: DayBalances, difference: int | None, cases: DayCases, now: datetime, *, is_proved: bool
+) -> DayState:
     if balances.read_at is None or difference:
         return "open"
-    is_final = is_over(balances.day, now) and is_over(balances.day, balances.read_at)
-    if not is_final or balances.opening_cents is None or balances.closing_cents is None:
+    if not (is_proved and is_over(balances.day, now) and is_over(balances.day, balances.read_at)):
         return "provisional"
     return "closed_with_cases" if any((cases.items_count, cases.lines_count, cases.changed_count)) else "closed"

@@ -265,6 +265,10 @@ class Institution(Protocol):
         """In cents, blocked money included where the institution tells it; only where ``traits.has_balance``."""
         ...
 
+    async def read_closing_balance(self, day: date) -> int | None:
+        """What was on the account when a day ended, as ``read_balance``; ``None`` where the institution tells no such thing."""
+        ...
+
     def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem | MalformedItem]]:
         """Lines of whole days, both included; only where ``traits.has_statement``."""
         ...

@@ -29,6 +29,10 @@ class RecordedDay(Struct, frozen=True, kw_only=True):
     closed_at: datetime | None = None
     reopened_at: datetime | None = None
 
+    @property
+    def is_closed(self) -> bool:
+        return self.state in ("closed", "closed_with_cases")
+
 
 DAY: Final = Table(
     "institution_day",
@@ -69,6 +73,16 @@ async def tell(connection: Connection, days: Sequence[RecordedDay]) -> None:
     await connection.executemany(_TELL, [DAY.values(day) for day in days])
 
 
+_WRITE_CLOSING: Final[LiteralString] = """
+    update institution_day set closing_cents = $3 where institution_id = $1 and day = $2 and source = 'api'
+"""
+
+
+async def write_closing(connection: Connection | Pool, institution_id: int, day: date, cents: int) -> None:
+    """Note what was on the account when a day ended, as it was reckoned."""
+    await connection.execute(_WRITE_CLOSING, institution_id, day, cents)
+
+
 _JUDGE: Final[LiteralString] = """
     update institution_day as judged set state = new.state,
         closed_at = case when new.state like 'closed%' and judged.state not like 'closed%' then $4 else judged.closed_at end,
@@ -87,22 +101,41 @@ async def write_states(
     await connection.execute(_JUDGE, institution_id, days, names, now)
 
 
-# Balances are carried on from a day on which one was told.
-_FIND_UNSETTLED: Final[LiteralString] = """
-    with unsettled as (
-        select min(day) as day from institution_day where institution_id = $1 and day >= $2 and state <> 'closed'
-    )
-    select coalesce((
-        select max(told.day) from institution_day as told where told.institution_id = $1
-            and told.day < least(unsettled.day, $3) and told.day >= $2
-            and (told.opening_cents is not null or told.closing_cents is not null)
-    ), least(unsettled.day, $3)) as day from unsettled
+# What is dated back to a day was in no balance that we had reckoned of its end or of a later one.
+_FORGET: Final[LiteralString] = """
+    update institution_day set closing_cents = null where institution_id = $1 and day >= $2 and source = 'api'
 """
 
 
-async def find_first_unsettled(connection: Connection, institution_id: int, since: date, touched_on: date) -> date:
-    """The day from which days are judged anew: no later than one that was touched or is not closed."""
-    return await connection.fetchval(_FIND_UNSETTLED, institution_id, since, touched_on)
+async def forget_closings(connection: Connection, institution_id: int, since: date) -> None:
+    """Forget balances that were reckoned, not told, of the ends of days."""
+    await connection.execute(_FORGET, institution_id, since)
+
+
+class OpenDays(Struct, frozen=True, kw_only=True):
+    judged_from: date
+    """Days before it are closed, and were not touched."""
+    carried_from: date
+    """The last day before with a balance that was told: balances are carried on from it."""
+
+
+_FIND_OPEN: Final[LiteralString] = """
+    with unclosed as (
+        select least(min(day), $3) as day from institution_day
+        where institution_id = $1 and day >= $2 and state <> 'closed'
+    )
+    select unclosed.day as judged_from, coalesce((
+        select max(told.day) from institution_day as told where told.institution_id = $1
+            and told.day < unclosed.day and told.day >= $2
+            and (told.opening_cents is not null or told.closing_cents is not null)
+    ), unclosed.day) as carried_from from unclosed
+"""
+
+
+async def find_open(connection: Connection, institution_id: int, since: date, touched_on: date) -> OpenDays:
+    """From which day on days are judged anew: no later than one that was touched or is not closed."""
+    (row,) = await connection.fetch(_FIND_OPEN, institution_id, since, touched_on)
+    return OpenDays(**row)
 
 
 _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"

@@ -117,7 +117,7 @@ async def list_days(
 
 _LIST_ALONE: Final[LiteralString] = f"""
     select {ITEM.select} from institution_item
-    where institution_id = $1 and joined_kind is null and (day, item_id) > ($2, $3)
+    where institution_id = $1 and joined_kind is null and waits is distinct from 'before_opening' and (day, item_id) > ($2, $3)
     order by day, item_id limit $4
 """
 
@@ -125,7 +125,7 @@ _LIST_ALONE: Final[LiteralString] = f"""
 async def list_unjoined(
     connection: Connection, institution_id: int, after: tuple[date, str], count: int
 ) -> list[RecordedItem]:
-    """Items that are joined to nothing yet, by day and id from after one of them."""
+    """Items that are joined to nothing yet and may be, by day and id from after one of them."""
     rows = await connection.fetch(_LIST_ALONE, institution_id, *after, count)
     return [ITEM.read(row) for row in rows]
 
@@ -223,3 +223,16 @@ async def count_cases(
     """Unmatched items, and those told with two contents, by day."""
     rows = await connection.fetch(_COUNT_CASES, institution_id, first_on, last_on)
     return {row["day"]: DayCases(items_count=row["items_count"], changed_count=row["changed_count"]) for row in rows}
+
+
+_SUM_BEFORE: Final[LiteralString] = """
+    select case when count(*) filter (where waits = 'opening_day') = 0 then coalesce(sum(
+        case direction when 'IN' then amount_cents else -amount_cents end
+    ) filter (where waits = 'before_opening'), 0)::bigint end
+    from institution_item where institution_id = $1 and day = $2
+"""
+
+
+async def sum_before_opening(connection: Connection, institution_id: int, opened_on: date) -> int | None:
+    """What the day of the opening balance moved before it; ``None`` where a line does not tell its hour."""
+    return await connection.fetchval(_SUM_BEFORE, institution_id, opened_on)

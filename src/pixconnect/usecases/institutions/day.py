@@ -21,7 +21,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
-from pixconnect.store.institutions.day import RecordedDay
+from pixconnect.store.institutions.day import OpenDays, RecordedDay
 from pixconnect.usecases.frame.context import HasClock, HasPool
 
 LOOKED_BACK: Final = timedelta(days=400)
@@ -56,8 +56,8 @@ async def judge(context: DayContext, account: InstitutionAccount, touched_on: da
     now = context.clock.now()
     async with context.pool.acquire() as connection:
         since = to_day(now) - LOOKED_BACK
-        first_on = await day_store.find_first_unsettled(connection, account.id, since, touched_on)
-        judged = [shown.judged for shown in await _judge_span(connection, account, first_on, to_day(now), now)]
+        open_days = await day_store.find_open(connection, account.id, since, touched_on)
+        judged = [shown.judged for shown in await _judge_span(connection, account, open_days, to_day(now), now)]
         await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
 
 
@@ -69,8 +69,8 @@ async def list_days(
     last_on = to_day(now) if last_on is None else last_on
     first_on = last_on - timedelta(days=count - 1)
     async with context.pool.acquire() as connection:
-        began_on = await day_store.find_first_unsettled(connection, account.id, first_on - LOOKED_BACK, first_on)
-        judged = {shown.judged.day: shown for shown in await _judge_span(connection, account, began_on, last_on, now)}
+        began = await day_store.find_open(connection, account.id, first_on - LOOKED_BACK, first_on)
+        judged = {shown.judged.day: shown for shown in await _judge_span(connection, account, began, last_on, now)}
     days = [first_on + timedelta(days=number) for number in range(count)]
     unknown = {day: ShownDay(judged=one) for day, one in zip(days, _judge_unknown(days, now), strict=True)}
     return [judged.get(day, unknown[day]) for day in days]
@@ -104,8 +104,9 @@ def _judge_unknown(days: Sequence[date], now: datetime) -> list[JudgedDay]:
 
 
 async def _judge_span(
-    connection: Connection, account: InstitutionAccount, first_on: date, last_on: date, now: datetime
+    connection: Connection, account: InstitutionAccount, open_days: OpenDays, last_on: date, now: datetime
 ) -> list[ShownDay]:
+    first_on = open_days.carried_from
     recorded = await day_store.list_days(connection, account.id, first_on, last_on)
     groups = defaultdict[date, list[ItemGroup]](list)
     for group in await item_store.sum_days(connection, account.id, first_on, last_on):
@@ -117,14 +118,30 @@ async def _judge_span(
     alone = await line_store.list_unmatched(connection, account.id, (begins_on, last_on)) if recorded else []
     for day, count in Counter(line.day for line in alone).items():
         cases[day] = structs.replace(cases.get(day, DayCases()), lines_count=count)
-    judged = day_rules.judge_days([_balances_of(day) for day in recorded], sums, cases, now)
+    told = [await _read_balances(connection, account, day) for day in recorded]
+    judged = {one.day: one for one in day_rules.judge_days(told, sums, cases, now)}
     return [
-        ShownDay(judged=one, read_at=day.read_at, closed_at=day.closed_at, reopened_at=day.reopened_at)
-        for one, day in zip(judged, recorded, strict=True)
+        ShownDay(
+            # What proved it may be older than what is looked at here.
+            judged=structs.replace(judged[day.day], state=day.state)
+            if day.day < open_days.judged_from
+            else judged[day.day],
+            read_at=day.read_at,
+            closed_at=day.closed_at,
+            reopened_at=day.reopened_at,
+        )
+        for day in recorded
     ]
 
 
-def _balances_of(day: RecordedDay) -> DayBalances:
-    return DayBalances(
+async def _read_balances(connection: Connection, account: InstitutionAccount, day: RecordedDay) -> DayBalances:
+    told = DayBalances(
         day=day.day, opening_cents=day.opening_cents, closing_cents=day.closing_cents, read_at=day.read_at
     )
+    if day.opening_cents is not None or day.day != to_day(account.opened_at):
+        return told
+    # The books begin with a balance too, unless a line without an hour may be in it or not.
+    before_cents = await item_store.sum_before_opening(connection, account.id, day.day)
+    if before_cents is None:
+        return told
+    return structs.replace(told, opening_cents=account.opening_cents - before_cents)

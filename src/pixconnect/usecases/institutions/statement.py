@@ -47,6 +47,8 @@ from pixconnect.usecases.money.movement import MovementContext
 
 DAYS_MAX: Final = 400
 """A file speaks of at most so many days."""
+WAITED_MAX: Final = timedelta(days=35)
+"""What has waited for longer is looked at again only where a statement speaks of its day."""
 _AT_ONCE: Final = 2_000
 _POSTED_AT_ONCE: Final = 200
 
@@ -120,7 +122,10 @@ async def record_listed(
         changed=listed.changed,
     )
     async with write_alone(context.pool) as connection:
-        return await _record(connection, account.id, told, context.clock.now())
+        recorded = await _record(connection, account.id, told, context.clock.now())
+        if recorded.new:
+            await day_store.forget_closings(connection, account.id, min(item.day for item in recorded.new))
+    return recorded
 
 
 def _check_account(account: InstitutionAccount, before: RecordedFile | None, told: StatementAccount) -> None:
@@ -189,8 +194,13 @@ class SettledStatement(Struct, frozen=True, kw_only=True):
     waiting_count: int = 0
 
 
-async def settle_items(context: SettlingContext, account: InstitutionAccount) -> SettledStatement:
+async def settle_items(
+    context: SettlingContext, account: InstitutionAccount, since: date | None = None
+) -> SettledStatement:
     """Join what can be joined, post what is nobody's, and judge the days anew; again and again changes nothing more.
+
+    Args:
+        since: The first day that a statement has just spoken of.
 
     Raises:
         ServiceUnavailable: Another process does the same for this account.
@@ -202,23 +212,24 @@ async def settle_items(context: SettlingContext, account: InstitutionAccount) ->
             )
         now = context.clock.now()
         async with context.pool.acquire() as connection:
-            alone = await _list_alone(connection, account)
+            spoken_of = to_day(now) if since is None else since
+            alone = await _list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
             named_ids = await _join_named(connection, account, alone)
             bare = [item for item in alone if item.item_id not in named_ids]
             alike_ids = await _join_alike(connection, account, bare)
             left = [item for item in bare if item.item_id not in alike_ids]
             verdicts = await _judge_left(connection, account, left, now)
         posted_count = await _post(context, account, [one for one in verdicts if one.waits is None])
-        touched_on = min((item.day for item in alone), default=to_day(now))
+        touched_on = min((spoken_of, *(item.day for item in alone)))
         await day_usecases.judge(context, account, touched_on)
     return SettledStatement(
         joined_count=len(alone) - len(left), posted_count=posted_count, waiting_count=len(left) - posted_count
     )
 
 
-async def _list_alone(connection: Connection, account: InstitutionAccount) -> list[RecordedItem]:
+async def _list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
     found: list[RecordedItem] = []
-    after = (to_day(account.opened_at) - timedelta(days=1), "")
+    after = (since, "")
     while part := await item_store.list_unjoined(connection, account.id, after, _AT_ONCE):
         found += part
         after = (part[-1].day, part[-1].item_id)

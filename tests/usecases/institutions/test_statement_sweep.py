@@ -1,0 +1,167 @@
+"""Days of an account whose statement is read by API: when they close by themselves, and when they do not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.day import ShownDay
+from pixconnect.usecases.institutions.statement_sweep import sweep_statement
+from support.account_shop import Shop, open_shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.postgres import Addresses
+from support.service import open_service
+
+
+class Teller(FakeInstitution):
+    """Its balance is what its lines make of it; what is slow to be listed is in the balance alone."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.began_cents = self.unlisted_cents = self.moves_cents = 0
+        self.asked: list[tuple[date, date]] = []
+
+    def book(self, item_id: str, cents: int, day: date, kind: Any = "fee", **changes: Any) -> None:
+        direction: Any = "IN" if cents > 0 else "OUT"
+        self.items.append(
+            InstitutionItem(
+                item_id=item_id, day=day, direction=direction, amount_cents=abs(cents), kind=kind,
+                **{"settled_at": None, **changes},
+            )
+        )  # fmt: skip
+
+    async def read_balance(self) -> int:
+        self._check()
+        self.unlisted_cents += self.moves_cents
+        return self.began_cents + self.unlisted_cents + sum(item.signed_cents for item in self.items)
+
+    async def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
+        self.asked.append((since, until))
+        async for page in super().list_statement(since, until):
+            yield page
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    await owner.close()
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        there = Teller(live.clock, InstitutionTraits(has_statement=True))
+        there.began_cents = 10_000
+        yield await open_shop(live, there)
+
+
+def there_of(shop: Shop) -> Teller:
+    assert isinstance(shop.there, Teller)
+    return shop.there
+
+
+async def read_day(shop: Shop, day: date) -> ShownDay:
+    (shown,) = await day_usecases.list_days(shop.context, shop.account, day, 1)
+    return shown
+
+
+async def sweep(shop: Shop) -> list[str]:
+    """The states of the last four days, after one sweep."""
+    shop.live.clock.advance(minutes=10)
+    await sweep_statement(shop.at, shop.account, shop.there)
+    return [day.judged.state for day in await day_usecases.list_days(shop.context, shop.account, count=4)]
+
+
+async def test_days_close_by_the_balance_at_their_ends(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.book("F1", -100, first, settled_at=shop.live.clock.real_now() + timedelta(minutes=1))
+    shop.live.clock.advance(minutes=5)
+    assert (await sweep(shop))[-1] == "provisional"
+    shop.live.clock.advance(days=1)
+    there.book("F2", -30, first + timedelta(days=1))
+    assert (await sweep(shop))[-2:] == ["closed", "provisional"]
+    shown = (await read_day(shop, first)).judged
+    assert (shown.opening_cents, shown.closing_cents, shown.difference_cents) == (10_000, 9_900, 0)
+    # Away for some days: two balances prove all between them.
+    shop.live.clock.advance(days=3)
+    there.book("F3", -7, first + timedelta(days=3))
+    assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]
+    assert there.asked[-2] == (first + timedelta(days=1), first + timedelta(days=4)), "no day is left out"
+    await check_books(shop.live)
+
+
+async def test_what_was_on_the_account_before_its_books_began_is_in_their_first_balance(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.began_cents += 700
+    there.book("B1", -700, first, settled_at=shop.account.opened_at - timedelta(hours=1))
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "closed"
+    assert (await read_day(shop, first)).judged.opening_cents == 10_700
+    # One without an hour may be in it or not: a day without a balance at its beginning is not proved.
+    there.book("B2", -10, first)
+    shop.live.clock.advance(hours=1)
+    assert (await sweep(shop))[-2] == "provisional"
+
+
+async def test_what_the_balance_has_and_the_list_has_not_keeps_the_day_open(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.unlisted_cents = -50
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "open"
+    assert (await read_day(shop, first)).judged.difference_cents == -50
+    there.unlisted_cents = 0
+    there.book("L1", -50, first, settled_at=shop.account.opened_at + timedelta(hours=1))
+    assert (await sweep(shop))[-2] == "closed"
+
+
+async def test_a_late_line_reopens_its_day_until_a_balance_proves_it_again(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    for _ in range(3):
+        shop.live.clock.advance(days=1)
+        await sweep(shop)
+    late = first + timedelta(days=1)
+    there.book("L1", -50, late)
+    there.unlisted_cents = 1
+    shop.live.clock.advance(hours=1)
+    # The balance moved by another amount than the line's: no day from then on is proved.
+    assert await sweep(shop) == ["closed", "provisional", "open", "provisional"]
+    assert (await read_day(shop, late)).reopened_at is not None
+    there.unlisted_cents = 0
+    assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]
+    assert there.asked[-2][0] <= late
+
+
+async def test_a_day_that_disagrees_is_looked_for_in_thirty_days(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    for _ in range(8):
+        shop.live.clock.advance(days=1)
+        await sweep(shop)
+    there.book("L1", -50, first + timedelta(days=2))
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "open"
+    shop.live.clock.advance(hours=1)
+    assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]
+    assert (await read_day(shop, first + timedelta(days=2))).judged.sums.fees_cents == 50
+    await check_books(shop.live)
+
+
+async def test_while_money_moves_no_balance_is_that_of_an_end_but_one_that_is_told(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    there.moves_cents = 1
+    assert (await sweep(shop))[-2] == "provisional"
+    there.closing_balances[first] = 10_001
+    assert (await sweep(shop))[-2] == "open"
+    there.closing_balances[first] = 10_000
+    assert (await sweep(shop))[-2] == "closed"

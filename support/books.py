@@ -240,7 +240,7 @@ RULES: Final = {
         full join (select * from location where charge_id is not null) as location
             on location.charge_id = charge.id and location.holder_id = charge.holder_id
         where charge.id is null or location.id is not null and (is_unbound or br_code not like '%' || token || '%')
-            or location.id is null and contents is not null and is_unbound is not true
+            or location.id is null and contents is not null and is_unbound is not true and charge.institution_id is null
     """,
     "what a charge said before each of its revisions is kept": """
         select charge.id from charge where coalesce(revision, 0) <> (

@@ -44,6 +44,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
     ),
     "institutions": (
         "institution_account",
+        "institution_proposal",
         "charge_opening",
         "institution_sweep",
         "institution_file",

@@ -128,7 +128,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             sandbox_control=control,
             wake_workers=notifier.notify,
             server=server,
-            institutions=await opened.enter_async_context(open_accounts(connections, secret_box, clock, entropy)),
+            institutions=await opened.enter_async_context(open_accounts(connections, secret_box, clock, server)),
         )
         # Others may go on in tables that were put back in the place of those that their sessions know.
         server.on_start(keyring.forget_all, connections.expire)

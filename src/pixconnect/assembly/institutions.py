@@ -12,6 +12,7 @@ from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution
 from pixconnect.foundation.pool import Pool
+from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 
@@ -30,10 +31,12 @@ def make_opener(clock: SystemClock, entropy: SystemEntropy) -> OpenInstitution:
 
 @asynccontextmanager
 async def open_accounts(
-    pool: Pool, secret_box: SecretBox, clock: SystemClock, entropy: SystemEntropy
+    pool: Pool, secret_box: SecretBox, clock: SystemClock, server: ServerWatch
 ) -> AsyncGenerator[OpenAccounts]:
     """The accounts of a process, each opened when it is first needed."""
-    accounts = OpenAccounts(pool, secret_box, make_opener(clock, entropy), clock.monotonic_s)
+    accounts = OpenAccounts(pool, secret_box, make_opener(clock, SystemEntropy()), clock.monotonic_s)
+    # A loss has paused them.
+    server.on_start(accounts.forget)
     try:
         yield accounts
     finally:

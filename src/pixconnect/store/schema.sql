@@ -1586,6 +1586,27 @@ comment on column tally_change.status is 'The status whose count changes.';
 comment on column tally_change.hour is 'The hour in which they were made, in service time.';
 comment on column tally_change.change is 'How many more, or fewer where it is negative.';
 
+-- check_closed_account: migration 0068
+create function check_closed_account() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if old.state = 'closed' then
+        raise exception 'account % is closed for good', old.name
+            using errcode = 'integrity_constraint_violation', constraint = 'what_is_closed_stays_closed';
+    end if;
+    if exists (
+        select from holder join balance on balance.holder_id = holder.id
+        where holder.institution_id = new.id
+            and (available_cents <> 0 or reserved_cents <> 0 or deficit_cents <> 0 or settlement_cents <> 0)
+    ) or exists (select from charge_opening where institution_id = new.id and state = 'opening') then
+        raise exception 'account % has money, or charges that are being opened', new.name
+            using errcode = 'integrity_constraint_violation', constraint = 'a_closed_account_is_empty';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_closed_account() from public;
+
 -- check_institution_account: migration 0064
 create function check_institution_account() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -1629,8 +1650,9 @@ create table institution_account (
     opening_cents bigint not null,
     revision bigint default 1 not null,
     created_at timestamp with time zone not null,
+    paused_because text,
+    removed_at timestamp with time zone,
     constraint institution_account_pkey primary key (id),
-    constraint institution_account_name_key unique (name),
     constraint institution_account_account_check check (length(account) <= 40),
     constraint institution_account_authorities_check check (length(authorities) <= 65536),
     constraint institution_account_base_url_check check (length(base_url) >= 1 and length(base_url) <= 255),
@@ -1642,15 +1664,21 @@ create table institution_account (
     constraint institution_account_name_check check (name ~ '^[a-z][a-z0-9-]{0,39}$'),
     constraint institution_account_opened_at_check check (isfinite(opened_at)),
     constraint institution_account_opening_cents_check check (opening_cents >= 0 and opening_cents <= 999999999999),
+    constraint institution_account_paused_because_check check (length(paused_because) >= 1 and length(paused_because) <= 1000),
     constraint institution_account_poll_s_check check (poll_s >= 1 and poll_s <= 3600),
     constraint institution_account_profile_check check (length(profile) >= 1 and length(profile) <= 40),
+    constraint institution_account_removed_at_check check (isfinite(removed_at)),
     constraint institution_account_state_check check (state in ('active', 'paused', 'closed')),
     constraint institution_account_tax_id_check check (length(tax_id) in (11, 14)),
-    constraint institution_account_token_url_check check (length(token_url) <= 255)
+    constraint institution_account_token_url_check check (length(token_url) <= 255),
+    constraint only_what_is_paused_says_why check (paused_because is null or state = 'paused')
 );
+create unique index institution_account_name on institution_account (name) where removed_at is null;
+create trigger check_closed before update of state on institution_account for each row when (old.state <> new.state and
+    ('closed' = old.state or 'closed' = new.state)) execute function check_closed_account();
 create trigger check_new before insert on institution_account for each row execute function check_institution_account();
 grant delete, insert, update (state, base_url, token_url, authorities, keys, poll_s, options, receiving_sealed, sending_sealed,
-    revision) on table institution_account to pixconnect_operator;
+    revision, paused_because, removed_at) on table institution_account to pixconnect_operator;
 grant select on table institution_account to pixconnect_service;
 comment on table institution_account is 'Accounts at institutions, over which live mode moves money.';
 comment on column institution_account.id is 'Fixed into all that happens on it.';
@@ -1675,6 +1703,10 @@ comment on column institution_account.opened_at is 'Where its books begin: nothi
 comment on column institution_account.opening_cents is 'What was on it at that instant, in cents.';
 comment on column institution_account.revision is 'Counts its changes: processes that know an older one read it again.';
 comment on column institution_account.created_at is 'When it was added, in real time.';
+comment on column institution_account.paused_because is
+    'What the database has forgotten, where that has paused it; null where an operator did, and of one that is not paused.';
+comment on column institution_account.removed_at is
+    'When an operator has removed it, in real time; the row stays, without credentials, for what names it.';
 
 -- await_refusals: migration 0051
 create function await_refusals() returns trigger language plpgsql
@@ -2156,6 +2188,43 @@ comment on column tally.kind is 'What is counted; of spent the cents are summed.
 comment on column tally.status is 'The status they have now; of spent OUT.';
 comment on column tally.hour is 'The hour in which they were made, in service time.';
 comment on column tally.count is 'How many, or how many cents.';
+
+-- institution_proposal: What one operator wants done with an account, and another must confirm.
+create table institution_proposal (
+    id bigint generated always as identity not null,
+    institution_id smallint not null,
+    act text collate "C" not null,
+    proposal jsonb not null,
+    proposed_by text not null,
+    proposed_at timestamp with time zone not null,
+    confirmable_at timestamp with time zone not null,
+    confirmed_by text,
+    confirmed_at timestamp with time zone,
+    constraint institution_proposal_pkey primary key (id),
+    constraint confirmed_by_another check (confirmed_by <> proposed_by),
+    constraint confirmed_by_somebody check ((confirmed_by is null) = (confirmed_at is null)),
+    constraint confirmed_in_time check (confirmed_at >= confirmable_at),
+    constraint institution_proposal_act_check check (length(act) >= 1 and length(act) <= 40),
+    constraint institution_proposal_confirmable_at_check check (isfinite(confirmable_at)),
+    constraint institution_proposal_confirmed_at_check check (isfinite(confirmed_at)),
+    constraint institution_proposal_confirmed_by_check check (length(confirmed_by) >= 1 and length(confirmed_by) <= 255),
+    constraint institution_proposal_proposed_at_check check (isfinite(proposed_at)),
+    constraint institution_proposal_proposed_by_check check (length(proposed_by) >= 1 and length(proposed_by) <= 255),
+    constraint institution_proposal_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create unique index institution_proposal_waits on institution_proposal (institution_id, act) where confirmed_at is null;
+grant delete, insert, update (confirmed_by, confirmed_at) on table institution_proposal to pixconnect_operator;
+grant select on table institution_proposal to pixconnect_service;
+comment on table institution_proposal is 'What one operator wants done with an account, and another must confirm.';
+comment on column institution_proposal.id is 'Counts up.';
+comment on column institution_proposal.institution_id is 'The account.';
+comment on column institution_proposal.act is 'What is to be done; of each kind at most one waits on an account.';
+comment on column institution_proposal.proposal is 'What belongs to it, as JSON.';
+comment on column institution_proposal.proposed_by is 'The operator who wants it.';
+comment on column institution_proposal.proposed_at is 'When, in real time.';
+comment on column institution_proposal.confirmable_at is 'From when on it may be confirmed, in real time.';
+comment on column institution_proposal.confirmed_by is 'The other operator; null while it waits.';
+comment on column institution_proposal.confirmed_at is 'When it was confirmed, in real time; null while it waits.';
 
 -- keep_opening_ended: migration 0064
 create function keep_opening_ended() returns trigger language plpgsql
@@ -3114,6 +3183,19 @@ comment on column id_high_water.ids_per_s_max is 'The most ids a second that it 
 comment on column id_high_water.last_id is 'The last id that had been given out.';
 comment on column id_high_water.noted_at is 'When that was noted, in real time.';
 
+-- pause_accounts: migration 0068
+create function pause_accounts() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    with paused as (
+        update institution_account set state = 'paused', revision = revision + 1, paused_because = left(new.reason, 1000)
+        where state <> 'closed' and removed_at is null returning id
+    )
+    select count(*) into new.accounts_count from paused;
+    return new;
+end $function$;
+revoke execute on function pause_accounts() from public;
+
 -- database_loss: Each time that the database was seen to have forgotten something; an operator has to read of it.
 create table database_loss (
     id bigint generated always as identity not null,
@@ -3126,11 +3208,13 @@ create table database_loss (
     recovered_at timestamp with time zone,
     recovered_by text,
     started_at timestamp with time zone,
+    accounts_count bigint default 0 not null,
     constraint database_loss_pkey primary key (id),
     constraint database_loss_check check ((recovered_at is null) = (recovered_by is null)),
     constraint database_loss_reason_check check (length(reason) >= 1 and length(reason) <= 1000),
     constraint database_loss_recovered_by_check check (length(recovered_by) >= 1 and length(recovered_by) <= 255)
 );
+create trigger pause_accounts before insert on database_loss for each row execute function pause_accounts();
 grant update (recovered_at, recovered_by) on table database_loss to pixconnect_operator;
 grant insert (reason, system_identifier, timeline_before, position_before, orders_count, started_at), select on table
     database_loss to pixconnect_service;
@@ -3148,6 +3232,7 @@ comment on column database_loss.orders_count is
 comment on column database_loss.recovered_at is 'When an operator had read of it, in real time; null until then.';
 comment on column database_loss.recovered_by is 'That operator.';
 comment on column database_loss.started_at is 'When the server was started that had forgotten something, in real time.';
+comment on column database_loss.accounts_count is 'Accounts at institutions that were paused by it.';
 
 -- offending_row: Rows of before a rule that break it, and that an operator let stay: the rule passes them over.
 create table offending_row (

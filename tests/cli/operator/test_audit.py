@@ -67,7 +67,20 @@ _CHANGES: dict[str, Sequence[str]] = {
 # Live mode alone has these; the tests of each look at the row that it leaves.
 _LIVE = {
     f"institution {verb}"
-    for verb in ("add", "list", "show", "check", "pause", "resume", "rotate", "remove", "statement", "days")
+    for verb in (
+        "add",
+        "list",
+        "show",
+        "check",
+        "pause",
+        "resume",
+        "rotate",
+        "remove",
+        "statement",
+        "days",
+        "close",
+        "confirm",
+    )
 }
 _RECORDED_AS = {"face add": "client create"}
 

@@ -13,6 +13,7 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.operator.institution_closing import close, confirm
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
@@ -32,6 +33,8 @@ _FILE_LENGTH_MAX = 64 * 1024
 app = App(name="institution", help="Accounts at institutions.")
 app.command(statement)
 app.command(days)
+app.command(close)
+app.command(confirm)
 
 
 @app.command
@@ -130,7 +133,7 @@ def rotate(name: Name, *, file: File, json: Json = False) -> None:
 
 @app.command
 def remove(name: Name) -> None:
-    """Forget an account on which no holder is and nothing has happened."""
+    """Forget an account on which no holder is and nothing has happened for 90 days, with its credentials."""
     operating.run(lambda context: account_usecases.remove_account(context, name))
     terminal.say(f"{name} is removed")
 
@@ -158,6 +161,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None) -> Shown:
         profile=account.profile,
         environment=account.environment,
         state=account.state,
+        paused_because=account.paused_because,
         house=account.house_id,
         holders=list(shown.holder_ids),
         keys=list(account.keys),
@@ -166,6 +170,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None) -> Shown:
         balance_here_cents=shown.balance_here_cents,
         opened_at=account.opened_at,
         last_reading_at=shown.last_reading_at,
+        waiting=[f"{one.act}, proposed by {one.proposed_by}" for one in shown.waiting] or None,
         allowed={},
     )
 

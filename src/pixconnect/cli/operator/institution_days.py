@@ -45,7 +45,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
     Args:
         file: OFX, camt.053, or Efi's conciliation file.
     """
-    content = _read(file)
+    content = load_statement(file)
 
     async def do(
         operator: OperatorContext, writes: SettlingContext
@@ -176,7 +176,7 @@ def _name_item(item: InstitutionItem, *, json: bool) -> object:
     )
 
 
-def _read(file: Path) -> bytes:
+def load_statement(file: Path) -> bytes:
     try:
         with file.open("rb") as opened:
             return opened.read(BYTES_MAX + 1)

@@ -73,6 +73,8 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     opening_cents: int
     revision: int
     created_at: datetime
+    paused_because: str | None = None
+    """What the database has forgotten, where that has paused it (``database_loss``)."""
 
 
 def account_seal(account_id: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, LiteralString
 
 import msgspec
@@ -21,7 +22,7 @@ ACCOUNT: Final = Table(
     """
     id smallint, name text, kind text, profile text, environment text, state text, tax_id text, base_url text,
     token_url text, authorities text, account text, keys text[], poll_s integer, options jsonb, house_id bigint,
-    opened_at timestamptz, opening_cents bigint, revision bigint, created_at timestamptz
+    opened_at timestamptz, opening_cents bigint, revision bigint, created_at timestamptz, paused_because text
     """,
     key=("id",),
     read={"options": (_decode_options, "options")},
@@ -34,23 +35,18 @@ class SealedCredentials(Struct, frozen=True, kw_only=True):
     sending: bytes | None
 
 
-# Names are few and ids never come again: an id that was used stands in rows for ever.
-_NEXT_ID: Final[LiteralString] = """
-    select 1 + greatest(
-        (select coalesce(max(id), 0) from institution_account),
-        (select coalesce(max(institution_id), 0) from transfer where institution_id is not null)
-    )
-"""
+# Ids never come again: an id that was used stands in rows for ever, and a row here is never deleted.
+_NEXT_ID: Final[LiteralString] = "select coalesce(max(id), 0) + 1 from institution_account"
 
 
 async def next_id(connection: Connection) -> int:
-    """A number that no account has, nor had one whose transfers are here; the caller holds the lock of the installation."""
+    """A number that no account has, nor had; the caller holds the lock of the installation."""
     return await connection.fetchval(_NEXT_ID)
 
 
 _INSERT: Final[LiteralString] = f"""
     insert into institution_account ({ACCOUNT.names}, receiving_sealed, sending_sealed)
-    values ({ACCOUNT.parameters}, $20, $21) on conflict (name) do nothing returning id
+    values ({ACCOUNT.parameters}, $21, $22) on conflict (name) where removed_at is null do nothing returning id
 """
 
 
@@ -61,9 +57,11 @@ async def insert(connection: Connection, account: InstitutionAccount, sealed: Se
 
 
 _FIND: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account where id = $1"
-_FIND_NAMED: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account where name = $1"
+_FIND_NAMED: Final[LiteralString] = (
+    f"select {ACCOUNT.select} from institution_account where name = $1 and removed_at is null"
+)
 _LOCK_NAMED: Final[LiteralString] = f"{_FIND_NAMED} for no key update"
-_LIST: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account order by name"
+_LIST: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account where removed_at is null order by name"
 
 
 async def find(connection: Connection | Pool, account_id: int) -> InstitutionAccount | None:
@@ -79,7 +77,7 @@ async def lock_named(connection: Connection, name: str) -> InstitutionAccount | 
 
 
 async def list_all(connection: Connection | Pool) -> list[InstitutionAccount]:
-    """All of them, by name: there are few."""
+    """All of them but removed ones, by name: there are few."""
     return [ACCOUNT.read(row) for row in await connection.fetch(_LIST)]
 
 
@@ -94,12 +92,14 @@ async def read_sealed(connection: Connection | Pool, account_id: int) -> SealedC
 
 
 _SET_STATE: Final[LiteralString] = """
-    update institution_account set state = $2, revision = revision + 1 where id = $1
+    update institution_account set state = $2, paused_because = $3, revision = revision + 1 where id = $1
 """
 
 
-async def set_state(connection: Connection, account_id: int, state: AccountState) -> None:
-    await connection.execute(_SET_STATE, account_id, state)
+async def set_state(
+    connection: Connection, account_id: int, state: AccountState, paused_because: str | None = None
+) -> None:
+    await connection.execute(_SET_STATE, account_id, state, paused_because)
 
 
 _CHANGED: Final = ACCOUNT.only("id", "base_url", "token_url", "authorities", "keys", "poll_s", "options")
@@ -140,23 +140,50 @@ async def take_environment(connection: Connection, environment: Environment) -> 
     return await connection.fetchval(_TAKE_ENVIRONMENT, environment)
 
 
-_DELETE: Final[LiteralString] = "delete from institution_account where id = $1"
+# A return may be asked for during 90 days, so one of the last 90 days is of a Pix of the last 180.
 _FIND_USE: Final[LiteralString] = """
     select case
         when exists (select from holder where institution_id = $1) then 'a holder is on it'
-        when exists (select from charge_opening where institution_id = $1) then 'charges were opened at it'
-        when exists (select from transfer where institution_id = $1) then 'money has moved on it'
+        when exists (
+            select from charge_opening
+            where institution_id = $1 and state in ('opening', 'opened') and created_at > $2::timestamptz - interval '90 days'
+        ) then 'a charge was opened at it in the last 90 days'
+        when exists (
+            select from transfer where institution_id = $1 and network_settled_at > $2::timestamptz - interval '90 days'
+        ) then 'money has moved on it in the last 90 days'
+        when exists (
+            select from transfer join refund on refund.transfer_id = transfer.id and refund.holder_id = transfer.holder_id
+            where transfer.institution_id = $1 and transfer.network_settled_at > $2::timestamptz - interval '180 days'
+                and refund.created_at > $2::timestamptz - interval '90 days'
+        ) then 'something was returned on it in the last 90 days'
+        when exists (
+            select from institution_item where institution_id = $1 and day > ($2::timestamptz - interval '90 days')::date
+        ) then 'its statement has lines of the last 90 days'
+        when exists (
+            select from kept_report join transfer on transfer.end_to_end_id = kept_report.name
+            where kept_report.closed_at is null and transfer.institution_id = $1
+        ) then 'a report about it waits for an operator'
     end
 """
 
 
-async def find_use(connection: Connection, account_id: int) -> str | None:
-    """Why it cannot be forgotten; ``None`` if nothing names it."""
-    return await connection.fetchval(_FIND_USE, account_id)
+async def find_use(connection: Connection, account_id: int, now: datetime) -> str | None:
+    """Why it cannot be removed; ``None`` if nothing but what is long over names it."""
+    return await connection.fetchval(_FIND_USE, account_id, now)
 
 
-async def delete(connection: Connection, account_id: int) -> None:
-    await connection.execute(_DELETE, account_id)
+# An account without a credential could be asked nothing, even if a process still had its row.
+_REMOVE: Final[LiteralString] = """
+    update institution_account
+    set removed_at = $2, receiving_sealed = '', sending_sealed = null, revision = revision + 1,
+        state = case when state = 'closed' then state else 'paused' end, paused_because = null
+    where id = $1
+"""
+
+
+async def remove(connection: Connection, account_id: int, removed_at: datetime) -> None:
+    """Take it out of all lists, and forget its credentials; the row stays for what names it."""
+    await connection.execute(_REMOVE, account_id, removed_at)
 
 
 _HOLDERS: Final[LiteralString] = "select id from holder where institution_id = $1 order by id"
@@ -165,6 +192,19 @@ _HOLDERS: Final[LiteralString] = "select id from holder where institution_id = $
 async def list_lying_on(connection: Connection | Pool, account_id: int) -> Sequence[int]:
     """The ids of the holders whose money lies on it."""
     return [row["id"] for row in await connection.fetch(_HOLDERS, account_id)]
+
+
+_HAS_MONEY: Final[LiteralString] = """
+    select exists (
+        select from balance join holder on holder.id = balance.holder_id
+        where holder.institution_id = $1 and (available_cents <> 0 or reserved_cents <> 0 or deficit_cents <> 0)
+    )
+"""
+
+
+async def has_money(connection: Connection, account_id: int) -> bool:
+    """Whether any of its holders has anything there, or owes something."""
+    return await connection.fetchval(_HAS_MONEY, account_id)
 
 
 _BALANCE: Final[LiteralString] = """

@@ -72,6 +72,16 @@ async def read(connection: Connection | Pool, charge_id: int, holder_id: int) ->
     return OPENING.read_found(await connection.fetchrow(_READ, charge_id, holder_id))
 
 
+_GIVE_UP_ALL: Final[LiteralString] = """
+    update charge_opening set state = 'given_up' where institution_id = $1 and state = 'opening'
+"""
+
+
+async def give_up_all(connection: Connection, institution_id: int) -> None:
+    """Of an account that is being closed: nobody will be asked any more."""
+    await connection.execute(_GIVE_UP_ALL, institution_id)
+
+
 _END: Final[LiteralString] = """
     update charge_opening set state = $3, refusal_code = $4, refusal_reason = left($5, 1000)
     where charge_id = $1 and holder_id = $2 and state = 'opening' returning charge_id

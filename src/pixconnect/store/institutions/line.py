@@ -36,6 +36,7 @@ _MOVEMENTS: Final[LiteralString] = """
         array[movement.item_id], '{}'::text[], null, null
     from movement join holder on holder.id = movement.holder_id
     where holder.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
+        and movement.item_id not like 'closing-balance:%'
 """
 
 # One look at each index of names.

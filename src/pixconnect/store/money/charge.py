@@ -204,6 +204,17 @@ _FIND_EXPIRED_THERE: Final[LiteralString] = """
 """
 
 
+_LIST_PENDING_THERE: Final[LiteralString] = """
+    select id, holder_id from charge where institution_id = $1 and status = 'PENDING' order by expires_at limit $2
+"""
+
+
+async def list_pending_there(connection: Connection, institution_id: int, count_max: int) -> list[tuple[int, int]]:
+    """Charges at an account that can still be paid, by id and holder."""
+    rows = await connection.fetch(_LIST_PENDING_THERE, institution_id, count_max)
+    return [(row["id"], row["holder_id"]) for row in rows]
+
+
 async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
     """Charges that are past their time and not yet marked so, by id and holder; not those at institutions."""
     return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]

@@ -235,19 +235,29 @@ class Loss(Struct, frozen=True, kw_only=True):
     reason: str
     orders_count: int
     """Orders that were open, and have counted as handed over since."""
+    accounts_count: int
+    """Accounts at institutions that it has paused, until an operator resumes each."""
 
 
 _INSERT_LOSS: Final[LiteralString] = """
     insert into database_loss (reason, system_identifier, started_at, timeline_before, position_before, orders_count)
-    values ($1, $2, $3, $4, $5, $6)
+    values ($1, $2, $3, $4, $5, $6) returning accounts_count
 """
 
 
 async def insert_loss(
     connection: Connection, reason: str, found: DatabaseServer, behind: DatabaseServer | None, orders_count: int
-) -> None:
-    """Keep what was seen; ``behind`` is what was known of the very same server, where it has less than that."""
-    await connection.execute(
+) -> int:
+    """Keep what was seen, which pauses all accounts at institutions (trigger ``pause_accounts``); answers how many.
+
+    Args:
+        connection: In a transaction.
+        reason: For the operator.
+        found: The server as it is.
+        behind: What was known of the very same server, where it has less than that.
+        orders_count: How many were open.
+    """
+    return await connection.fetchval(
         _INSERT_LOSS,
         reason,
         found.system_identifier,
@@ -274,7 +284,7 @@ async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) 
 
 
 _FIND_LOSSES: Final[LiteralString] = """
-    select id, noticed_at, reason, orders_count from database_loss where recovered_at is null order by id
+    select id, noticed_at, reason, orders_count, accounts_count from database_loss where recovered_at is null order by id
 """
 
 

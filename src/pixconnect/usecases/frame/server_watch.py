@@ -4,7 +4,8 @@
 
     the same as known ───────────────────────────────────────────────── nothing to do
     started again ──────── ids move ahead, caches are dropped; what was open before and is too late is asked, and never given up
-    another server, timeline or database, other tables, or less ─────── the same, and each open order counts as handed over
+    another server, timeline or database, other tables, or less ─────── the same, each open order counts as handed over, and
+                                                                    accounts at institutions are paused
 
 A copy of the data that was put back looks like any other start, so we do the first at each start. We can see the
 second: then money may have moved of which these tables know nothing, and we tell an operator. Each is one transaction
@@ -115,7 +116,7 @@ class ServerWatch:
     async def _meet(self, connection: Connection, found: DatabaseServer, latest: DatabaseServer | None) -> None:
         before = latest if latest is not None and found.is_behind(latest) else None
         reason: str | None = None
-        orders_count = 0
+        orders_count = accounts_count = 0
         async with connection.transaction():
             await installation_store.lock_noted_server(connection)
             noted = await installation_store.find_noted_server(connection, found, latest)
@@ -127,7 +128,7 @@ class ServerWatch:
                 # Before the server is noted as known, and before anybody can move an order at it.
                 if self._has_rail:
                     orders_count = await installation_store.count_orders_as_handed(connection)
-                await installation_store.insert_loss(connection, reason, found, before, orders_count)
+                accounts_count = await installation_store.insert_loss(connection, reason, found, before, orders_count)
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)
             await installation_store.note_server(connection, found)
@@ -141,6 +142,7 @@ class ServerWatch:
                 "compare with the rail before you go on (docs/guides/production.md, 'After a restore or a failover')",
                 seen=reason,
                 orders_count=orders_count,
+                accounts_count=accounts_count,
                 system_identifier=str(found.system_identifier),
                 timeline=found.timeline,
             )

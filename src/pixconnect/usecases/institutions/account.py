@@ -20,8 +20,10 @@ from pixconnect.domain.institutions.account import (
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, check_name
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, PermissionTried
+from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions.account import SealedCredentials
 from pixconnect.store.money import holder as holder_store
@@ -47,6 +49,8 @@ class ShownAccount(Struct, frozen=True, kw_only=True):
     balance_here_cents: int
     last_reading_at: datetime | None
     holder_ids: Sequence[int]
+    waiting: Sequence[Proposal]
+    """What waits for a second operator."""
 
 
 async def add_account(
@@ -91,7 +95,7 @@ async def add_account(
         if not await account_store.insert(connection, account, _seal(context, account.id, said)):
             raise errors.BadRequest(f"name: there is an account {name}")
         await put_on_account(connection, account, house_id)
-        await audit.record(context, connection, "institution add", _subject(name), after=account)
+        await audit.record(context, connection, "institution add", name_account(name), after=account)
     return account
 
 
@@ -102,7 +106,7 @@ async def list_institutions(context: OperatorContext) -> list[ShownAccount]:
 
 async def read_account(context: OperatorContext, name: str) -> ShownAccount:
     async with context.pool.acquire() as connection:
-        return await _show(connection, _found(await account_store.find_named(connection, name), name))
+        return await _show(connection, found(await account_store.find_named(connection, name), name))
 
 
 async def read_balance_there(
@@ -135,21 +139,26 @@ async def try_permissions(
 async def set_state(context: OperatorContext, name: str, state: AccountState) -> InstitutionAccount:
     """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing."""
     async with write_alone(context.pool) as connection:
-        before = _found(await account_store.lock_named(connection, name), name)
+        before = found(await account_store.lock_named(connection, name), name)
         if before.state == "closed":
             raise errors.BadRequest(f"name: the account {name} is closed for good")
-        after = msgspec.structs.replace(before, state=state)
-        if after.state != before.state:
+        if before.state != state:
             await account_store.set_state(connection, before.id, state)
             verb = "resume" if state == "active" else "pause"
-            await audit.record(context, connection, f"institution {verb}", _subject(name), before=before, after=after)
-    return after
+            after = msgspec.structs.replace(before, state=state, paused_because=None)
+            await audit.record(
+                context, connection, f"institution {verb}", name_account(name), before=before, after=after
+            )
+            return after
+    return before
 
 
 async def rotate_account(context: OperatorContext, name: str, said: AccountDescription) -> InstitutionAccount:
     """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
     async with write_alone(context.pool) as connection:
-        before = _found(await account_store.lock_named(connection, name), name)
+        before = found(await account_store.lock_named(connection, name), name)
+        if before.state == "closed":
+            raise errors.BadRequest(f"name: the account {name} is closed for good")
         for field in ("kind", "profile", "environment", "tax_id", "account"):
             if getattr(before, field) != getattr(said, field):
                 raise errors.BadRequest(
@@ -166,19 +175,20 @@ async def rotate_account(context: OperatorContext, name: str, said: AccountDescr
             revision=before.revision + 1,
         )
         await account_store.rotate(connection, after, _seal(context, before.id, said))
-        await audit.record(context, connection, "institution rotate", _subject(name), before=before, after=after)
+        await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)
     return after
 
 
 async def remove_account(context: OperatorContext, name: str) -> InstitutionAccount:
-    """Forget an account that nothing names."""
+    """Forget an account that nothing of the last 90 days names, with its credentials; what is older stays readable."""
+    now = context.clock.real_now()
     async with write_alone(context.pool) as connection:
-        account = _found(await account_store.lock_named(connection, name), name)
-        use = await account_store.find_use(connection, account.id)
+        account = found(await account_store.lock_named(connection, name), name)
+        use = await account_store.find_use(connection, account.id, now)
         if use is not None:
             raise errors.BadRequest(f"name: the account {name} cannot be removed: {use}; pause it instead")
-        await account_store.delete(connection, account.id)
-        await audit.record(context, connection, "institution remove", _subject(name), before=account)
+        await account_store.remove(connection, account.id, now)
+        await audit.record(context, connection, "institution remove", name_account(name), before=account)
     return account
 
 
@@ -207,7 +217,7 @@ async def put_on_account(connection: Connection, account: InstitutionAccount, ho
 
 async def find_account(connection: Connection, name: str) -> InstitutionAccount:
     """An account that is not closed, by its name; ``NotFound``."""
-    account = _found(await account_store.find_named(connection, name), name)
+    account = found(await account_store.find_named(connection, name), name)
     if account.state == "closed":
         raise errors.BadRequest(f"institution: the account {name} is closed")
     return account
@@ -311,14 +321,15 @@ async def _show(connection: Connection, account: InstitutionAccount) -> ShownAcc
         balance_here_cents=await account_store.sum_balance_here(connection, account.id),
         last_reading_at=near and near.ended_at,
         holder_ids=await account_store.list_lying_on(connection, account.id),
+        waiting=await proposal_store.list_waiting(connection, account.id),
     )
 
 
-def _found(account: InstitutionAccount | None, name: str) -> InstitutionAccount:
+def found(account: InstitutionAccount | None, name: str) -> InstitutionAccount:
     if account is None:
         raise errors.NotFound(f"name: there is no account {name} at an institution")
     return account
 
 
-def _subject(name: str) -> str:
+def name_account(name: str) -> str:
     return f"institution {name}"

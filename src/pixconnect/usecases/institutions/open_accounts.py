@@ -70,6 +70,10 @@ class OpenAccounts:
             await opened.institution.close()
         self._opened.clear()
 
+    def forget(self) -> None:
+        """Look again before the next use: a loss may have paused them."""
+        self._fresh_until_s = float("-inf")
+
     async def _look(self) -> None:
         now_s = self._monotonic_s()
         if now_s >= self._fresh_until_s:

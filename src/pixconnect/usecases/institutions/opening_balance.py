@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.money.movement import MovementContext, receive_movement
 
-OPENING_ITEM_ID: Final = "opening-balance"
+
+def _item_id(account: InstitutionAccount) -> str:
+    # A holder may lie on another account later, whose books begin too.
+    return f"opening-balance:{account.id}"
 
 
 async def post_opening(context: MovementContext, account: InstitutionAccount) -> None:
@@ -17,12 +18,13 @@ async def post_opening(context: MovementContext, account: InstitutionAccount) ->
     # An opening balance of 0 has no entry.
     if not account.opening_cents:
         return
-    if await movement_store.find_items(context.pool, [(account.house_id, OPENING_ITEM_ID)]):
+    item_id = _item_id(account)
+    if await movement_store.find_items(context.pool, [(account.house_id, item_id)]):
         return
     house = await context.directory.read_account(account.house_id)
     report = MovementReport(
-        report_id=OPENING_ITEM_ID,
-        item_id=OPENING_ITEM_ID,
+        report_id=item_id,
+        item_id=item_id,
         party=house.party,
         kind="opening_balance",
         direction="IN",

@@ -65,6 +65,8 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     known_count: int
     changed: Sequence[InstitutionItem]
     """Told before under the same id with other contents."""
+    closing_cents: int | None = None
+    """The balance at the end of the last day, where it is told."""
     skipped_days: Sequence[date] = ()
     """Days whose lines come from elsewhere, so that nothing of them was taken from here."""
 
@@ -178,6 +180,7 @@ async def _record(connection: Connection, institution_id: int, file: StatementFi
         new=new,
         known_count=len(items) - len(new),
         changed=changed,
+        closing_cents=None if file.closing is None or file.closing.on != file.last_on else file.closing.cents,
         skipped_days=sorted(others),
     )
 

@@ -23,6 +23,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
+from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import HasClock, HasInstitutions, HasPool
 from pixconnect.usecases.identity.keyring import Keyring
@@ -149,17 +150,24 @@ async def check_disk(pool: Pool) -> None:
 
 
 async def check_accounts(context: AccountsContext) -> None:
-    """Check whether each account at an institution that is active was read not long ago."""
+    """Check whether each account at an institution that is active was read not long ago, and none paused by a loss."""
     late: list[str] = []
+    problems: list[str] = []
     for account in await context.institutions.list_active():
         near = await sweep_store.find(context.pool, account.id, "near")
         since = account.created_at if near is None else near.ended_at
         if context.clock.real_now() - since > max(UNREAD_MAX, timedelta(seconds=3 * account.poll_s)):
             late.append(account.name)
+    # Which ones is no stranger's to know: `institution list` says it.
     if late:
-        # Which ones is no stranger's to know: the metrics and `institution list` say it.
         unread = _count(len(late), "account at an institution was", "accounts at institutions were")
-        raise errors.ServiceUnavailable(f"{unread} not read for over {UNREAD_MAX // timedelta(seconds=1)} s")
+        problems.append(f"{unread} not read for over {UNREAD_MAX // timedelta(seconds=1)} s")
+    lost = [account for account in await account_store.list_all(context.pool) if account.paused_because is not None]
+    if lost:
+        paused = _count(len(lost), "account at an institution is", "accounts at institutions are")
+        problems.append(f"{paused} paused since the database has forgotten something")
+    if problems:
+        raise errors.ServiceUnavailable("; ".join(problems))
 
 
 async def check_rail(

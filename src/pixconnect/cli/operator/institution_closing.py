@@ -1,0 +1,42 @@
+"""``pixconnect institution close`` and ``confirm``: what one operator proposes and another one does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.operator.institution_days import AccountName, load_statement
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions import closing as closing_usecases
+from pixconnect.usecases.institutions import proposal as proposal_usecases
+from pixconnect.usecases.institutions.statement import SettlingContext
+
+
+def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
+    """Propose to close an account whose institution is gone for good; another operator confirms it.
+
+    Args:
+        statement: Its final statement file, which is read as any other, and tells the balance at its end.
+    """
+    content = load_statement(statement)
+
+    async def do(operator: OperatorContext, writes: SettlingContext) -> Proposal:
+        return await closing_usecases.propose_closing(operator, writes, name, content)
+
+    proposed = operating.run_writing(do)
+    output.show(
+        dict(name=name, act=proposed.act, **proposed.proposal, confirmable_at=proposed.confirmable_at), as_json=json
+    )
+
+
+def confirm(name: AccountName) -> None:
+    """Do what another operator has proposed for an account; it shows in `institution show` what that is."""
+
+    async def do(operator: OperatorContext, writes: SettlingContext) -> tuple[InstitutionAccount, Proposal]:
+        return await proposal_usecases.confirm_proposal(operator, writes, name)
+
+    account, proposal = operating.run_writing(do)
+    terminal.say(f"{account.name}: {proposal.act} is confirmed")

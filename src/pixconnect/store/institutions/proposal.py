@@ -1,0 +1,59 @@
+"""The table of what waits for a second operator."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, LiteralString
+
+import msgspec
+
+from pixconnect.domain.institutions.proposal import Proposal, ProposedAct
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+_decode = msgspec.json.Decoder(dict[str, str | int]).decode
+_encode = msgspec.json.Encoder().encode
+
+PROPOSAL: Final = Table(
+    "institution_proposal",
+    Proposal,
+    """
+    institution_id smallint, act text, proposal jsonb, proposed_by text, proposed_at timestamptz,
+    confirmable_at timestamptz
+    """,
+    key=("institution_id", "act"),
+    read={"proposal": (_decode, "proposal")},
+    write={"proposal": lambda proposal: _encode(proposal.proposal).decode()},
+)
+
+_FORGET: Final[LiteralString] = """
+    delete from institution_proposal where institution_id = $1 and act = $2 and confirmed_at is null
+"""
+_INSERT: Final[LiteralString] = f"insert into institution_proposal ({PROPOSAL.names}) values ({PROPOSAL.parameters})"
+
+
+async def propose(connection: Connection, proposal: Proposal) -> None:
+    """Keep it, in the place of one of the same kind that waits; the caller has locked the account."""
+    await connection.execute(_FORGET, proposal.institution_id, proposal.act)
+    await connection.execute(_INSERT, *PROPOSAL.values(proposal))
+
+
+_LIST: Final[LiteralString] = f"""
+    select {PROPOSAL.select} from institution_proposal where institution_id = $1 and confirmed_at is null order by id
+"""
+
+
+async def list_waiting(connection: Connection | Pool, institution_id: int) -> list[Proposal]:
+    return [PROPOSAL.read(row) for row in await connection.fetch(_LIST, institution_id)]
+
+
+_CONFIRM: Final[LiteralString] = """
+    update institution_proposal set confirmed_by = $3, confirmed_at = $4
+    where institution_id = $1 and act = $2 and confirmed_at is null
+"""
+
+
+async def confirm(
+    connection: Connection, institution_id: int, act: ProposedAct, operator: str, confirmed_at: datetime
+) -> None:
+    await connection.execute(_CONFIRM, institution_id, act, operator, confirmed_at)

@@ -1,0 +1,165 @@
+"""Closes an account whose institution is gone for good: its final file is the last word, and two operators agree to it.
+
+::
+
+    close: the file is read as any statement ► a proposal
+    confirm, by another: pause ► its charges end ► each holder's balance leaves by a movement ► closed
+
+Killed at any instant and confirmed again, it goes on: the account is paused meanwhile, and each movement has its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any, Final
+
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
+from pixconnect.domain.money.charge import expire_charge, may_be_changed, may_expire
+from pixconnect.domain.money.rail import MovementReport
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import charge_opening as opening_store
+from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import movement as movement_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account import find_account, found, name_account
+from pixconnect.usecases.institutions.statement import SettlingContext, record_file, settle_items
+from pixconnect.usecases.money.movement import post_statement_item
+from pixconnect.usecases.standard.charge_removal import remove
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.unit_of_work import begin_work
+
+_CHARGES_AT_ONCE: Final = 256
+
+
+async def propose_closing(context: OperatorContext, writes: SettlingContext, name: str, content: bytes) -> Proposal:
+    """Read the account's final file, and propose to close it; nothing else changes before another operator confirms.
+
+    Raises:
+        NotFound: There is no such account.
+        BadRequest: It is closed, has open orders, or the file cannot be read for certain or tells no balance at its end.
+    """
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+    recorded = await record_file(context, name, content)
+    if recorded.closing_cents is None:
+        raise errors.BadRequest("statement: the file tells no balance at its end, so it is no final one")
+    await settle_items(writes, account)
+    now = context.clock.real_now()
+    async with write_alone(context.pool) as connection:
+        account = found(await account_store.lock_named(connection, name), name)
+        proposal = Proposal(
+            institution_id=account.id,
+            act="close",
+            proposal=dict(
+                last_on=recorded.last_on.isoformat(),
+                closing_cents=recorded.closing_cents,
+                balance_here_cents=await account_store.sum_balance_here(connection, account.id),
+            ),
+            proposed_by=context.operator,
+            proposed_at=now,
+            confirmable_at=now,
+        )
+        await proposal_store.propose(connection, proposal)
+        await audit.record(context, connection, "institution close", name_account(name), after=proposal)
+    return proposal
+
+
+async def close_account(
+    context: OperatorContext, writes: SettlingContext, account: InstitutionAccount, proposal: Proposal
+) -> None:
+    """Do what was proposed: everything there ends, the balance leaves, and nothing is asked there ever again."""
+    check_confirmation(proposal, context.operator, context.clock.real_now())
+    last_on = date.fromisoformat(str(proposal.proposal["last_on"]))
+    last_at = datetime.combine(last_on + timedelta(days=1), time(0), SAO_PAULO)
+    async with write_alone(context.pool) as connection:
+        locked = found(await account_store.lock_named(connection, account.name), account.name)
+        if locked.state == "closed":
+            raise errors.BadRequest(f"name: the account {account.name} is closed for good")
+        holder_ids = await account_store.list_lying_on(connection, account.id)
+        await _refuse_orders(writes, holder_ids)
+        # No process reads there any more while its balance leaves; what one has read already is seen at the end.
+        await account_store.set_state(connection, account.id, "paused")
+        await opening_store.give_up_all(connection, account.id)
+    while await _end_charges(context, account, last_at):
+        pass
+    for holder_id in holder_ids:
+        await _let_leave(writes, account, holder_id)
+    async with write_alone(context.pool) as connection:
+        before = found(await account_store.lock_named(connection, account.name), account.name)
+        if await account_store.has_money(connection, account.id):
+            raise errors.BadRequest("confirm: something has come in meanwhile: the account is paused; confirm again")
+        await account_store.set_state(connection, account.id, "closed")
+        now = context.clock.real_now()
+        await proposal_store.confirm(connection, account.id, "close", context.operator, now)
+        after = structs.replace(before, state="closed")
+        await audit.record(
+            context, connection, "institution confirm", name_account(account.name), before=before, after=after
+        )
+
+
+async def _refuse_orders(context: SettlingContext, holder_ids: Sequence[int]) -> None:
+    for holder_id in holder_ids:
+        balance = await ledger_store.find_balance(context.pool, holder_id)
+        if balance is not None and balance.reserved_cents:
+            raise errors.BadRequest(f"confirm: holder {holder_id} has open orders, which must end first")
+
+
+async def _end_charges(context: OperatorContext, account: InstitutionAccount, last_at: datetime) -> int:
+    """Expire what ended before the final file did, and remove the rest, which nobody can pay there; answers how many."""
+    ended = 0
+    async with write_alone(context.pool) as connection:
+        pending = await charge_store.list_pending_there(connection, account.id, _CHARGES_AT_ONCE)
+        charges, _ = await charge_store.lock(connection, pending)
+        work = await begin_work(Batch[Any]((), connection, context.clock))
+        for charge in charges.values():
+            if may_expire(charge, min(work.now, last_at)):
+                after = expire_charge(charge, max(work.now, charge.modified_at))
+                work.changes.move_charge(charge, after)
+                work.announce_charge(after, "qrcode.expired")
+            elif may_be_changed(charge):
+                remove(work, charge, "REMOVED_BY_PSP")
+            else:
+                continue
+            ended += 1
+        await work.write()
+    return ended
+
+
+async def _let_leave(writes: SettlingContext, account: InstitutionAccount, holder_id: int) -> None:
+    balance = await ledger_store.find_balance(writes.pool, holder_id)
+    if balance is None:
+        return
+    # Of the two one is zero.
+    left_cents = balance.available_cents - balance.deficit_cents
+    if not left_cents:
+        return
+    number = 0
+    while await movement_store.find_items(writes.pool, [(holder_id, _name_item(account, number))]):
+        number += 1
+    item_id = _name_item(account, number)
+    report = MovementReport(
+        report_id=item_id,
+        item_id=item_id,
+        party=(await writes.directory.read_account(holder_id)).party,
+        kind="other",
+        direction="OUT" if left_cents > 0 else "IN",
+        amount_cents=abs(left_cents),
+        end_to_end_id=None,
+        description=f"{account.name} is closed",
+        settled_at=writes.clock.now(),
+    )
+    await post_statement_item(writes, holder_id, report)
+
+
+def _name_item(account: InstitutionAccount, number: int) -> str:
+    return f"closing-balance:{account.id}:{number}"

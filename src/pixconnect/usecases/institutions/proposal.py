@@ -1,0 +1,40 @@
+"""Confirms what another operator has proposed for an account."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account import found
+from pixconnect.usecases.institutions.closing import close_account
+from pixconnect.usecases.institutions.statement import SettlingContext
+
+Confirmed = Callable[[OperatorContext, SettlingContext, InstitutionAccount, Proposal], Awaitable[None]]
+"""Does what was proposed, and notes the confirmation in the transaction that does it."""
+_ACTS: Final[Mapping[str, Confirmed]] = dict(close=close_account)
+
+
+async def confirm_proposal(
+    context: OperatorContext, writes: SettlingContext, name: str
+) -> tuple[InstitutionAccount, Proposal]:
+    """Do the oldest proposal that waits on an account.
+
+    Raises:
+        NotFound: There is no such account, or nothing waits on it.
+        Forbidden: It is this operator's own.
+        BadRequest: It may not be confirmed yet, or cannot be done.
+    """
+    async with context.pool.acquire() as connection:
+        account = found(await account_store.find_named(connection, name), name)
+        waiting = await proposal_store.list_waiting(connection, account.id)
+    if not waiting:
+        raise errors.NotFound(f"name: nothing waits for a second operator on {name}")
+    proposal = waiting[0]
+    await _ACTS[proposal.act](context, writes, account, proposal)
+    return account, proposal

@@ -1,0 +1,169 @@
+"""An account whose institution is gone: its final file is read, its balance leaves, and two operators agree to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount
+from pixconnect.usecases.frame.operator import Operator, acting_as
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import closing as closing_usecases
+from pixconnect.usecases.institutions.holder import move_holder
+from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.proposal import confirm_proposal
+from support.account_shop import Shop, open_shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution, a_description
+from support.operators import as_operator
+from support.service import Service
+
+
+class KilledError(Exception):
+    """The process dies here."""
+
+
+def final_file(balance: str = "150.00", day: str = "20260701") -> bytes:
+    return f"""OFXHEADER:100
+DATA:OFXSGML
+VERSION:102
+SECURITY:NONE
+ENCODING:UTF-8
+CHARSET:NONE
+COMPRESSION:NONE
+OLDFILEUID:NONE
+NEWFILEUID:NONE
+
+<OFX><SIGNONMSGSRSV1><SONRS><STATUS><CODE>0<SEVERITY>INFO</STATUS><DTSERVER>{day}<LANGUAGE>POR</SONRS></SIGNONMSGSRSV1>
+<BANKMSGSRSV1><STMTTRNRS><TRNUID>1<STATUS><CODE>0<SEVERITY>INFO</STATUS><STMTRS><CURDEF>BRL
+<BANKACCTFROM><BANKID>077<ACCTID>123456<ACCTTYPE>CHECKING</BANKACCTFROM>
+<BANKTRANLIST><DTSTART>{day}<DTEND>{day}</BANKTRANLIST>
+<LEDGERBAL><BALAMT>{balance}<DTASOF>{day}</LEDGERBAL></STMTRS></STMTTRNRS></BANKMSGSRSV1></OFX>
+""".encode()
+
+
+async def open_filled(live: Service, there: FakeInstitution) -> tuple[Shop, Operator, Operator]:
+    there.balance_cents = 100_00
+    shop = await open_shop(live, there)
+    await post_opening(shop.at, shop.account)
+    maria = as_operator(live.context)
+    return shop, acting_as(maria, "maria"), acting_as(maria, "joana")
+
+
+async def funds_of(shop: Shop) -> Any:
+    (row,) = await shop.live.fetch(
+        f"select available_cents, settlement_cents, deficit_cents from balance where holder_id = {shop.account.house_id}"
+    )
+    return tuple(row)
+
+
+async def test_two_operators_close_an_account_and_its_balance_leaves(live: Service, there: FakeInstitution) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    shop.pay(50_00)
+    await shop.read()
+    charge = await shop.charge("order-1")
+    proposed = await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
+    assert (proposed.proposal["closing_cents"], proposed.proposal["balance_here_cents"]) == (150_00, 150_00)
+    shown = await account_usecases.read_account(maria, "loja")
+    assert (shown.account.state, [one.act for one in shown.waiting]) == ("active", ["close"])
+    with pytest.raises(errors.Forbidden, match="another operator"):
+        await confirm_proposal(maria, shop.context, "loja")
+    await confirm_proposal(joana, shop.context, "loja")
+    shown = await account_usecases.read_account(maria, "loja")
+    assert (shown.account.state, shown.balance_here_cents, shown.waiting) == ("closed", 0, [])
+    assert await funds_of(shop) == (0, 0, 0)
+    rows = await live.fetch(f"select status from charge where id = {charge.id}")
+    assert rows[0]["status"] == "REMOVED_BY_PSP"
+    with pytest.raises(errors.NotFound, match="nothing waits"):
+        await confirm_proposal(joana, shop.context, "loja")
+    await check_books(live)
+
+
+async def test_a_closed_account_stays_closed_and_its_holders_go_elsewhere(
+    live: Service, there: FakeInstitution
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+    await confirm_proposal(joana, shop.context, "loja")
+    for refused in (
+        account_usecases.set_state(maria, "loja", "active"),
+        closing_usecases.propose_closing(maria, shop.context, "loja", final_file()),
+    ):
+        with pytest.raises(errors.BadRequest, match="closed"):
+            await refused
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
+        await live.execute_as_owner("update institution_account set state = 'active'")
+    assert caught.value.constraint_name == "what_is_closed_stays_closed"
+    # Its house begins another account's books, with that one's opening balance.
+    said = structs.replace(a_description(), account="")
+    await live.execute_as_owner("update holder set institution_id = null")
+    other = await account_usecases.add_account(maria, there.open, "banco", said, shop.account.house_id)
+    await post_opening(structs.replace(shop.at, policy=structs.replace(shop.at.policy, account=other)), other)
+    assert await funds_of(shop) == (100_00, -100_00, 0)
+    with pytest.raises(errors.BadRequest, match="closed"):
+        await move_holder(maria, shop.account.house_id, "loja")
+
+
+async def test_what_is_killed_is_confirmed_again(live: Service, there: FakeInstitution) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+
+    class Dying(HolderDirectory):
+        async def read_account(self, holder_id: int) -> OwnAccount:
+            raise KilledError
+
+    dying = structs.replace(shop.context, directory=Dying(live.context.pool, "", "", live.clock.monotonic_s))
+    with pytest.raises(KilledError):
+        await confirm_proposal(joana, dying, "loja")
+    shown = await account_usecases.read_account(maria, "loja")
+    assert (shown.account.state, shown.balance_here_cents) == ("paused", 100_00)
+    # What was under way when it was paused has come in.
+    shop.pay(7_00)
+    await shop.read()
+    await confirm_proposal(joana, shop.context, "loja")
+    assert (await account_usecases.read_account(maria, "loja")).account.state == "closed"
+    assert await funds_of(shop) == (0, 0, 0)
+    await check_books(live)
+
+
+async def test_the_schema_closes_no_account_with_money(live: Service, there: FakeInstitution) -> None:
+    await open_filled(live, there)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
+        await live.execute_as_owner("update institution_account set state = 'closed'")
+    assert caught.value.constraint_name == "a_closed_account_is_empty"
+
+
+async def test_a_file_without_a_last_balance_is_no_final_one(live: Service, there: FakeInstitution) -> None:
+    shop, maria, _ = await open_filled(live, there)
+    content = final_file().replace(b"<LEDGERBAL><BALAMT>150.00<DTASOF>20260701</LEDGERBAL>", b"")
+    with pytest.raises(errors.BadRequest, match="balance"):
+        await closing_usecases.propose_closing(maria, shop.context, "loja", content)
+
+
+async def test_what_nothing_of_90_days_names_is_removed_with_its_credentials(
+    live: Service, there: FakeInstitution
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    shop.pay(50_00)
+    await shop.read()
+    with pytest.raises(errors.BadRequest, match="a holder is on it"):
+        await account_usecases.remove_account(maria, "loja")
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
+    await confirm_proposal(joana, shop.context, "loja")
+    await live.execute_as_owner("update holder set institution_id = null")
+    with pytest.raises(errors.BadRequest, match="money has moved on it in the last 90 days"):
+        await account_usecases.remove_account(maria, "loja")
+    live.clock.advance(days=91)
+    await account_usecases.remove_account(maria, "loja")
+    assert await account_usecases.list_institutions(maria) == []
+    with pytest.raises(errors.NotFound):
+        await account_usecases.read_account(maria, "loja")
+    (row,) = await live.fetch("select receiving_sealed, sending_sealed from institution_account")
+    assert tuple(row) == (b"", None)
+    # The name is free, the id is not.
+    again = await account_usecases.add_account(maria, there.open, "loja", a_description(), shop.account.house_id)
+    assert again.id == shop.account.id + 1

@@ -11,17 +11,22 @@ from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import OpenAccount, ReceivedPix
 from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions.account_context import at_account
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
+from pixconnect.usecases.institutions.rail_memory import StoredRailMemory
 from pixconnect.usecases.institutions.sweep import sweep
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money.handover import move_due_there
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
 from support.records import OUTSIDE_ISPB, a_new_holder, own_key
-from support.service import Service
+from support.service import Service, no_fence
 
 NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
 
@@ -37,7 +42,11 @@ class Shop(Struct, frozen=True, kw_only=True):
     @property
     def at(self) -> Context:
         """The account's context, as the worker has it."""
-        return at_account(self.context, self.account, InstitutionRail(self.there))
+        return at_account(self.context, self.account, InstitutionRail(self.there, self.memory, self.context.clock))
+
+    @property
+    def memory(self) -> StoredRailMemory:
+        return StoredRailMemory(self.context.pool, no_fence, self.context.clock, self.account.id)
 
     @property
     def opened(self) -> OpenAccount:
@@ -60,6 +69,19 @@ class Shop(Struct, frozen=True, kw_only=True):
         pix = structs.replace(pix, **changes)
         self.there.receive(pix)
         return pix
+
+    async def allow(self, cents: int = 1_000_000) -> None:
+        """Let so much be returned in a day."""
+        await allowance_usecases.allow(as_operator(self.live.context), self.account.name, cents)
+
+    async def give_back(self, pix: ReceivedPix, amount_cents: int | None = None, **changes: Any) -> Refund:
+        """The house asks to return a Pix that was read, or a part of it."""
+        request = RefundRequest(end_to_end_id=pix.end_to_end_id, amount_cents=amount_cents or pix.amount_cents)
+        return await refund_usecases.start_refund(self.context, self.house, structs.replace(request, **changes))
+
+    async def move_orders(self) -> int:
+        """What the worker does once for the account's orders."""
+        return await move_due_there(self.at, no_fence, self.account.id, self.live.clock.now(), 16)
 
     async def read(self) -> int:
         """One near sweep."""

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Final, Literal
 
 from msgspec import structs
 
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription
 from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
     ChargeTerms,
     InstitutionItem,
     InstitutionTraits,
     InstitutionUnavailable,
     ListedRefund,
+    NotSent,
     OpenedCharge,
     OpeningAnswer,
     PermissionTried,
     ReceivedPix,
     RefundAnswer,
+    UnknownOutcome,
     Webhook,
 )
+from support.records import OUTSIDE_ISPB
 from support.service import FakeClock
 
 OWNER_TAX_ID = "12345678000195"
+LOST_BEFORE: Final = UnknownOutcome(reason="the connection broke while we asked")
+LOST_AFTER: Final = UnknownOutcome(reason="the connection broke before the answer")
 
 
 class FakeInstitution:
@@ -50,6 +56,11 @@ class FakeInstitution:
         self.lists: list[tuple[datetime, datetime, bool]] = []
         self.calls: list[str] = []
         self.refunds: dict[tuple[str, str], ListedRefund] = {}
+        self.refund_answers: list[RefundAnswer] = []
+        """Of the next calls that return a Pix; what is not known is done all the same, unless it was ``LOST_BEFORE``."""
+        self.refund_status: Literal["under_way", "returned", "refused"] = "returned"
+        """Of refunds that are asked for from now on."""
+        self.given_back_cents = 0
         self.items: list[InstitutionItem] = []
         self.closing_balances: dict[date, int] = {}
         self.before_answer: Callable[[], Any] | None = None
@@ -127,7 +138,42 @@ class FakeInstitution:
         return next((pix for pix in self.received if pix.end_to_end_id == end_to_end_id), None)
 
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
-        raise NotImplementedError
+        self.calls.append(f"refund {refund_id}")
+        if self.before_answer is not None:
+            await self.before_answer()
+        answer = self.refund_answers.pop(0) if self.refund_answers else None
+        if isinstance(answer, CertainRefusal | NotSent) or answer is LOST_BEFORE:
+            return answer
+        name = end_to_end_id, refund_id
+        # One that does not promise to know a name again takes it for another refund.
+        if name not in self.refunds or not self.traits.repeats_refunds:
+            self.refunds[name] = self._give_back(refund_id, amount_cents)
+        return answer or self.refunds[name]
+
+    def _give_back(self, refund_id: str, amount_cents: int) -> ListedRefund:
+        now = self._clock.real_now()
+        if self.refund_status != "refused":
+            self.given_back_cents += amount_cents
+            self.balance_cents -= amount_cents
+        return ListedRefund(
+            id=refund_id,
+            return_id=f"D{OUTSIDE_ISPB}202607011500{len(self.calls):011}",
+            amount_cents=amount_cents,
+            status=self.refund_status,
+            asked_at=now,
+            settled_at=now if self.refund_status == "returned" else None,
+            reason="Negado por timeout" if self.refund_status == "refused" else None,
+        )
+
+    def end_refunds(self, status: Literal["returned", "refused"]) -> None:
+        """What is under way there ends."""
+        now = self._clock.real_now()
+        for name, refund in self.refunds.items():
+            if refund.status == "under_way":
+                self.refunds[name] = structs.replace(refund, status=status, settled_at=now)
+                if status == "refused":
+                    self.given_back_cents -= refund.amount_cents
+                    self.balance_cents += refund.amount_cents
 
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
         self._check()

@@ -1380,6 +1380,35 @@ begin
 end $function$;
 revoke execute on function check_new_orders() from public;
 
+-- count_refund: migration 0069
+create function count_refund() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    refunded_cents bigint;
+    counted_cents bigint;
+begin
+    select refund.amount_cents into refunded_cents
+    from refund join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+    where refund.id = new.resource_id and refund.holder_id = new.holder_id and refund.return_id = new.name
+        and transfer.institution_id = new.institution_id;
+    if not found then
+        raise exception 'the order % is of the account %, and no refund of a Pix there is', new.name, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'only_refunds_leave';
+    end if;
+    insert into refund_day as counted (institution_id, day, cents)
+        values (new.institution_id, (new.ordered_at at time zone 'America/Sao_Paulo')::date, refunded_cents)
+        on conflict (institution_id, day) do update set cents = counted.cents + excluded.cents
+        returning counted.cents into counted_cents;
+    if counted_cents > (
+        select refunds_day_cents from institution_allowance where institution_id = new.institution_id
+    ) then
+        raise exception 'refunds over account % are above what is allowed for a day', new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'refunds_stay_within_their_day';
+    end if;
+    return null;
+end $function$;
+revoke execute on function count_refund() from public;
+
 -- refuse_to_forget: migration 0050
 create function refuse_to_forget() returns trigger language plpgsql
 as $function$
@@ -1401,18 +1430,22 @@ create table open_order (
     handed_at timestamp with time zone,
     asked_count integer default 0 not null,
     network_id text collate "C",
+    institution_id smallint,
     constraint open_order_pkey primary key (name),
     constraint only_handed_order_is_asked_about check (asked_count = 0 or handed_at is not null),
     constraint open_order_name_check check (length(name) = 32 and ("left"(name, 1) in ('E', 'D'))),
     constraint open_order_slot_check check (slot >= 0 and slot <= 255)
 ) with (fillfactor=70);
 create index open_order_due on open_order (due_at, slot);
+create index open_order_due_there on open_order (institution_id, due_at) where institution_id is not null;
 create trigger check_ended after delete on open_order referencing old table as ended_order for each statement execute function
     check_ended_orders();
 create trigger check_name after update of network_id on open_order for each row when (old.network_id is distinct from
     new.network_id) execute function check_order_name();
 create trigger check_new after insert on open_order referencing new table as new_row for each statement execute function
     check_new_orders();
+create trigger count_refund after insert on open_order for each row when (new.institution_id is not null) execute function
+    count_refund();
 create trigger instants_are_finite after insert or update of due_at, give_up_at on open_order for each row when (not
     isfinite(new.due_at) or not isfinite(new.give_up_at)) execute function refuse_endless_instant();
 create trigger keep_handed after update of handed_at, asked_count on open_order for each row when (old.asked_count >
@@ -1434,6 +1467,8 @@ comment on column open_order.handed_at is
 comment on column open_order.asked_count is 'How often the rail was asked what became of it.';
 comment on column open_order.network_id is
     'What the network calls it where that is not its name; as in its transfer or refund.';
+comment on column open_order.institution_id is
+    'The account at an institution over which it goes; null is the installation''s own rail.';
 
 -- allowed_posting: The entries that a deposit, transfer, refund, movement or repayment in a status may have, each once; there
 -- are no others.
@@ -1586,6 +1621,15 @@ comment on column tally_change.status is 'The status whose count changes.';
 comment on column tally_change.hour is 'The hour in which they were made, in service time.';
 comment on column tally_change.change is 'How many more, or fewer where it is negative.';
 
+-- add_allowance: migration 0069
+create function add_allowance() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    insert into institution_allowance (institution_id) values (new.id) on conflict do nothing;
+    return null;
+end $function$;
+revoke execute on function add_allowance() from public;
+
 -- check_closed_account: migration 0068
 create function check_closed_account() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -1674,6 +1718,7 @@ create table institution_account (
     constraint only_what_is_paused_says_why check (paused_because is null or state = 'paused')
 );
 create unique index institution_account_name on institution_account (name) where removed_at is null;
+create trigger add_allowance after insert on institution_account for each row execute function add_allowance();
 create trigger check_closed before update of state on institution_account for each row when (old.state <> new.state and
     ('closed' = old.state or 'closed' = new.state)) execute function check_closed_account();
 create trigger check_new before insert on institution_account for each row execute function check_institution_account();
@@ -2285,6 +2330,157 @@ comment on column charge_opening.refusal_reason is 'In the institution''s words.
 comment on column charge_opening.calls_count is 'How often the institution was asked to open it.';
 comment on column charge_opening.due_at is 'When a worker asks next, in real time.';
 comment on column charge_opening.created_at is 'When it was asked for, in real time.';
+
+-- check_allowance: migration 0069
+create function check_allowance() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (
+            select from institution_account where id = new.institution_id and environment = 'counterpart'
+        ) and not exists (
+            select from institution_proposal as confirmed
+            where confirmed.institution_id = new.institution_id and act = 'allow' and confirmed_by = new.allowed_by
+                and confirmed.xmin = pg_current_xact_id()::xid and confirmable_at >= proposed_at + interval '1 hour'
+                and (proposal ->> 'refunds_day_cents')::bigint >= new.refunds_day_cents
+        )
+    then
+        raise exception 'what may leave over account % is not raised by one person, nor at once', new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_raise_is_confirmed_by_another';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_allowance() from public;
+
+-- institution_allowance: What may leave over each account at an institution, and by which key it is named there.
+create table institution_allowance (
+    institution_id smallint not null,
+    naming_key bytea default sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) not null,
+    refunds_day_cents bigint default 0 not null,
+    allowed_by text,
+    constraint institution_allowance_pkey primary key (institution_id),
+    constraint institution_allowance_allowed_by_check check (length(allowed_by) >= 1 and length(allowed_by) <= 255),
+    constraint institution_allowance_refunds_day_cents_check check (refunds_day_cents >= 0 and refunds_day_cents <=
+        999999999999),
+    constraint institution_allowance_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+create trigger check_allowance before update of refunds_day_cents on institution_allowance for each row when
+    (new.refunds_day_cents > old.refunds_day_cents) execute function check_allowance();
+grant update (refunds_day_cents, allowed_by) on table institution_allowance to pixconnect_operator;
+grant select on table institution_allowance to pixconnect_service;
+comment on table institution_allowance is
+    'What may leave over each account at an institution, and by which key it is named there.';
+comment on column institution_allowance.institution_id is 'The account.';
+comment on column institution_allowance.naming_key is
+    'By which names of ours there are made: a restored database makes the same ones.';
+comment on column institution_allowance.refunds_day_cents is
+    'What may be returned in a day of Sao Paulo, in cents; 0 is nothing.';
+comment on column institution_allowance.allowed_by is 'The operator who set it last.';
+
+-- refund_day: What was accepted to be returned over each account in a day of Sao Paulo.
+create table refund_day (
+    institution_id smallint not null,
+    day date not null,
+    cents bigint not null,
+    constraint refund_day_pkey primary key (institution_id, day),
+    constraint refund_day_cents_check check (cents >= 0),
+    constraint refund_day_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete cascade
+);
+grant select on table refund_day to pixconnect_service;
+comment on table refund_day is 'What was accepted to be returned over each account in a day of Sao Paulo.';
+comment on column refund_day.institution_id is 'The account.';
+comment on column refund_day.day is 'The day, in service time.';
+comment on column refund_day.cents is 'The sum, in cents, whatever became of it.';
+
+-- check_rail_step: migration 0069
+create function check_rail_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if tg_op = 'INSERT' then
+        if new.state not in ('new', 'minted') or new.may_be_done or new.called_at is not null or not exists (
+            select from open_order
+            where name = new.order_name and holder_id = new.holder_id and institution_id = new.institution_id
+        ) then
+            raise exception 'the step of % begins before any call, with its order open at the account', new.order_name
+                using errcode = 'integrity_constraint_violation', constraint = 'a_step_begins_with_its_order';
+        end if;
+        return new;
+    end if;
+    if (old.state, new.state) not in (
+            ('new', 'minted'), ('new', 'closed'), ('minted', 'calling'), ('minted', 'closed'), ('calling', 'asked'),
+            ('calling', 'closed'), ('asked', 'calling'), ('asked', 'closed')
+        ) and ((old.state, new.state) <> ('calling', 'minted') or old.may_be_done)
+        or old.may_be_done and not new.may_be_done
+        or old.name_there is distinct from new.name_there and old.name_there is not null
+        or old.called_at is distinct from new.called_at and old.called_at is not null and new.state <> 'minted'
+        or new.outcome = 'never' and old.state not in ('new', 'minted')
+    then
+        raise exception 'the step of % cannot go from % to %', new.order_name, old.state, new.state
+            using errcode = 'integrity_constraint_violation', constraint = 'a_step_forgets_no_call';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_rail_step() from public;
+
+-- rail_step: What is asked of institutions under orders of ours: a row each, written before each call.
+create table rail_step (
+    order_name text collate "C" not null,
+    institution_id smallint not null,
+    kind text not null,
+    holder_id bigint not null,
+    original_end_to_end_id text collate "C",
+    amount_cents bigint not null,
+    name_there text collate "C",
+    state text not null,
+    may_be_done boolean default false not null,
+    called_at timestamp with time zone,
+    outcome text,
+    refusal_code text,
+    refusal_reason text,
+    created_at timestamp with time zone not null,
+    constraint rail_step_pkey primary key (order_name),
+    constraint a_refund_has_its_original check ((kind = 'refund') = (original_end_to_end_id is not null)),
+    constraint a_refusal_has_a_code check ((not outcome is distinct from 'refused') = (refusal_code is not null)),
+    constraint it_is_called_by_its_name check (name_there is not null or (state in ('new', 'closed'))),
+    constraint its_first_call_is_dated check ((state <> all (array['calling', 'asked'])) or called_at is not null),
+    constraint rail_step_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint rail_step_called_at_check check (isfinite(called_at)),
+    constraint rail_step_created_at_check check (isfinite(created_at)),
+    constraint rail_step_kind_check check (kind in ('refund', 'order')),
+    constraint rail_step_name_there_check check (name_there ~ '^[a-zA-Z0-9]{1,35}$'),
+    constraint rail_step_order_name_check check (length(order_name) = 32),
+    constraint rail_step_original_end_to_end_id_check check (length(original_end_to_end_id) = 32),
+    constraint rail_step_outcome_check check (outcome in ('answered', 'refused', 'never')),
+    constraint rail_step_refusal_code_check check (length(refusal_code) >= 1 and length(refusal_code) <= 35),
+    constraint rail_step_refusal_reason_check check (length(refusal_reason) <= 1000),
+    constraint rail_step_state_check check (state in ('new', 'minted', 'calling', 'asked', 'closed')),
+    constraint what_is_asked_may_be_done check (state <> 'asked' or may_be_done),
+    constraint what_is_closed_has_an_outcome check ((state = 'closed') = (outcome is not null)),
+    constraint what_may_be_done_was_taken check (outcome <> 'never' or not may_be_done),
+    constraint rail_step_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint rail_step_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create unique index rail_step_name_there on rail_step (institution_id, name_there, kind);
+create trigger check_step before insert or update on rail_step for each row execute function check_rail_step();
+grant insert, select, update (name_there, state, may_be_done, called_at, outcome, refusal_code, refusal_reason) on table
+    rail_step to pixconnect_service;
+comment on table rail_step is 'What is asked of institutions under orders of ours: a row each, written before each call.';
+comment on column rail_step.order_name is 'The order''s return_id or end_to_end_id.';
+comment on column rail_step.institution_id is 'The account at which it is asked for.';
+comment on column rail_step.kind is 'A refund of a received Pix, or an order to send one.';
+comment on column rail_step.holder_id is 'The holder from whom the money goes.';
+comment on column rail_step.original_end_to_end_id is 'The received Pix, of a refund.';
+comment on column rail_step.amount_cents is 'What is asked for, in cents.';
+comment on column rail_step.name_there is 'What the institution knows it by; null before that is known.';
+comment on column rail_step.state is
+    'New: without a name there; minted: named, and not asked for; calling: a call is under way or was cut off; asked: it may be done, and is asked about; closed: no call is made any more.';
+comment on column rail_step.may_be_done is 'Whether a call of it may have taken effect.';
+comment on column rail_step.called_at is 'When it was first called, in real time.';
+comment on column rail_step.outcome is
+    'Answered: the institution has it; refused for certain; never: no call was made, and none will be.';
+comment on column rail_step.refusal_code is 'Of a certain refusal, as callers see it.';
+comment on column rail_step.refusal_reason is 'In the institution''s words.';
+comment on column rail_step.created_at is 'In real time.';
 
 -- institution_sweep: How far the lists of an account were read, by each pace.
 create table institution_sweep (
@@ -3636,6 +3832,24 @@ as $function$
 $function$;
 revoke execute on function hold_account(account text) from public;
 grant execute on function hold_account(account text) to pixconnect_service;
+
+-- hold_refund_days: migration 0069
+create function hold_refund_days(account_ids smallint[], on_day date) returns table(institution_id smallint, left_cents bigint)
+    language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+#variable_conflict use_column
+begin
+    insert into refund_day (institution_id, day, cents)
+        select account_id, on_day, 0 from unnest(account_ids) as account_id order by account_id
+        on conflict do nothing;
+    return query
+        select counted.institution_id, greatest(refunds_day_cents - counted.cents, 0)
+        from refund_day as counted join institution_allowance using (institution_id)
+        where counted.institution_id = any(account_ids) and counted.day = on_day
+        order by counted.institution_id for update of counted;
+end $function$;
+revoke execute on function hold_refund_days(account_ids smallint[], on_day date) from public;
+grant execute on function hold_refund_days(account_ids smallint[], on_day date) to pixconnect_service;
 
 -- is_partition_needed: migrations 0013, 0026
 create function is_partition_needed(parent text, first_id bigint, end_id bigint) returns boolean language plpgsql

@@ -1,12 +1,13 @@
-"""Looks after accounts at institutions: reads what came in, asks about charges that are being opened, lets charges expire.
+"""Looks after accounts at institutions: reads, asks about charges that are being opened, expires charges, moves orders.
 
-Each account has a task of its own, in the worker that has its slot: one that hangs or refuses holds nobody else back.
+Each account has two tasks of its own, in the worker that has its slot: one that hangs or refuses holds nobody else back, and
+a long list no order. Of an account that is paused only that is done which asks nothing there.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -14,33 +15,40 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount
+from pixconnect.domain.institutions.rail_memory import RailMemory
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.account_context import at_account
+from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
 from pixconnect.usecases.money.charge_opening import go_on_opening
-from pixconnect.worker.leases import SlotLeases
+from pixconnect.usecases.money.handover import give_up_there, move_due_there
+from pixconnect.usecases.money.settlement import Fence
+from pixconnect.worker.leases import LeaseLost, SlotLeases
 
 LOOK_EVERY_S: Final = 1.0
 AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
 """The pauses after an institution gave no answer, the last one again and again."""
+ORDERS_MAX: Final = 16
+"""Orders moved at once over one account: they are sent side by side."""
 
-OpenRail = Callable[[Institution], Rail]
+OpenRail = Callable[[Institution, RailMemory], Rail]
+LookAfter = Callable[[Context, OpenAccount, Fence], Awaitable[None]]
 
-_AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
+_AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
 _log = structlog.get_logger(__name__)
 
 
 class AccountReaders:
-    """One task for each active account whose slot this worker has."""
+    """Two tasks for each active account whose slot this worker has: one that reads, one that moves orders."""
 
     def __init__(self, context: Context, leases: SlotLeases, open_rail: OpenRail) -> None:
         self._context = context
         self._leases = leases
         self._open_rail = open_rail
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         try:
@@ -56,26 +64,37 @@ class AccountReaders:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _look(self) -> None:
-        active = {account.id for account in await self._context.institutions.list_active()}
-        ours = {account_id for account_id in active if account_id % SLOTS_COUNT in self._leases.held}
-        for account_id in self._tasks.keys() - ours:
-            self._tasks.pop(account_id).cancel()
-        for account_id in ours:
-            task = self._tasks.get(account_id)
+        accounts = [
+            account
+            for account in await self._context.institutions.list_all()
+            if account.id % SLOTS_COUNT in self._leases.held
+        ]
+        ours = {(account.id, do) for account in accounts if account.state == "active" for do in _WORK}
+        for name in self._tasks.keys() - ours:
+            self._tasks.pop(name).cancel()
+        for account_id, do in ours:
+            task = self._tasks.get((account_id, do))
             if task is None or task.done():
-                self._tasks[account_id] = asyncio.create_task(self._keep(account_id), name=f"account {account_id}")
+                name = f"account {account_id}: {do.__name__}"
+                self._tasks[account_id, do] = asyncio.create_task(self._keep(account_id, do), name=name)
+        for account in accounts:
+            if account.state != "active":
+                context = at_account(self._context, account, self._context.rail)
+                await give_up_there(context, account.id, context.clock.now(), ORDERS_MAX)
 
-    async def _keep(self, account_id: int) -> None:
+    async def _keep(self, account_id: int, do: LookAfter) -> None:
         failed_count, context, known = 0, self._context, None
+        fence = AccountFence(self._leases, account_id % SLOTS_COUNT)
+        memory = StoredRailMemory(self._context.pool, fence, self._context.clock, account_id)
         while True:
             opened = await self._context.institutions.find(account_id)
             if opened is None:
                 return
             if opened is not known:
                 known = opened
-                context = at_account(self._context, opened.account, self._open_rail(opened.institution))
+                context = at_account(self._context, opened.account, self._open_rail(opened.institution, memory))
             try:
-                await look_after(context, opened)
+                await do(context, opened, fence)
                 failed_count = 0
             except InstitutionUnavailable as error:
                 failed_count += 1
@@ -89,7 +108,7 @@ class AccountReaders:
             await asyncio.sleep(AWAY_S[min(failed_count, len(AWAY_S)) - 1] if failed_count else LOOK_EVERY_S)
 
 
-async def look_after(context: Context, opened: OpenAccount) -> None:
+async def look_after(context: Context, opened: OpenAccount, fence: Fence) -> None:
     """Do once what is due at an account; ``context`` is the account's.
 
     Raises:
@@ -99,3 +118,13 @@ async def look_after(context: Context, opened: OpenAccount) -> None:
     await sweep_due(context, opened.institution)
     await expire_there(context, opened.institution)
     await sweep_statement(context, opened.account, opened.institution)
+
+
+async def move_orders(context: Context, opened: OpenAccount, fence: Fence) -> None:
+    """Hand over what is due over an account, and ask about what is silent."""
+    until = context.clock.now()
+    while await move_due_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
+        pass
+
+
+_WORK: Final[tuple[LookAfter, ...]] = (look_after, move_orders)

@@ -178,6 +178,7 @@ class Changes:
         revised = {key: self._moved_charges.pop(key) for key in self._revised_charges if key in self._moved_charges}
         held = {key: self._moved_charges.pop(key) for key in self._held_charges if key in self._moved_charges}
         new_charges = sorted(self._charges.values(), key=lambda charge: (charge.external_id, charge.holder_id))
+        new_orders = sorted(self._orders, key=lambda order: order.name)
         here = [charge for charge in new_charges if charge.institution_id is None]
         # New rows are sorted by the whole key on which two processes can meet, changed ones by id: that avoids deadlocks.
         parts: list[tuple[Part[Any], list[Any]]] = [
@@ -195,7 +196,8 @@ class Changes:
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),
             (refund_store.INSERT, sorted(self._refunds.values(), key=lambda refund: refund.return_id)),
             (refund_store.UPDATE, _by_id(self._moved_refunds)),
-            (order_store.INSERT, sorted(self._orders, key=lambda order: order.name)),
+            (order_store.INSERT, [order for order in new_orders if order.institution_id is None]),
+            (order_store.INSERT_THERE, [order for order in new_orders if order.institution_id is not None]),
             (order_store.DELETE, self._ended_orders),
             (ledger_store.APPEND, self._entries),
             (ledger_store.APPEND_REPAYMENTS, self._repayments),

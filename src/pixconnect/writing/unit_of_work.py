@@ -136,9 +136,13 @@ class UnitOfWork:
         if event.holder_id in self._key_webhook_holders:
             self.changes.tell_key(KeyWebhookEvent.of(event, transfer_id, told_of))
 
-    def order(self, ordered: Transfer | Refund, handover_timeout: timedelta) -> None:
-        """Leave a transfer or refund to the workers, who hand it to the rail after the commit."""
-        self.changes.add_order(open_order(ordered, self.now, handover_timeout))
+    def order(self, ordered: Transfer | Refund, handover_timeout: timedelta, institution_id: int | None = None) -> None:
+        """Leave a transfer or refund to the workers, who hand it to the rail after the commit.
+
+        Args:
+            institution_id: The account at an institution over which it goes.
+        """
+        self.changes.add_order(open_order(ordered, self.now, handover_timeout, institution_id))
         self._orders_count += 1
 
     async def write(self) -> None:

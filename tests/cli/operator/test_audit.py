@@ -79,6 +79,7 @@ _LIVE = {
         "statement",
         "days",
         "close",
+        "allow",
         "confirm",
     )
 }

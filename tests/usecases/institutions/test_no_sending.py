@@ -1,4 +1,4 @@
-"""What does not leave yet: nothing is sent or returned over an account, and two accounts never settle by book."""
+"""What does not leave yet: nothing is sent over an account, and two accounts never settle by book."""
 
 import pytest
 from msgspec import structs
@@ -6,9 +6,7 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.money.charge_contents import ChargeContents
-from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest
-from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard import charge as standard_usecases
 from support.account_shop import Shop, make_owner
@@ -45,15 +43,6 @@ async def test_nothing_is_sent_outside(shop: Shop) -> None:
     with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
         await transfer_usecases.start_transfer(shop.context, shop.house, request)
     assert await read_funds(shop.live, shop.house) == (1000, 0)
-
-
-async def test_nothing_is_returned(shop: Shop) -> None:
-    pix = shop.pay(1000)
-    await shop.read()
-    request = RefundRequest(end_to_end_id=pix.end_to_end_id, amount_cents=1000, reason="MD06")
-    with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
-        await refund_usecases.start_refund(shop.context, shop.house, request)
-    assert await shop.live.fetch("select from refund") == []
 
 
 async def test_the_standards_door_hands_out_no_code_that_nobody_can_pay(shop: Shop) -> None:

@@ -84,6 +84,8 @@ class StandardInstitution:
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
             has_balance=False,
+            # The standard makes the id the refund's identity: a second one under it is answered or refused.
+            repeats_refunds=True,
         )
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:

@@ -23,7 +23,7 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = dict(
         *("QR_CODE_EXPIRED", "QR_CODE_ALREADY_PAID", "AMOUNT_MISMATCH"),
     ),
     create_refund=(
-        *(*_NEW, "AMOUNT_MISMATCH", "HOLDER_BLOCKED", "ORIGINAL_NOT_REFUNDABLE"),
+        *(*_NEW, "LIMIT_EXCEEDED", "AMOUNT_MISMATCH", "HOLDER_BLOCKED", "ORIGINAL_NOT_REFUNDABLE"),
         *("REFUND_EXCEEDS_ORIGINAL", "REFUND_WINDOW_CLOSED", "INSUFFICIENT_FUNDS"),
     ),
     create_webhook_endpoint=("LIMIT_EXCEEDED", "INVALID_WEBHOOK_URL"),

@@ -19,6 +19,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions.account import ShownAccount
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.opening_balance import post_opening
@@ -119,6 +120,23 @@ def resume(name: Name) -> None:
 
 
 @app.command
+def allow(
+    name: Name,
+    *,
+    refunds: Annotated[int, WHOLE_NUMBER],
+    json: Json = False,
+) -> None:
+    """Allow refunds over it up to a sum a day; 0 is none. A raise waits an hour, and for another operator to confirm it.
+
+    Args:
+        name: The account.
+        refunds: In cents, a day of Sao Paulo, over all holders on it.
+    """
+    operating.run(lambda context: allowance_usecases.allow(context, name, refunds))
+    _show_account(name, as_json=json)
+
+
+@app.command
 def rotate(name: Name, *, file: File, json: Json = False) -> None:
     """Take a changed file: credentials, certificates, addresses, keys, options. Never another owner or institution.
 
@@ -171,7 +189,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None) -> Shown:
         opened_at=account.opened_at,
         last_reading_at=shown.last_reading_at,
         waiting=[f"{one.act}, proposed by {one.proposed_by}" for one in shown.waiting] or None,
-        allowed={},
+        allowed=dict(refunds_day_cents=shown.allowance.refunds_day_cents, by=shown.allowance.allowed_by),
     )
 
 

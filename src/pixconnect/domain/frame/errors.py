@@ -153,7 +153,7 @@ class AmountOutOfRange(RuleBroken):
 
 
 class LimitExceeded(RuleBroken):
-    """A limit set on the holder would be exceeded."""
+    """A limit set on the holder, or on what may leave over its account at an institution, would be exceeded."""
 
     code = "LIMIT_EXCEEDED"
 

@@ -47,6 +47,8 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     lifetime_max_s: int = 2_147_483_647
     """How long a charge may run."""
     refunds: bool = True
+    repeats_refunds: bool = False
+    """A source says that a second request under the same name returns nothing more, whatever it answers."""
     has_balance: bool = True
     """The account's balance can be read."""
     has_statement: bool = False
@@ -312,6 +314,8 @@ class OpenAccount(Struct, frozen=True, kw_only=True):
 class Institutions(Protocol):
     """The accounts of the installation, as one process has them open."""
 
+    async def list_all(self) -> Sequence[InstitutionAccount]: ...
+
     async def list_active(self) -> Sequence[InstitutionAccount]: ...
 
     async def find(self, account_id: int) -> OpenAccount | None:
@@ -321,6 +325,9 @@ class Institutions(Protocol):
 
 class NoInstitutions:
     """Of an installation whose mode has none."""
+
+    async def list_all(self) -> Sequence[InstitutionAccount]:
+        return ()
 
     async def list_active(self) -> Sequence[InstitutionAccount]:
         return ()

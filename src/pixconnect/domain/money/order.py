@@ -45,6 +45,8 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
     asked_count: int = 0
     network_id: str | None = None
     """What the network calls it, once told, where that is not ``name``."""
+    institution_id: int | None = None
+    """The account at an institution over which it goes; ``None`` is the installation's own rail."""
 
     @property
     def is_transfer(self) -> bool:
@@ -56,7 +58,9 @@ def name_of(ordered: Transfer | Refund) -> str:
     return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
 
 
-def open_order(ordered: Transfer | Refund, now: datetime, handover_timeout: timedelta) -> OpenOrder:
+def open_order(
+    ordered: Transfer | Refund, now: datetime, handover_timeout: timedelta, institution_id: int | None = None
+) -> OpenOrder:
     return OpenOrder(
         name=name_of(ordered),
         holder_id=ordered.holder_id,
@@ -65,6 +69,7 @@ def open_order(ordered: Transfer | Refund, now: datetime, handover_timeout: time
         ordered_at=now,
         due_at=now,  # handed over at once
         give_up_at=now + handover_timeout,
+        institution_id=institution_id,
     )
 
 

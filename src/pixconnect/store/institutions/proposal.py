@@ -32,9 +32,14 @@ _FORGET: Final[LiteralString] = """
 _INSERT: Final[LiteralString] = f"insert into institution_proposal ({PROPOSAL.names}) values ({PROPOSAL.parameters})"
 
 
+async def forget(connection: Connection, institution_id: int, act: ProposedAct) -> None:
+    """Forget what waits of a kind; the caller has locked the account."""
+    await connection.execute(_FORGET, institution_id, act)
+
+
 async def propose(connection: Connection, proposal: Proposal) -> None:
     """Keep it, in the place of one of the same kind that waits; the caller has locked the account."""
-    await connection.execute(_FORGET, proposal.institution_id, proposal.act)
+    await forget(connection, proposal.institution_id, proposal.act)
     await connection.execute(_INSERT, *PROPOSAL.values(proposal))
 
 

@@ -19,18 +19,23 @@ ORDER: Final = Table(
     OpenOrder,
     """
     name text, holder_id bigint, resource_id bigint, slot smallint, ordered_at timestamptz, due_at timestamptz,
-    give_up_at timestamptz, handed_at timestamptz, asked_count integer, network_id text
+    give_up_at timestamptz, handed_at timestamptz, asked_count integer, network_id text, institution_id smallint
     """,
     key=("name",),
 )
 
 # We have handed a new order to nobody yet, so we need not send what the columns have by default.
-_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id")
+_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id")
 INSERT: Final = of_columns(
     _NEW,
     once=[("ordered_at", "due_at", "give_up_at", "holder_id"), ("ordered_at", "due_at", "give_up_at")],
     name="open_order_row",
     sql="insert into open_order ({names}) {rows}",
+)
+
+_NEW_THERE: Final = ORDER.without("handed_at", "asked_count", "network_id")
+INSERT_THERE: Final = of_columns(
+    _NEW_THERE, once=(), name="open_order_there_row", sql="insert into open_order ({names}) {rows}"
 )
 
 DELETE: Final = Part[OpenOrder](
@@ -44,16 +49,37 @@ DELETE: Final = Part[OpenOrder](
 # The slot is judged row by row: PostgreSQL 16 would seek each of them in the index, which then gives no order, and sort all
 # that is due.
 _FIND_DUE: Final[LiteralString] = f"""
-    select {ORDER.select} from open_order where due_at between $2 and $3 and slot + 0 = any($1) order by due_at limit $4
+    select {ORDER.select} from open_order
+    where due_at between $2 and $3 and slot + 0 = any($1) and institution_id is null order by due_at limit $4
 """
 
 
 async def find_due(
     pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[OpenOrder]:
-    """Orders that a worker must look at, the longest due first."""
+    """Orders over the installation's own rail that a worker must look at, the longest due first."""
     # Not from the beginning of time: orders that ended or moved before ``since`` have left dead entries in the index.
     return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
+
+
+_FIND_DUE_THERE: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order
+    where institution_id = $1 and due_at <= $2 and ($3::timestamptz is null or handed_at is null and give_up_at <= $3)
+    order by due_at limit $4
+"""
+
+
+async def find_due_there(
+    pool: Pool, institution_id: int, until: datetime, count_max: int, *, unsent_until: datetime | None = None
+) -> list[OpenOrder]:
+    """Orders over an account that its worker must look at, the longest due first.
+
+    Args:
+        unsent_until: Only those that were never handed over and had to be by then.
+    """
+    return [
+        ORDER.read(row) for row in await pool.fetch(_FIND_DUE_THERE, institution_id, until, unsent_until, count_max)
+    ]
 
 
 # Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.

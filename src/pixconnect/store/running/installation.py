@@ -217,13 +217,18 @@ _COUNT_AS_HANDED: Final[LiteralString] = """
     update open_order set handed_at = coalesce(handed_at, now_at), asked_count = greatest(asked_count, 1),
         due_at = least(due_at, now_at)
     from (select clock_timestamp() + offset_us * interval '1 microsecond' as now_at from clock) as clock
+    where $1 or institution_id is not null
 """
 _MARKING_TIMEOUT_S: Final = 600
 
 
-async def count_orders_as_handed(connection: Connection) -> int:
-    """Mark every open order as handed to the rail, so that workers ask about it at once; returns how many there are."""
-    tag = await connection.execute(_COUNT_AS_HANDED, timeout=_MARKING_TIMEOUT_S)
+async def count_orders_as_handed(connection: Connection, *, has_rail: bool) -> int:
+    """Mark every open order as handed to its rail, so that workers ask about it at once; returns how many there are.
+
+    Args:
+        has_rail: Without one of the installation's own, only what goes over accounts at institutions can have been sent.
+    """
+    tag = await connection.execute(_COUNT_AS_HANDED, has_rail, timeout=_MARKING_TIMEOUT_S)
     return int(tag.rpartition(" ")[2])
 
 

@@ -42,7 +42,8 @@ class ServerWatch:
     Args:
         memory: Our knowledge outside of the data, for when this process is gone; without it we know only what this
             process has seen.
-        has_rail: Without one nothing was ever sent, whatever was forgotten.
+        has_rail: Without one of its own, only orders over accounts at institutions can have been sent, whatever was
+            forgotten.
     """
 
     def __init__(self, memory: ServerMemory | None = None, *, has_rail: bool = True) -> None:
@@ -126,8 +127,7 @@ class ServerWatch:
                 reason = _what_was_seen(found, noted, before)
             if reason is not None:
                 # Before the server is noted as known, and before anybody can move an order at it.
-                if self._has_rail:
-                    orders_count = await installation_store.count_orders_as_handed(connection)
+                orders_count = await installation_store.count_orders_as_handed(connection, has_rail=self._has_rail)
                 accounts_count = await installation_store.insert_loss(connection, reason, found, before, orders_count)
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)

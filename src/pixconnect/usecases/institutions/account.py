@@ -19,10 +19,12 @@ from pixconnect.domain.institutions.account import (
     may_lie_on,
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, check_name
+from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, PermissionTried
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions.account import SealedCredentials
@@ -51,6 +53,7 @@ class ShownAccount(Struct, frozen=True, kw_only=True):
     holder_ids: Sequence[int]
     waiting: Sequence[Proposal]
     """What waits for a second operator."""
+    allowance: Allowance
 
 
 async def add_account(
@@ -322,6 +325,7 @@ async def _show(connection: Connection, account: InstitutionAccount) -> ShownAcc
         last_reading_at=near and near.ended_at,
         holder_ids=await account_store.list_lying_on(connection, account.id),
         waiting=await proposal_store.list_waiting(connection, account.id),
+        allowance=await allowance_store.read(connection, account.id),
     )
 
 

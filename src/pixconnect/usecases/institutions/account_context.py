@@ -10,5 +10,5 @@ from pixconnect.usecases.frame.context import Context
 
 
 def at_account(context: Context, account: InstitutionAccount, rail: Rail) -> Context:
-    policy = structs.replace(context.policy, account=account, abilities=ABILITIES, has_rail=False, ispb=UNNAMED_ISPB)
+    policy = structs.replace(context.policy, account=account, abilities=ABILITIES, has_rail=True, ispb=UNNAMED_ISPB)
     return structs.replace(context, policy=policy, rail=rail)

@@ -36,9 +36,12 @@ class OpenAccounts:
         self._opened: dict[int, OpenAccount] = {}
         self._opening = asyncio.Lock()
 
-    async def list_active(self) -> Sequence[InstitutionAccount]:
+    async def list_all(self) -> Sequence[InstitutionAccount]:
         await self._look()
-        return [account for account in self._accounts.values() if account.state == "active"]
+        return list(self._accounts.values())
+
+    async def list_active(self) -> Sequence[InstitutionAccount]:
+        return [account for account in await self.list_all() if account.state == "active"]
 
     async def find(self, account_id: int) -> OpenAccount | None:
         """An account that is active; ``None`` if it is paused, closed or unknown."""

@@ -12,12 +12,13 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import found
+from pixconnect.usecases.institutions.allowance import allow_more
 from pixconnect.usecases.institutions.closing import close_account
 from pixconnect.usecases.institutions.statement import SettlingContext
 
 Confirmed = Callable[[OperatorContext, SettlingContext, InstitutionAccount, Proposal], Awaitable[None]]
 """Does what was proposed, and notes the confirmation in the transaction that does it."""
-_ACTS: Final[Mapping[str, Confirmed]] = dict(close=close_account)
+_ACTS: Final[Mapping[str, Confirmed]] = dict(close=close_account, allow=allow_more)
 
 
 async def confirm_proposal(

@@ -70,8 +70,42 @@ class HandoverContext(EndingContext, HasDirectory, HasRail, Protocol): ...
 async def move_due(
     context: HandoverContext, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[datetime]:
-    """Do the next step of every order that is due since then; answers when each was: ``count_max`` of them means maybe more."""
+    """Do the next step of every order of the installation's own rail that is due since then.
+
+    Returns:
+        When each was due; ``count_max`` of them means that there may be more.
+    """
     due = await order_store.find_due(context.pool, slots, since, until, count_max)
+    await _move(context, fence, due, until)
+    return [order.due_at for order in due]
+
+
+async def move_due_there(
+    context: HandoverContext, fence: Fence, institution_id: int, until: datetime, count_max: int
+) -> int:
+    """As ``move_due`` over an account at an institution; answers how many were due.
+
+    Args:
+        context: The account's.
+        fence: The account's, whatever slots the orders have.
+        institution_id: The account.
+        until: The service time of now.
+        count_max: As many at most.
+    """
+    due = await order_store.find_due_there(context.pool, institution_id, until, count_max)
+    await _move(context, fence, due, until)
+    return len(due)
+
+
+async def give_up_there(context: HandoverContext, institution_id: int, until: datetime, count_max: int) -> None:
+    """End what was never handed over in its time at an account where nothing is asked now."""
+    due = await order_store.find_due_there(context.pool, institution_id, until, count_max, unsent_until=until)
+    too_late = [order for order in due if may_give_up(order, until, context.server.first_ids)]
+    if too_late:
+        await _end(context, [(order.name, GivenUp()) for order in too_late])
+
+
+async def _move(context: HandoverContext, fence: Fence, due: Sequence[OpenOrder], until: datetime) -> None:
     # Without a rail none was ever sent, whatever was forgotten.
     first_ids = context.server.first_ids if context.policy.has_rail else FirstIds()
     too_late = [order for order in due if may_give_up(order, until, first_ids)]
@@ -95,7 +129,6 @@ async def move_due(
     askable = [(order, name) for order, name in silent if name is not None]
     if askable:
         await _ask(context, fence, askable, until)
-    return [order.due_at for order in due]
 
 
 async def _count_as_handed(

@@ -14,6 +14,9 @@ from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.account import ABILITIES
+from pixconnect.domain.institutions.allowance import check_refund_day
+from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import ability, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
@@ -21,10 +24,19 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.ledger import check_may_withdraw
 from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasClock, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.frame.context import (
+    HasClock,
+    HasEntropy,
+    HasIds,
+    HasInstitutions,
+    HasPolicy,
+    HasPool,
+    HasWrites,
+)
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch
@@ -32,9 +44,11 @@ from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 
-class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, Protocol): ...
+class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, HasInstitutions, Protocol): ...
 
 
+PAUSED_S: Final = 60
+"""When to come back while the account is paused."""
 _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
 
 
@@ -56,8 +70,10 @@ async def start_refund(
     """
     # Read without a lock: the receiver, and whether it was by book, never change. We check sums under the lock.
     original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
+    is_there = original is not None and original.institution_id is not None
+    abilities = ABILITIES if is_there else context.policy.abilities
     try:
-        ability.check_external_id(context.policy.abilities, request.external_id)
+        ability.check_external_id(abilities, request.external_id)
         money.check_amount(request.amount_cents)
         is_refundable = original is not None and original.direction == "IN" and original.settled_at is not None
         if original is None or not is_refundable:
@@ -66,10 +82,9 @@ async def start_refund(
             raise errors.OriginalNotRefundable(
                 "end_to_end_id: is not a Pix that this holder received and that has settled"
             )
-        ability.check_refund_amount(context.policy.abilities, request.amount_cents, original)
-        if original.institution_id is not None:
-            raise errors.ServiceUnavailable("nothing is returned over accounts at institutions yet; nothing was done")
-    except errors.RuleBroken as refusal:
+        ability.check_refund_amount(abilities, request.amount_cents, original)
+        await _check_asks_there(context, original)
+    except (errors.RuleBroken, errors.ServiceUnavailable) as refusal:
         made = await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
         return _refuse_repeat(made, is_new=is_new)
     new = NewRefund(
@@ -91,6 +106,16 @@ async def start_refund(
     return made if made.id == new.refund_id else _refuse_repeat(made, is_new=is_new)
 
 
+async def _check_asks_there(context: RefundContext, original: Transfer) -> None:
+    """Refuse what could not be handed over: nothing is asked at a paused account."""
+    if original.institution_id is None:
+        return
+    if original.institution_id not in {account.id for account in await context.institutions.list_active()}:
+        raise errors.ServiceUnavailable(
+            "the holder's account at its institution is paused; nothing was done", retry_after_s=PAUSED_S
+        )
+
+
 def _refuse_repeat(made: Refund, *, is_new: bool) -> Refund:
     if is_new:
         raise errors.ExternalIdConflict("external_id: was already used for a refund")
@@ -101,6 +126,9 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
     work = await lock_balances(batch, _holders_of)
     locked = await _lock_rows(work, batch)
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+    there = {each.institution_id for each in locked.transfers.values() if each.institution_id is not None}
+    if there:
+        locked.left_cents = await allowance_store.hold_refund_days(batch.connection, sorted(there), to_day(work.now))
     outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, locked))
     await work.write()
     return outcomes
@@ -145,6 +173,8 @@ class _LockedRows:
     def __init__(self, transfers: dict[tuple[int, int], Transfer], charges: dict[tuple[int, int], Charge]) -> None:
         self.transfers = transfers
         self.charges = charges
+        self.left_cents: dict[int, int] = {}
+        """What may still be returned today over accounts at institutions."""
 
 
 async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRows:
@@ -160,6 +190,9 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRow
 
 def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     original = locked.transfers[new.original_id, new.holder_id]
+    account_id = original.institution_id
+    if account_id is not None:
+        check_refund_day(new.request.amount_cents, locked.left_cents[account_id])
     refund_rules.check_refund(new.request.amount_cents, original, work.balances[new.holder_id], work.now)
     refund = refund_rules.open_refund(new, original, work.now)
     if new.caller is not None:
@@ -167,6 +200,8 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     work.announce_refund(refund)
     if new.sent is not None:
         return _settle_by_book(work, new, refund, original, locked)
+    if account_id is not None:
+        locked.left_cents[account_id] -= refund.amount_cents
     returning = hold_refund(work, refund, original, new.handover_timeout)
     locked.transfers[original.id, original.holder_id] = returning
     work.changes.move_transfer(original, returning)
@@ -184,7 +219,7 @@ def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_t
         refund_id=refund.id,
     )
     work.changes.add_refund(refund)
-    work.order(refund, handover_timeout)
+    work.order(refund, handover_timeout, original.institution_id)
     # Counted from now on, so that refunds under way never exceed the original together.
     return transfer_rules.begin_return(original, refund.amount_cents)
 

@@ -28,6 +28,7 @@ _EXCEEDED: Final = "passa do que resta devolver deste Pix"
 _CLOSED: Final = "este Pix foi liquidado há mais de 90 dias"
 _BLOCKED: Final = "a conta está bloqueada para devoluções"
 _NO_FUNDS: Final = "é maior que o saldo disponível"
+_ABOVE_DAY: Final = "com as demais devoluções de hoje, é maior que o permitido para esta conta"
 _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
 
 
@@ -140,6 +141,8 @@ async def _start(
         row = _row("devolucao.valor", _NO_FUNDS, sent)
     except errors.AmountMismatch:
         row = _row("devolucao.valor", _IN_PART, sent)
+    except errors.LimitExceeded:
+        row = _row("devolucao.valor", _ABOVE_DAY, sent)
     raise Violated(ENTITY, [row])
 
 

@@ -1,0 +1,48 @@
+"""The tables of what may leave over accounts at institutions, and of what did in a day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final, LiteralString
+
+from pixconnect.domain.institutions.allowance import Allowance
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table, fetch_row
+
+ALLOWANCE: Final = Table(
+    "institution_allowance",
+    Allowance,
+    "institution_id smallint, refunds_day_cents bigint, allowed_by text",
+    key=("institution_id",),
+)
+
+_READ: Final[LiteralString] = f"select {ALLOWANCE.select} from institution_allowance where institution_id = $1"
+_LOCK: Final[LiteralString] = f"{_READ} for no key update"
+
+
+async def read(connection: Connection | Pool, institution_id: int) -> Allowance:
+    return ALLOWANCE.read(await fetch_row(connection, _READ, institution_id))
+
+
+async def lock(connection: Connection, institution_id: int) -> Allowance:
+    return ALLOWANCE.read(await fetch_row(connection, _LOCK, institution_id))
+
+
+_WRITE: Final[LiteralString] = """
+    update institution_allowance set refunds_day_cents = $2, allowed_by = $3 where institution_id = $1
+"""
+
+
+async def write(connection: Connection, allowance: Allowance) -> None:
+    """Of a raise: after its confirmation, in the same transaction."""
+    await connection.execute(_WRITE, *ALLOWANCE.values(allowance))
+
+
+_HOLD_DAYS: Final[LiteralString] = "select institution_id, left_cents from hold_refund_days($1, $2)"
+
+
+async def hold_refund_days(connection: Connection, institution_ids: Sequence[int], day: date) -> dict[int, int]:
+    """What may still be returned over accounts on a day, in cents, held until the transaction ends; taken after balances."""
+    rows = await connection.fetch(_HOLD_DAYS, institution_ids, day)
+    return {row["institution_id"]: row["left_cents"] for row in rows}

@@ -55,6 +55,7 @@ class FakeInstitution:
         self.page_size = 100
         self.lists: list[tuple[datetime, datetime, bool]] = []
         self.calls: list[str] = []
+        self.webhooks: list[Webhook] = []
         self.refunds: dict[tuple[str, str], ListedRefund] = {}
         self.refund_answers: list[RefundAnswer] = []
         """Of the next calls that return a Pix; what is not known is done all the same, unless it was ``LOST_BEFORE``."""
@@ -192,13 +193,21 @@ class FakeInstitution:
         yield [item for item in self.items if since <= item.day <= until]
 
     async def list_webhooks(self) -> Sequence[Webhook]:
-        return []
+        self._check()
+        return list(self.webhooks)
 
     async def set_webhook(self, key: str, url: str) -> None:
         self._check()
+        self.calls.append(f"webhook {key}")
+        has_one = self.traits.has_webhook_per_key
+        self.webhooks = [each for each in self.webhooks if not has_one or each.key != key]
+        self.webhooks.append(Webhook(key=key if has_one else None, url=url))
+        self._lose()
 
-    async def remove_webhook(self, key: str) -> None:
+    async def remove_webhook(self, key: str, url: str) -> None:
         self._check()
+        self.webhooks = [each for each in self.webhooks if each.url != url]
+        self._lose()
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
         self._check()
@@ -206,6 +215,10 @@ class FakeInstitution:
 
     async def close(self) -> None:
         return None
+
+    def _lose(self) -> None:
+        if self.loses_answers:
+            raise InstitutionUnavailable("the answer was lost")
 
     def _check(self) -> None:
         if not self.is_reachable:

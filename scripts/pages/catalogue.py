@@ -53,6 +53,8 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "institution_file",
         "institution_item",
         "institution_day",
+        "institution_callback",
+        "institution_webhook_before",
     ),
     "standard": ("charge_revision", "location", "received_hour", "received_known"),
     "webhooks": (

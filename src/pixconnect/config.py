@@ -85,6 +85,9 @@ class AddressSettings:
     auth_url: str = ""
     """The identity service's address as callers see it, also the tokens' ``iss``; empty means ``base_url``."""
 
+    callback_base_url: str = ""
+    """The API's address as institutions see it, to which they tell that something came in; empty means ``base_url``."""
+
     console_host: str = "127.0.0.1"
     """The address that the console listens on."""
 
@@ -341,6 +344,11 @@ class Settings(
     def public_console_url(self) -> str:
         """``console_base_url``, or where the console listens; without a slash at the end."""
         return (self.console_base_url or f"http://{self.console_host}:{self.console_port}").rstrip("/")
+
+    @property
+    def public_callback_base_url(self) -> str:
+        """``callback_base_url``, or the API's; without a slash at the end."""
+        return (self.callback_base_url or self.public_base_url).rstrip("/")
 
     @property
     def shows_system(self) -> bool:

@@ -78,6 +78,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         read_readiness=no_health,
         draw_qr_png=draw,
         feed_waits=FeedWaits(no_health),
+        callbacks=SimpleNamespace(),
         admission=Admission(),
         turns=Turns(),
         descriptions=described,

@@ -8,6 +8,7 @@ says what it does.
 from typing import Final
 
 from pixconnect.api.contract import (
+    callback,
     charge,
     endpoint,
     feed,
@@ -33,6 +34,7 @@ from pixconnect.api.frame.operation import (
     Document,
     Nothing,
     RefusalForm,
+    Reply,
     Section,
 )
 from pixconnect.api.frame.operation import Operation as Row
@@ -254,6 +256,17 @@ PAGES: Final = (
           media_types=(documents.DOCS_TYPE, documents.TEXT_TYPE))
       for folder in ("docs", *(f"docs/{name}" for name in guides.FOLDERS))),
 )
+
+# For institutions, which are told the address: in live mode alone, and described nowhere.
+CALLBACKS: Final = (
+    Row("take_callback", "POST", callback.CALLBACK_PATH, None,
+        callback.ADDRESS, Anything, callback.CallbackBody, Reply, callback.take_callback, reader=callback.READER,
+        pace_s=callback.PACE_S),
+    Row("try_callback", "GET", callback.CALLBACK_PATH, None,
+        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace_s=callback.PACE_S),
+    Row("try_callback_by_options", "OPTIONS", callback.CALLBACK_PATH, None,
+        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace_s=callback.PACE_S),
+)
 # fmt: on
 
 
@@ -269,8 +282,8 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
     """All that is served, at all doors."""
-    faces = list_face_routes() if is_sandbox else ()
-    return (*list_operations(is_sandbox=is_sandbox), *PAGES, *list_door_routes(STANDARD_OPERATIONS), *faces)
+    others = list_face_routes() if is_sandbox else CALLBACKS
+    return (*list_operations(is_sandbox=is_sandbox), *PAGES, *list_door_routes(STANDARD_OPERATIONS), *others)
 
 
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)

@@ -37,6 +37,7 @@ from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.running.health_watches import watch_health, watch_readiness
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 
@@ -63,6 +64,7 @@ async def serve(
             binds_tokens=bool(settings.tls_port or settings.faces),
             draw_qr_png=QrPictures(turns).draw,
             feed_waits=feed_waits,
+            callbacks=Callbacks(base.context),
             admission=base.context.writes.overload,
             turns=turns,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),

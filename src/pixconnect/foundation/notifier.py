@@ -25,6 +25,8 @@ BUSY_FROM: Final = 4
 
 EVENT_CHANNEL: Final = "pixconnect_events"
 """There are events without a position in the feed."""
+CALLBACK_CHANNEL: Final = "pixconnect_callbacks"
+"""An institution has told that something came in; the payload names the account and the paces at which to read it."""
 EVENT_QUIET_S: Final = 0.2
 """Two rests of the sequencer, which finds more by itself as long as there are any: an event waits for one at most."""
 
@@ -96,11 +98,17 @@ class Notifier:
 
 
 class EventNotifier:
-    """Wakes the sequencer of the feed: at once after a silence, then at most once in ``EVENT_QUIET_S``."""
+    """Tells those who listen that there is something: at once after a silence, then at most once in ``quiet_s``.
 
-    def __init__(self, pool: Pool, quiet_s: float = EVENT_QUIET_S) -> None:
+    It wakes the sequencer of the feed, if it is given no other channel.
+    """
+
+    def __init__(
+        self, pool: Pool, quiet_s: float = EVENT_QUIET_S, channel: str = EVENT_CHANNEL, payload: str = ""
+    ) -> None:
         self._pool = pool
         self._quiet_s = quiet_s
+        self._channel, self._payload = channel, payload
         self._speaking: asyncio.Task[None] | None = None
         self._has_news = False
 
@@ -114,8 +122,8 @@ class EventNotifier:
             self._has_news = False
             try:
                 with for_everybody():
-                    await self._pool.execute(f"notify {EVENT_CHANNEL}")
-            # The sequencer will find them when it polls.
+                    await self._pool.execute("select pg_notify($1, $2)", self._channel, self._payload)
+            # Whoever listens will find it when it polls.
             except DATABASE_FAILED:
                 return
             await asyncio.sleep(self._quiet_s)

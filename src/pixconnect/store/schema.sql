@@ -2683,6 +2683,50 @@ comment on column institution_day.state is 'Open, provisional, closed, or closed
 comment on column institution_day.closed_at is 'When it was last closed, in service time.';
 comment on column institution_day.reopened_at is 'When it was last opened again, in service time.';
 
+-- institution_callback: The secret in the address by which an institution tells us that something came in on an account.
+create table institution_callback (
+    institution_id smallint not null,
+    digest bytea not null,
+    secret_sealed bytea not null,
+    made_at timestamp with time zone not null,
+    constraint institution_callback_pkey primary key (institution_id),
+    constraint institution_callback_digest_check check (length(digest) = 32),
+    constraint institution_callback_made_at_check check (isfinite(made_at)),
+    constraint institution_callback_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+grant delete, insert, update on table institution_callback to pixconnect_operator;
+grant select on table institution_callback to pixconnect_service;
+comment on table institution_callback is
+    'The secret in the address by which an institution tells us that something came in on an account.';
+comment on column institution_callback.institution_id is 'The account.';
+comment on column institution_callback.digest is 'SHA-256 of the secret, with which that of each call is compared.';
+comment on column institution_callback.secret_sealed is
+    'The secret itself, sealed, so that the address can be registered again.';
+comment on column institution_callback.made_at is 'When the secret was made; real time.';
+
+-- institution_webhook_before: What was registered at an institution for a key before our address took its place.
+create table institution_webhook_before (
+    institution_id smallint not null,
+    key text not null,
+    url text not null,
+    kept_at timestamp with time zone not null,
+    constraint institution_webhook_before_pkey primary key (institution_id, key),
+    constraint institution_webhook_before_kept_at_check check (isfinite(kept_at)),
+    constraint institution_webhook_before_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint institution_webhook_before_url_check check (length(url) >= 1 and length(url) <= 2048),
+    constraint institution_webhook_before_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+grant delete, insert, update on table institution_webhook_before to pixconnect_operator;
+grant select on table institution_webhook_before to pixconnect_service;
+comment on table institution_webhook_before is
+    'What was registered at an institution for a key before our address took its place.';
+comment on column institution_webhook_before.institution_id is 'The account.';
+comment on column institution_webhook_before.key is 'The Pix key.';
+comment on column institution_webhook_before.url is 'The address that was there.';
+comment on column institution_webhook_before.kept_at is 'When ours took its place; real time.';
+
 -- charge_revision: The contents of a charge before each change of them.
 create table charge_revision (
     charge_id bigint not null,

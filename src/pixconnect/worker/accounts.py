@@ -7,7 +7,7 @@ a long list no order. Of an account that is paused only that is done which asks 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 import structlog
@@ -16,8 +16,10 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount
 from pixconnect.domain.institutions.rail_memory import RailMemory
+from pixconnect.domain.institutions.sweep import Pace
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.account_context import at_account
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
@@ -26,6 +28,7 @@ from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
 from pixconnect.usecases.money.charge_opening import go_on_opening
 from pixconnect.usecases.money.handover import give_up_there, move_due_there
 from pixconnect.usecases.money.settlement import Fence
+from pixconnect.worker.callback_news import CallbackNews
 from pixconnect.worker.leases import LeaseLost, SlotLeases
 
 LOOK_EVERY_S: Final = 1.0
@@ -35,7 +38,8 @@ ORDERS_MAX: Final = 16
 """Orders moved at once over one account: they are sent side by side."""
 
 OpenRail = Callable[[Institution, RailMemory], Rail]
-LookAfter = Callable[[Context, OpenAccount, Fence], Awaitable[None]]
+LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
+"""The last is what is to be read because the institution has called."""
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
 _log = structlog.get_logger(__name__)
@@ -49,6 +53,8 @@ class AccountReaders:
         self._leases = leases
         self._open_rail = open_rail
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
+        self._news = CallbackNews(context.clock.monotonic_s)
+        leases.listen(CALLBACK_CHANNEL, self._news.hear)
 
     async def run(self) -> None:
         try:
@@ -93,9 +99,10 @@ class AccountReaders:
             if opened is not known:
                 known = opened
                 context = at_account(self._context, opened.account, self._open_rail(opened.institution, memory))
+            told = self._news.take(account_id) if do is look_after else frozenset[Pace]()
             try:
-                await do(context, opened, fence)
-                failed_count = 0
+                await do(context, opened, fence, told)
+                failed_count, told = 0, frozenset[Pace]()
             except InstitutionUnavailable as error:
                 failed_count += 1
                 _log.warning("an institution gave no answer", institution=opened.account.name, reason=error.reason)
@@ -105,22 +112,26 @@ class AccountReaders:
             except Exception as error:  # noqa: BLE001  a defect that one account meets must not stop the others
                 failed_count += 1
                 _log.exception("an account met a defect", institution=opened.account.name, reason=type(error).__name__)
-            await asyncio.sleep(AWAY_S[min(failed_count, len(AWAY_S)) - 1] if failed_count else LOOK_EVERY_S)
+            self._news.tell(account_id, told)
+            if failed_count or do is not look_after:
+                await asyncio.sleep(AWAY_S[min(failed_count, len(AWAY_S)) - 1] if failed_count else LOOK_EVERY_S)
+            else:
+                await self._news.rest(account_id, LOOK_EVERY_S)
 
 
-async def look_after(context: Context, opened: OpenAccount, fence: Fence) -> None:
+async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Do once what is due at an account; ``context`` is the account's.
 
     Raises:
         InstitutionUnavailable: What was recorded until then stays.
     """
     await go_on_opening(context, opened)
-    await sweep_due(context, opened.institution)
+    await sweep_due(context, opened.institution, told)
     await expire_there(context, opened.institution)
     await sweep_statement(context, opened.account, opened.institution)
 
 
-async def move_orders(context: Context, opened: OpenAccount, fence: Fence) -> None:
+async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Hand over what is due over an account, and ask about what is silent."""
     until = context.clock.now()
     while await move_due_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:

@@ -158,9 +158,9 @@ async def test_a_webhook_is_set_listed_and_removed(institution: Institution, ban
     await institution.set_webhook(KEY, bank.receiver.url)
     (webhook,) = await institution.list_webhooks()
     assert (webhook.key, webhook.url) == (None if name == "woovi" else KEY, bank.receiver.url)
-    await institution.remove_webhook(KEY)
+    await institution.remove_webhook(KEY, bank.receiver.url)
     assert list(await institution.list_webhooks()) == []
-    await institution.remove_webhook(KEY)
+    await institution.remove_webhook(KEY, "")
 
 
 @pytest.mark.parametrize("name", ["efi", "woovi", "inter", "sicoob"])

@@ -81,6 +81,9 @@ _LIVE = {
         "close",
         "allow",
         "confirm",
+        "webhook show",
+        "webhook set",
+        "webhook restore",
     )
 }
 _RECORDED_AS = {"face add": "client create"}

@@ -205,7 +205,7 @@ class StandardInstitution:
         )
         await self._make_sure(change, url)
 
-    async def remove_webhook(self, key: str) -> None:
+    async def remove_webhook(self, key: str, url: str) -> None:
         path = self._path("webhook", chave=key)
         change = ChangingCall(route="webhook", method="DELETE", path=path, repeated_on=self._ended)
         await self._make_sure(change)

@@ -78,6 +78,7 @@ class WooviInstitution:
     def traits(self) -> InstitutionTraits:
         return InstitutionTraits(
             takes_our_txid=False,
+            has_webhook_per_key=False,
             tells_payer=self._known.tells_payer,
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
@@ -226,8 +227,8 @@ class WooviInstitution:
         body = {"webhook": webhook}
         await self._make_sure(ChangingCall(route="webhook", method="POST", path=f"{_ROOT}/webhook", body=body), url)
 
-    async def remove_webhook(self, key: str) -> None:
-        for name in list_ids(await self._read_webhooks(), _EVENT, _WEBHOOK_NAME):
+    async def remove_webhook(self, key: str, url: str) -> None:
+        for name in list_ids(await self._read_webhooks(), _EVENT, url):
             await self._make_sure(ChangingCall(route="webhook", method="DELETE", path=f"{_ROOT}/webhook/{name}"))
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:

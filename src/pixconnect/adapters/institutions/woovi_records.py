@@ -143,8 +143,8 @@ def read_cents_refund(members: Mapping[str, object]) -> ListedRefund:
     )
 
 
-def list_ids(rows: Sequence[object], event: str, name: str) -> list[str]:
-    """The webhooks of ours that are told of an event."""
+def list_ids(rows: Sequence[object], event: str, url: str) -> list[str]:
+    """The webhooks that tell this address of an event."""
     found = [as_members(row) or {} for row in rows]
-    named = [row.get("id") for row in found if (row.get("event"), row.get("name")) == (event, name)]
+    named = [row.get("id") for row in found if (row.get("event"), row.get("url")) == (event, url)]
     return [each for each in named if isinstance(each, str) and each.isalnum() and len(each) <= 100]

@@ -25,7 +25,7 @@ QueryT = TypeVar("QueryT")
 BodyT = TypeVar("BodyT")
 AnswerT = TypeVar("AnswerT")
 
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 NeededScope = Scope | Literal["any"]
 """The permission that a token needs; ``any`` valid token has it."""
 

@@ -15,6 +15,8 @@ from pixconnect.foundation.logging import AccessLog, AccessLogWanted, LogLevel
 
 # What programs and browsers ask for by themselves, again and again.
 _UNTOLD: Final = frozenset({"health_check", "check_liveness", "check_readiness", "get_docs_style", "get_docs_script"})
+_WITH_SECRETS: Final = frozenset({"take_callback", "try_callback", "try_callback_by_options"})
+"""Their addresses have one, which is for nobody who reads a log."""
 
 
 class RequestLines:
@@ -28,6 +30,7 @@ class RequestLines:
         *,
         operation: str,
         method: str,
+        path: str,
         target: bytes,
         status: int,
         duration_ms: float,
@@ -37,7 +40,8 @@ class RequestLines:
     ) -> None:
         if operation in _UNTOLD and status < 400:
             return
-        words = [f"{method:6} {target.decode('latin-1')}", str(status), f"{duration_ms:.0f} ms", *_describe(said)]
+        shown = path if operation in _WITH_SECRETS else target.decode("latin-1")
+        words = [f"{method:6} {shown}", str(status), f"{duration_ms:.0f} ms", *_describe(said)]
         if isinstance(said, PixConnectError):
             words.append(f"(request {request_id})")
         level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO

@@ -19,6 +19,8 @@ Target = TypeVar("Target")
 SEGMENT_MAX: Final = 4096
 """In octets, before it is percent-decoded: 255 characters have 3,060 at most."""
 
+OPEN_END: Final = "/{*}"
+"""The end of a path that anything may follow, or nothing: institutions append words of their own to an address."""
 
 _PLUSES: Final = ("%2B", "%2b")
 
@@ -26,12 +28,13 @@ _PLUSES: Final = ("%2B", "%2b")
 class _Node(Generic[Target]):
     """One path segment: the operations that end here, and the segments that may follow."""
 
-    __slots__ = ("children", "methods", "wildcard")
+    __slots__ = ("children", "is_open", "methods", "wildcard")
 
     def __init__(self) -> None:
         self.children: dict[bytes, _Node[Target]] = {}
         self.wildcard: _Node[Target] | None = None
         self.methods: dict[str, Target] = {}
+        self.is_open = False
 
     def child(self, segment: str) -> _Node[Target]:
         """The node of the next segment, made if missing."""
@@ -52,8 +55,9 @@ class Router(Generic[Target]):
         self._fixed: dict[bytes, dict[str, Target]] = {}
         for method, path, target in routes:
             node = self._root
-            for segment in path.split("/")[1:]:
+            for segment in path.removesuffix(OPEN_END).split("/")[1:]:
                 node = node.child(segment)
+            node.is_open = path.endswith(OPEN_END)
             errors.ensure(method not in node.methods, f"two operations for {method} {path}")
             node.methods[method] = target
             # HEAD is GET whose body the server leaves out.
@@ -78,6 +82,8 @@ class Router(Generic[Target]):
         node, parameters = self._root, ()
         for raw_segment in raw_path.split(b"/")[1:]:
             below = node.children.get(raw_segment)
+            if below is None and node.is_open:
+                return node.methods, parameters
             if below is None:
                 # An empty segment is no parameter: a double slash names nothing, nor does one at the end by itself.
                 below = node.wildcard if raw_segment else None

@@ -14,6 +14,7 @@ from pixconnect.flow.turns import Turns
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.running.health import Health
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 
@@ -48,6 +49,8 @@ class Services(Struct, frozen=True, kw_only=True):
     """A PNG of this text; callers take turns."""
     feed_waits: FeedWaits
     """Requests that wait for events."""
+    callbacks: Callbacks
+    """What institutions ring when something came in."""
     admission: Admission
     """What is under way in this process."""
     turns: Turns

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -13,20 +12,23 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_closing import close, confirm
 from pixconnect.cli.operator.institution_days import days, statement
+from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_at_institution
+from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
+from pixconnect.domain.institutions.institution import PermissionTried
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
+from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.account import ShownAccount
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.statement import SettlingContext
 
-Result = TypeVar("Result")
-Name = Annotated[str, Parameter(help="The account, by the name that it was added under.")]
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
 
 _FILE_LENGTH_MAX = 64 * 1024
@@ -36,11 +38,12 @@ app.command(statement)
 app.command(days)
 app.command(close)
 app.command(confirm)
+app.command(institution_webhook.app)
 
 
 @app.command
 def add(
-    name: Name,
+    name: AccountName,
     *,
     file: File,
     house: HolderId,
@@ -56,7 +59,7 @@ def add(
         opening_balance: What is on it, in cents, where the institution's API tells no balance.
     """
     said = _read_file(file)
-    opener = _make_opener()
+    opener = make_opener()
 
     async def do(operator: OperatorContext, writes: SettlingContext) -> None:
         account = await account_usecases.add_account(operator, opener, name, said, house, opening_balance)
@@ -70,19 +73,24 @@ def add(
 def list_all(*, json: Json = False) -> None:
     """List the accounts."""
     found = operating.run(account_usecases.list_institutions)
-    output.show_list("institutions", [_shown(one, None) for one in found], as_json=json)
+    output.show_list("institutions", [_shown(one) for one in found], as_json=json)
 
 
 @app.command
-def show(name: Name, *, json: Json = False) -> None:
+def show(name: AccountName, *, json: Json = False) -> None:
     """Print an account, with what is on it by our books and by the institution's."""
     _show_account(name, as_json=json)
 
 
 @app.command
-def check(name: Name, *, json: Json = False) -> None:
-    """Try each permission of its credential without moving money."""
-    tried = _run(lambda context, opener: account_usecases.try_permissions(context, opener, name))
+def check(name: AccountName, *, json: Json = False) -> None:
+    """Try each permission of its credential without moving money, and see who is told there of what comes in."""
+
+    async def do(context: OperatorContext, opener: OpenInstitution) -> list[PermissionTried]:
+        tried = await account_usecases.try_permissions(context, opener, name)
+        return [*tried, *webhook_usecases.judge_webhooks(await webhook_usecases.read_webhooks(context, opener, name))]
+
+    tried = run_at_institution(do)
     shown: list[Shown] = [
         dict(
             permission=one.name,
@@ -114,14 +122,14 @@ def pause(
 
 
 @app.command
-def resume(name: Name) -> None:
+def resume(name: AccountName) -> None:
     """Ask there again."""
     _set_state(name, "resume")
 
 
 @app.command
 def allow(
-    name: Name,
+    name: AccountName,
     *,
     refunds: Annotated[int, WHOLE_NUMBER],
     json: Json = False,
@@ -137,7 +145,7 @@ def allow(
 
 
 @app.command
-def rotate(name: Name, *, file: File, json: Json = False) -> None:
+def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
     """Take a changed file: credentials, certificates, addresses, keys, options. Never another owner or institution.
 
     Args:
@@ -150,9 +158,12 @@ def rotate(name: Name, *, file: File, json: Json = False) -> None:
 
 
 @app.command
-def remove(name: Name) -> None:
+def remove(name: AccountName) -> None:
     """Forget an account on which no holder is and nothing has happened for 90 days, with its credentials."""
+    left = run_at_institution(lambda context, opener: webhook_usecases.withdraw_webhooks(context, opener, name))
     operating.run(lambda context: account_usecases.remove_account(context, name))
+    if left is not None:
+        terminal.say(f"look at what is registered there: {left}")
     terminal.say(f"{name} is removed")
 
 
@@ -163,15 +174,19 @@ def _set_state(name: str, verb: str) -> None:
 
 
 def _show_account(name: str, *, as_json: bool) -> None:
-    async def read(context: OperatorContext, opener: OpenInstitution) -> tuple[ShownAccount, int | None]:
+    async def read(context: OperatorContext, opener: OpenInstitution) -> Shown:
         shown = await account_usecases.read_account(context, name)
-        return shown, await account_usecases.read_balance_there(context, opener, shown.account)
+        there = await account_usecases.read_balance_there(context, opener, shown.account)
+        try:
+            webhooks = await webhook_usecases.read_webhooks(context, opener, name)
+        except errors.ServiceUnavailable:
+            return _shown(shown, there, None)
+        return _shown(shown, there, webhooks.whose or "none")
 
-    shown, there = _run(read)
-    output.show(_shown(shown, there), as_json=as_json)
+    output.show(run_at_institution(read), as_json=as_json)
 
 
-def _shown(shown: ShownAccount, balance_there_cents: int | None) -> Shown:
+def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook: str | None = None) -> Shown:
     account: InstitutionAccount = shown.account
     return dict(
         name=account.name,
@@ -183,7 +198,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None) -> Shown:
         house=account.house_id,
         holders=list(shown.holder_ids),
         keys=list(account.keys),
-        webhook=None,
+        webhook=webhook,
         balance_there_cents=balance_there_cents,
         balance_here_cents=shown.balance_here_cents,
         opened_at=account.opened_at,
@@ -191,18 +206,6 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None) -> Shown:
         waiting=[f"{one.act}, proposed by {one.proposed_by}" for one in shown.waiting] or None,
         allowed=dict(refunds_day_cents=shown.allowance.refunds_day_cents, by=shown.allowance.allowed_by),
     )
-
-
-def _run(use_case: Callable[[OperatorContext, OpenInstitution], Awaitable[Result]]) -> Result:
-    opener = _make_opener()
-    return operating.run(lambda context: use_case(context, opener))
-
-
-def _make_opener() -> OpenInstitution:
-    from pixconnect.adapters.system import SystemClock, SystemEntropy  # noqa: PLC0415  help needs none of it
-    from pixconnect.assembly.institutions import make_opener  # noqa: PLC0415
-
-    return make_opener(SystemClock(), SystemEntropy())
 
 
 def _read_file(file: Path) -> AccountDescription:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.operator.institution_days import AccountName, load_statement
+from pixconnect.cli.operator.institution_days import load_statement
+from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.usecases.frame.operator import OperatorContext

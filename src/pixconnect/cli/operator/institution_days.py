@@ -14,6 +14,7 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_file import BYTES_MAX
 from pixconnect.foundation import outgoing_text
@@ -31,7 +32,6 @@ _COLUMNS: Final = (
     "day", "status", "opening_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents", "closing_cents",
     "difference_cents", "unmatched_there", "unmatched_here", "changed",
 )  # fmt: skip
-AccountName = Annotated[str, Parameter(help="The account, as `institution list` names it.")]
 
 
 _Read = tuple[RecordedStatement, SettledStatement, list[Shown]]

@@ -57,6 +57,8 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """``DayFiles``, too: the file of a closed day, which has the last word."""
     notes_installation: bool = True
     """A webhook can be registered, whose address names the installation that the account belongs to."""
+    has_webhook_per_key: bool = True
+    """Each key has one. Otherwise the account has any number, and one of them is ours."""
 
 
 class KnownPayer(Struct, frozen=True, kw_only=True):
@@ -281,7 +283,9 @@ class Institution(Protocol):
         """Register it; where nobody knows whether it was done, ``InstitutionUnavailable``: the list tells."""
         ...
 
-    async def remove_webhook(self, key: str) -> None: ...
+    async def remove_webhook(self, key: str, url: str) -> None:
+        """Remove this address."""
+        ...
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
         """Try each permission without moving money, and say of each key what the institution tells."""

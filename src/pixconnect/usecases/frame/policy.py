@@ -21,6 +21,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     auth_url: str
     faces_url: str = ""
     """Faces are below it, each under its name."""
+    callback_base_url: str = ""
+    """Where institutions reach the API."""
     charge_lifetime_s: int
     handover_timeout_s: int
     is_sandbox: bool

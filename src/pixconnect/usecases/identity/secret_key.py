@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.identity.access import Client
 from pixconnect.domain.institutions.account import account_seal
+from pixconnect.domain.institutions.webhook import callback_seal
 from pixconnect.domain.webhooks.endpoint import Endpoint, endpoint_seal
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
@@ -21,6 +22,7 @@ from pixconnect.store.identity import certificate_authority as authority_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -128,6 +130,10 @@ async def _reseal_accounts(context: OperatorContext, broken: list[str]) -> int:
             if sealed is not None:
                 await account_store.reseal(connection, account.id, sealed)
                 count += 1
+        for callback in await webhook_store.lock_all(connection):
+            sealed = _again(context.secret_box, callback.secret_sealed, callback_seal(callback.institution_id), broken)
+            if sealed is not None:
+                await webhook_store.write(connection, structs.replace(callback, secret_sealed=sealed))
     return count
 
 

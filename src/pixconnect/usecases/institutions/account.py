@@ -27,6 +27,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.institutions.account import SealedCredentials
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
@@ -187,12 +188,18 @@ async def remove_account(context: OperatorContext, name: str) -> InstitutionAcco
     now = context.clock.real_now()
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
-        use = await account_store.find_use(connection, account.id, now)
-        if use is not None:
-            raise errors.BadRequest(f"name: the account {name} cannot be removed: {use}; pause it instead")
+        await refuse_use(connection, account, now)
         await account_store.remove(connection, account.id, now)
+        await webhook_store.forget(connection, account.id)
         await audit.record(context, connection, "institution remove", name_account(name), before=account)
     return account
+
+
+async def refuse_use(connection: Connection, account: InstitutionAccount, now: datetime) -> None:
+    """Refuse to forget an account that something names."""
+    use = await account_store.find_use(connection, account.id, now)
+    if use is not None:
+        raise errors.BadRequest(f"name: the account {account.name} cannot be removed: {use}; pause it instead")
 
 
 async def put_on_account(connection: Connection, account: InstitutionAccount, holder_id: int) -> None:

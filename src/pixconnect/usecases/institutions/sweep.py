@@ -6,7 +6,7 @@ ended when all that it found is recorded or kept; only then does it count as rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -41,12 +41,13 @@ EXPIRED_MAX: Final = 256
 _log = structlog.get_logger(__name__)
 
 
-async def sweep_due(context: Context, institution: Institution) -> int:
+async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> int:
     """Do the sweeps of an account that are due, and answer how many payments were listed.
 
     Args:
         context: The account's (``at_account``).
         institution: What speaks to it.
+        told: Paces that are due because the institution told us of something.
     """
     account = _account(context)
     lasts = await sweep_store.list_last_of(context.pool, account.id)
@@ -55,7 +56,7 @@ async def sweep_due(context: Context, institution: Institution) -> int:
         await post_opening(context, account)
     found = 0
     for pace in PACES:
-        if is_due(pace, lasts.get(pace), timedelta(seconds=account.poll_s), context.clock.real_now()):
+        if pace in told or is_due(pace, lasts.get(pace), timedelta(seconds=account.poll_s), context.clock.real_now()):
             found += await sweep(context, institution, pace)
     return found
 

@@ -1,0 +1,63 @@
+"""The addresses that institutions ring: whatever comes, the answer is the same and says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.api.frame.operation import Anything, Nothing, Parameter, Reader, Reply, Request
+from pixconnect.api.frame.routing import OPEN_END
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.institutions.webhook import PATH
+
+CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"
+PACE_S: Final = 0.02
+"""As of payloads: a flood from one address gets 50 answers a second in each process."""
+_RUNG: Final = Reply(status=200)
+
+
+class CallbackAddress(Struct, frozen=True, kw_only=True):
+    name: str
+    secret: str
+
+
+def _read_alone(_: str) -> CallbackAddress:
+    raise NotImplementedError("its reader reads the path")
+
+
+ADDRESS: Final = Parameter[CallbackAddress](name="name", read=_read_alone, schema={}, description="")
+
+
+def _read_path(raw: Sequence[bytes]) -> CallbackAddress:
+    # Not decoded strictly: octets that are no text are nobody's name and no secret.
+    name, secret = (part.decode("utf-8", "replace") for part in raw[:2])
+    return CallbackAddress(name=name, secret=secret)
+
+
+class CallbackBody(Struct, frozen=True, kw_only=True):
+    """Whatever was sent."""
+
+    content: bytes
+
+
+def _pass_body(body: bytes, _headers: Mapping[bytes, bytes]) -> CallbackBody:
+    return CallbackBody(content=body)
+
+
+READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=_pass_body)
+
+
+async def take_callback(services: Services, request: Request[CallbackAddress, Anything, CallbackBody]) -> Reply:
+    """Look at an account now, because its institution says that something came in."""
+    where = request.parameter
+    await services.callbacks.take(
+        where.name, where.secret, request.body.content, has_certificate=request.certificate is not None
+    )
+    return _RUNG
+
+
+async def try_callback(services: Services, request: Request[CallbackAddress, Anything, Nothing]) -> Reply:
+    """Answer an institution that tries the address."""
+    return _RUNG

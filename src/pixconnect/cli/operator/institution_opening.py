@@ -1,0 +1,27 @@
+"""What verbs about accounts at institutions share: they open the account and ask there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from pixconnect.cli.frame import operating
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.credential import OpenInstitution
+
+Result = TypeVar("Result")
+AccountName = Annotated[str, Parameter(help="The account, by the name that it was added under.")]
+
+
+def run_at_institution(use_case: Callable[[OperatorContext, OpenInstitution], Awaitable[Result]]) -> Result:
+    opener = make_opener()
+    return operating.run(lambda context: use_case(context, opener))
+
+
+def make_opener() -> OpenInstitution:
+    from pixconnect.adapters.system import SystemClock, SystemEntropy  # noqa: PLC0415  help needs none of it
+    from pixconnect.assembly import institutions  # noqa: PLC0415
+
+    return institutions.make_opener(SystemClock(), SystemEntropy())

@@ -1,0 +1,62 @@
+"""``pixconnect institution webhook``: who is told at an institution that something came in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from pixconnect.cli.frame import output
+from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.cli.operator.institution_opening import AccountName, run_at_institution
+from pixconnect.usecases.institutions import webhook as webhook_usecases
+from pixconnect.usecases.institutions.webhook import RegisteredWebhooks
+
+app = App(name="webhook", help="What is registered at the institution for an account's keys.")
+
+
+@app.command
+def show(name: AccountName, *, json: Json = False) -> None:
+    """List what is registered there, and whose it is."""
+    _show(run_at_institution(lambda context, opener: webhook_usecases.read_webhooks(context, opener, name)), json=json)
+
+
+@app.command(name="set")
+def register(
+    name: AccountName,
+    *,
+    replace: Annotated[bool, Parameter(negative=())] = False,
+    new_secret: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
+) -> None:
+    """Register our address there for each key: PIXCONNECT_CALLBACK_BASE_URL, the account's name and a secret.
+
+    Args:
+        replace: Also where another address stands, which is kept for restore.
+        new_secret: Make another secret; the address before it rings no more.
+    """
+    there = run_at_institution(
+        lambda context, opener: webhook_usecases.set_webhooks(
+            context, opener, name, replaces=replace, has_new_secret=new_secret
+        )
+    )
+    _show(there, json=json)
+
+
+@app.command
+def restore(name: AccountName, *, json: Json = False) -> None:
+    """Put back what stood there before ours, or nothing."""
+    there = run_at_institution(lambda context, opener: webhook_usecases.restore_webhooks(context, opener, name))
+    _show(there, json=json)
+
+
+def _show(there: RegisteredWebhooks, *, json: bool) -> None:
+    kept = {each.key: each.url for each in there.kept}
+    rows: list[Shown] = [
+        dict(key=each.key, url=each.url, whose=each.whose or "nobody's", kept=kept.get(each.key or ""))
+        for each in there.found
+    ]
+    if json:
+        output.show(dict(address=there.address, webhooks=rows), as_json=True)
+    else:
+        output.show_list("webhooks", rows, as_json=False)

@@ -1,0 +1,106 @@
+"""The tables of the secrets of callbacks, and of the webhooks that stood at institutions before ours."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.domain.institutions.webhook import CallbackSecret, KeptWebhook
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+CALLBACK: Final = Table(
+    "institution_callback",
+    CallbackSecret,
+    "institution_id smallint, digest bytea, secret_sealed bytea, made_at timestamptz",
+    key=("institution_id",),
+)
+KEPT: Final = Table(
+    "institution_webhook_before",
+    KeptWebhook,
+    "institution_id smallint, key text, url text, kept_at timestamptz",
+    key=("institution_id", "key"),
+)
+
+
+class ActiveCallback(Struct, frozen=True, kw_only=True):
+    """Of an account that is active."""
+
+    institution_id: int
+    name: str
+    needs_certificate: bool
+    digest: bytes
+
+
+_LIST_ACTIVE: Final[LiteralString] = """
+    select institution_id, name, coalesce((options ->> 'webhook_mtls')::boolean, false) as needs_certificate, digest
+    from institution_callback join institution_account as account on account.id = institution_id where state = 'active'
+"""
+
+
+async def list_active(pool: Pool) -> list[ActiveCallback]:
+    return [ActiveCallback(**row) for row in await pool.fetch(_LIST_ACTIVE)]
+
+
+_FIND: Final[LiteralString] = f"select {CALLBACK.select} from institution_callback where institution_id = $1"
+
+
+async def find(connection: Connection | Pool, institution_id: int) -> CallbackSecret | None:
+    return CALLBACK.read_found(await connection.fetchrow(_FIND, institution_id))
+
+
+_LIST: Final[LiteralString] = (
+    f"select {CALLBACK.select} from institution_callback order by institution_id for no key update"
+)
+
+
+async def lock_all(connection: Connection) -> list[CallbackSecret]:
+    return [CALLBACK.read(row) for row in await connection.fetch(_LIST)]
+
+
+_WRITE: Final[LiteralString] = f"""
+    insert into institution_callback ({CALLBACK.names}) values ({CALLBACK.parameters})
+    on conflict (institution_id) do update set
+        digest = excluded.digest, secret_sealed = excluded.secret_sealed, made_at = excluded.made_at
+"""
+
+
+async def write(connection: Connection, callback: CallbackSecret) -> None:
+    """Remember the secret of an account's callback, in the place of the one before."""
+    await connection.execute(_WRITE, *CALLBACK.values(callback))
+
+
+_LIST_KEPT: Final[LiteralString] = f"""
+    select {KEPT.select} from institution_webhook_before where institution_id = $1
+"""
+
+
+async def list_kept_webhooks(connection: Connection | Pool, institution_id: int) -> list[KeptWebhook]:
+    return [KEPT.read(row) for row in await connection.fetch(_LIST_KEPT, institution_id)]
+
+
+_KEEP: Final[LiteralString] = f"""
+    insert into institution_webhook_before ({KEPT.names}) values ({KEPT.parameters})
+    on conflict (institution_id, key) do update set url = excluded.url, kept_at = excluded.kept_at
+"""
+
+
+async def keep(connection: Connection, kept: KeptWebhook) -> None:
+    """Keep what stands there for a key; what was kept before it is what stood there earlier."""
+    await connection.execute(_KEEP, *KEPT.values(kept))
+
+
+_FORGET: Final[LiteralString] = "delete from institution_webhook_before where institution_id = $1"
+
+
+async def forget_kept(connection: Connection, institution_id: int) -> None:
+    await connection.execute(_FORGET, institution_id)
+
+
+_DELETE: Final[LiteralString] = "delete from institution_callback where institution_id = $1"
+
+
+async def forget(connection: Connection, institution_id: int) -> None:
+    """Forget an account's secret: nobody is listened to for it any more."""
+    await connection.execute(_DELETE, institution_id)

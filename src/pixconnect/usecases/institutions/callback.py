@@ -1,0 +1,62 @@
+"""Callbacks of institutions: the account's reader is woken, in whichever worker has it.
+
+A false one costs a comparison and nothing else: no statement, and the same answer. Those of one account that come together
+are told once; one that is lost costs the time until the account is read anyway.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final, Protocol
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
+from pixconnect.domain.institutions.webhook import APART_S, choose_paces, digest_secret
+from pixconnect.foundation.notifier import CALLBACK_CHANNEL, EventNotifier
+from pixconnect.foundation.shared_look import SharedLook
+from pixconnect.store.institutions import webhook as webhook_store
+from pixconnect.store.institutions.webhook import ActiveCallback
+from pixconnect.usecases.frame.context import HasClock, HasPool
+
+_NOBODYS: Final = digest_secret("")
+
+
+class ListeningContext(HasPool, HasClock, Protocol):
+    """What ringing needs."""
+
+
+class Callbacks:
+    """Those of all accounts, as one process knows them."""
+
+    def __init__(self, context: ListeningContext) -> None:
+        self._context = context
+        self._callbacks: dict[str, ActiveCallback] = {}
+        self._fresh_until_s = float("-inf")
+        # However many ring, the table is looked at once a second.
+        self._looks = SharedLook(self._look, "look at callbacks")
+        self._notifiers: dict[str, EventNotifier] = {}
+
+    async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> None:
+        """Wake an account's reader, if the secret is the account's.
+
+        Raises:
+            Forbidden: The account's institution shows a client certificate, and this caller did not.
+        """
+        if self._context.clock.monotonic_s() >= self._fresh_until_s:
+            await self._looks.look()
+        callback = self._callbacks.get(name)
+        if callback is not None and callback.needs_certificate and not has_certificate:
+            raise errors.Forbidden("client certificate: this address is for whoever shows one")
+        is_true = hmac.compare_digest(digest_secret(secret), _NOBODYS if callback is None else callback.digest)
+        if callback is None or not is_true:
+            return
+        payload = " ".join([str(callback.institution_id), *choose_paces(body)])
+        notifier = self._notifiers.setdefault(
+            payload, EventNotifier(self._context.pool, APART_S, CALLBACK_CHANNEL, payload)
+        )
+        notifier.notify()
+
+    async def _look(self) -> None:
+        now_s = self._context.clock.monotonic_s()
+        self._callbacks = {callback.name: callback for callback in await webhook_store.list_active(self._context.pool)}
+        self._fresh_until_s = now_s + IN_FORCE_AFTER_S

@@ -1,0 +1,283 @@
+"""What is registered at an institution, and how an operator puts our address there and takes it away again.
+
+What stood there before is kept, with the secret, before anything is asked of the institution; what nobody knows afterwards is
+read there again, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, PermissionTried
+from pixconnect.domain.institutions.webhook import (
+    SECRET_LENGTH,
+    CallbackSecret,
+    KeptWebhook,
+    Whose,
+    callback_seal,
+    digest_secret,
+    judge_address,
+    make_address,
+)
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import webhook as webhook_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account import find_account, found, open_credential, refuse_use
+from pixconnect.usecases.institutions.credential import OpenInstitution
+
+_URL_MAX: Final = 200
+"""Sicoob takes no longer one."""
+
+
+class RegisteredWebhook(Struct, frozen=True, kw_only=True):
+    """What an institution has for a key, or for the whole account; ``url`` is ``None`` where there is none."""
+
+    key: str | None
+    url: str | None
+    whose: Whose | None
+
+    @property
+    def is_ours(self) -> bool:
+        return self.whose in ("ours", "outdated")
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.whose in ("another_installation", "other")
+
+
+class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
+    account: InstitutionAccount
+    address: str | None
+    """Ours; ``None`` while no secret was made."""
+    found: Sequence[RegisteredWebhook]
+    kept: Sequence[KeptWebhook]
+    """What stood there before ours."""
+
+    @property
+    def whose(self) -> Whose | None:
+        """Of all of them together: ours only if each is, or one where an account may have any number."""
+        if any(each.key is None and each.whose == "ours" for each in self.found):
+            return "ours"
+        for each in self.found:
+            if each.whose != "ours":
+                return each.whose
+        return "ours"
+
+
+async def read_webhooks(context: OperatorContext, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
+    """Raises ``ServiceUnavailable`` where the institution gives no answer."""
+    async with _open(context, open_institution, name) as (account, institution):
+        return await _read(context, account, institution)
+
+
+async def set_webhooks(
+    context: OperatorContext,
+    open_institution: OpenInstitution,
+    name: str,
+    *,
+    replaces: bool = False,
+    has_new_secret: bool = False,
+) -> RegisteredWebhooks:
+    """Register our address for each key.
+
+    Args:
+        replaces: Also where another address stands, which is kept.
+        has_new_secret: Make another secret; the address before it rings no more.
+
+    Raises:
+        BadRequest: Another address stands there, or ours is none that an institution would call.
+        ServiceUnavailable: The institution refused, or gave no answer.
+    """
+    async with _open(context, open_institution, name) as (account, institution):
+        before = await _read(context, account, institution)
+        foreign = [each for each in before.found if each.is_foreign and institution.traits.has_webhook_per_key]
+        if foreign and not replaces:
+            named = "; ".join(f"{each.key}: {each.url}" for each in foreign)
+            raise errors.BadRequest(f"webhook: is not ours ({named}); --replace keeps it and puts ours in its place")
+        kept = {each.key or "": each.url or "" for each in foreign}
+        async with write_alone(context.pool) as connection:
+            address = await _make_secret(context, connection, account, is_new=has_new_secret)
+            check_address(address, account)
+            for key, url in kept.items():
+                one = KeptWebhook(institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now())
+                await webhook_store.keep(connection, one)
+            said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
+            await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
+        failures = await _register(institution, before, address)
+        after = await _read(context, account, institution)
+    if after.whose != "ours":
+        raise errors.ServiceUnavailable(f"webhook: is not registered everywhere: {'; '.join(failures)}")
+    return after
+
+
+async def restore_webhooks(
+    context: OperatorContext, open_institution: OpenInstitution, name: str
+) -> RegisteredWebhooks:
+    """Put back what stood there before ours, or nothing; an address that is not ours stays."""
+    async with _open(context, open_institution, name) as (account, institution):
+        before = await _read(context, account, institution)
+        async with write_alone(context.pool) as connection:
+            said = dict(restored={each.key: each.url for each in before.kept})
+            await audit.record(context, connection, "institution webhook restore", f"institution {name}", after=said)
+        failures = await _put_back(institution, before)
+        after = await _read(context, account, institution)
+        if any(each.is_ours for each in after.found):
+            raise errors.ServiceUnavailable(f"webhook: ours is still there: {'; '.join(failures)}")
+        async with write_alone(context.pool) as connection:
+            await webhook_store.forget_kept(connection, account.id)
+        return await _read(context, account, institution)
+
+
+async def withdraw_webhooks(context: OperatorContext, open_institution: OpenInstitution, name: str) -> str | None:
+    """Put back what stood there before an account that nothing names is forgotten; answers why it could not be done.
+
+    Raises:
+        BadRequest: Something names the account.
+    """
+    async with context.pool.acquire() as connection:
+        account = found(await account_store.find_named(connection, name), name)
+        await refuse_use(connection, account, context.clock.real_now())
+        if account.state == "closed" or await webhook_store.find(connection, account.id) is None:
+            return None
+    try:
+        await restore_webhooks(context, open_institution, name)
+    except errors.ServiceUnavailable as error:
+        return error.message
+    return None
+
+
+def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
+    """What it means for an account what is registered there."""
+    return [_judge(there.account, each) for each in there.found]
+
+
+def _judge(account: InstitutionAccount, there: RegisteredWebhook) -> PermissionTried:
+    costs = "payments are seen when the account is read, not before"
+    if account.kind == "efi":
+        costs += "; Efi sends nothing from a key without one"
+    told: dict[Whose | None, str] = {
+        "ours": "",
+        "outdated": "it is an older address of ours, which rings no more: institution webhook set",
+        "another_installation": "another installation has it: is this account open there too?",
+        "other": f"it is another program's; {costs}",
+        None: f"there is none; {costs}: institution webhook set",
+    }
+    name = "webhook" if there.key is None else f"webhook {there.key}"
+    return PermissionTried(name=name, is_given=there.whose == "ours", explanation=told[there.whose])
+
+
+async def _register(institution: Institution, there: RegisteredWebhooks, address: str) -> list[str]:
+    """Put our address there; answers why some of it may not have been done."""
+    failures = list[str]()
+    if institution.traits.has_webhook_per_key:
+        for each in there.found:
+            if each.url != address:
+                failures += await _attempt(institution.set_webhook(each.key or "", address))
+        return failures
+    if all(each.url != address for each in there.found):
+        failures += await _attempt(institution.set_webhook("", address))
+    for each in there.found:
+        if each.is_ours and each.url not in (None, address):
+            failures += await _attempt(institution.remove_webhook("", each.url or ""))
+    return failures
+
+
+async def _put_back(institution: Institution, there: RegisteredWebhooks) -> list[str]:
+    failures, kept = list[str](), {each.key: each.url for each in there.kept}
+    for each in there.found:
+        url = kept.get(each.key or "")
+        if url is not None and (each.is_ours or each.url is None):
+            failures += await _attempt(institution.set_webhook(each.key or "", url))
+        elif each.is_ours and each.url is not None:
+            failures += await _attempt(institution.remove_webhook(each.key or "", each.url))
+    return failures
+
+
+async def _attempt(call: Awaitable[None]) -> list[str]:
+    # Refused or unknown: what is there now is read again, and told with the reason.
+    try:
+        await call
+    except InstitutionUnavailable as error:
+        return [error.reason]
+    return []
+
+
+async def _read(context: OperatorContext, account: InstitutionAccount, institution: Institution) -> RegisteredWebhooks:
+    try:
+        listed = await institution.list_webhooks()
+    except InstitutionUnavailable as error:
+        raise errors.ServiceUnavailable(f"webhook: the institution gave no answer: {error.reason}") from error
+    async with context.pool.acquire() as connection:
+        callback = await webhook_store.find(connection, account.id)
+        kept = await webhook_store.list_kept_webhooks(connection, account.id)
+    # Without a secret of ours nothing there is ours, but it may have been: a restored database may know an older one.
+    ours = _address(context, account, "" if callback is None else _open_secret(context, callback))
+    there = [RegisteredWebhook(key=each.key, url=each.url, whose=judge_address(each.url, ours)) for each in listed]
+    if institution.traits.has_webhook_per_key:
+        missing = set(account.keys) - {each.key for each in there}
+        there += [RegisteredWebhook(key=key, url=None, whose=None) for key in sorted(missing)]
+    elif not any(each.is_ours for each in there):
+        there.append(RegisteredWebhook(key=None, url=None, whose=None))
+    return RegisteredWebhooks(
+        account=account,
+        address=None if callback is None else ours,
+        found=there,
+        kept=kept,
+    )
+
+
+async def _make_secret(
+    context: OperatorContext, connection: Connection, account: InstitutionAccount, *, is_new: bool
+) -> str:
+    """Our address, with the secret that the account has, or a new one."""
+    callback = await webhook_store.find(connection, account.id)
+    if callback is not None and not is_new:
+        return _address(context, account, _open_secret(context, callback))
+    secret = context.entropy.token(SECRET_LENGTH)
+    callback = CallbackSecret(
+        institution_id=account.id,
+        digest=digest_secret(secret),
+        secret_sealed=context.secret_box.seal(secret.encode(), callback_seal(account.id)),
+        made_at=context.clock.real_now(),
+    )
+    await webhook_store.write(connection, callback)
+    return _address(context, account, secret)
+
+
+def _address(context: OperatorContext, account: InstitutionAccount, secret: str) -> str:
+    return make_address(context.policy.callback_base_url, account.name, secret)
+
+
+def _open_secret(context: OperatorContext, callback: CallbackSecret) -> str:
+    return context.secret_box.open(callback.secret_sealed, callback_seal(callback.institution_id)).decode()
+
+
+def check_address(address: str, account: InstitutionAccount) -> None:
+    if not address.startswith("https://") and account.environment != "counterpart":
+        raise errors.BadRequest("PIXCONNECT_CALLBACK_BASE_URL: must be https: institutions call no other address")
+    if len(address) > _URL_MAX:
+        raise errors.BadRequest(
+            f"PIXCONNECT_CALLBACK_BASE_URL: is too long: some institutions take {_URL_MAX} characters"
+        )
+
+
+@asynccontextmanager
+async def _open(
+    context: OperatorContext, open_institution: OpenInstitution, name: str
+) -> AsyncGenerator[tuple[InstitutionAccount, Institution]]:
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+    institution = open_institution(account, await open_credential(context, account.id))
+    try:
+        yield account, institution
+    finally:
+        await institution.close()

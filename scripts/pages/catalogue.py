@@ -45,6 +45,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
     "institutions": (
         "institution_account",
         "institution_proposal",
+        "institution_certificate",
         "charge_opening",
         "institution_allowance",
         "refund_day",

@@ -52,6 +52,13 @@ class InstallationSettings:
     """The secret key before it: still read, until ``pixconnect secrets reseal`` has sealed all again; empty means the file
     ``secret.key.previous`` in ``home``, if there is one."""
 
+    sending_secret_key: Secret = ""
+    """As ``secret_key``, for those credentials that send money over accounts at institutions: set it for workers and operators,
+    and not for what serves the API; empty means that none is kept."""
+
+    sending_secret_key_previous: Secret = ""
+    """The sending secret key before it, until ``pixconnect secrets reseal`` has sealed all again."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AddressSettings:

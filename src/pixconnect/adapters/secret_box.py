@@ -91,6 +91,15 @@ def open_secret_box(configured: str, configured_previous: str, home: Path, entro
     return AesSecretBox(key, entropy, previous_key=_read_previous_key(configured_previous, home))
 
 
+def open_sending_box(configured: str, configured_previous: str, entropy: Entropy) -> AesSecretBox | None:
+    """The box of credentials that send money; ``None`` where this process has no key of it."""
+    if not configured:
+        return None
+    previous = configured_previous and parse_secret_key(configured_previous, "PIXCONNECT_SENDING_SECRET_KEY_PREVIOUS")
+    key = parse_secret_key(configured, "PIXCONNECT_SENDING_SECRET_KEY")
+    return AesSecretBox(key, entropy, previous_key=previous or None)
+
+
 def parse_secret_key(text: str, setting: str = "PIXCONNECT_SECRET_KEY") -> bytes:
     """Read a key of 32 bytes in base64url; ``SecretKeyError`` names the setting if it is none."""
     text = text.strip()

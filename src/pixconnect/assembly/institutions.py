@@ -4,29 +4,53 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
 
 from pixconnect.adapters.institutions.opening import InvalidInstitutionAccount, open_institution
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.account_file import read_credential_files
 from pixconnect.domain.institutions.institution import Institution
 from pixconnect.foundation.pool import Pool
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 
+_FILE_LENGTH_MAX: Final = 64 * 1024
+
 
 def make_opener(clock: SystemClock, entropy: SystemEntropy) -> OpenInstitution:
-    """What opens accounts in this process; it raises ``BadRequest`` for one that is described wrongly."""
+    """What opens accounts in this process.
+
+    It raises ``BadRequest`` for one that is described wrongly, or whose secret store lacks a file.
+    """
 
     def open_account(account: InstitutionAccount, credential: Credential) -> Institution:
         try:
-            return open_institution(account, credential, clock, entropy)
+            whole = read_credential_files(credential, read_text_file) if credential.is_outside else credential
+            return open_institution(account, whole, clock, entropy)
         except InvalidInstitutionAccount as error:
             raise errors.BadRequest(str(error)) from None
 
     return open_account
+
+
+def read_text_file(path: str) -> str:
+    """The text of a file of a secret store, or of one that an account's file names; ``BadRequest`` names it."""
+    try:
+        with Path(path).expanduser().open("rb") as opened:
+            found = opened.read(_FILE_LENGTH_MAX + 1)
+    except OSError as error:
+        raise errors.BadRequest(f"{path}: cannot be read: {error.strerror}") from None
+    if len(found) > _FILE_LENGTH_MAX:
+        raise errors.BadRequest(f"{path}: is longer than {_FILE_LENGTH_MAX // 1024} KiB")
+    try:
+        return found.decode("utf-8")
+    except UnicodeDecodeError:
+        raise errors.BadRequest(f"{path}: is no text in UTF-8") from None
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.adapters.secret_box import AesSecretBox, read_or_make_secret_key
+from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
 from pixconnect.assembly.base import (
@@ -79,6 +79,10 @@ async def open_operator(
             policy=policy,
             secret_box=secret_box,
             operator=settings.operator or name_system_user(),
+            # The console's lesser role acts for people, and needs no credential that sends.
+            sending_box=open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, entropy)
+            if role == OPERATOR_ROLE
+            else None,
         )
     finally:
         await connections.close()

@@ -10,6 +10,7 @@ from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.certificate import list_ending
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.reading import browse, browse_webhooks
 
@@ -32,9 +33,11 @@ async def show_overview(visit: Visit) -> Response:
     # In a sandbox there are none.
     shows_days = visit.who.kind != "holder" and not visit.parts.is_sandbox and visit.chosen_id is None
     accounts = await day_usecases.list_accounts_days(context) if shows_days else []
+    ending = await list_ending(context.pool, context.clock.real_now()) if shows_days else []
     return visit.page(
         "overview.html",
         accounts=accounts,
+        ending=ending,
         charges=charges,
         transfers=transfers,
         failing=[line for line in endpoints if line.state.what in {"failing", "disabled"}],

@@ -93,6 +93,9 @@ class Stack:
         )
         # Only the preparation gets the owner's and the operator's addresses, and only the console its own.
         served = dataclasses.replace(self.settings, owner_database_url="", operator_database_url="")
+        working = dataclasses.replace(served, console_database_url="")
+        # What sends money over accounts is opened in the worker, and nowhere that callers reach.
+        served = dataclasses.replace(served, sending_secret_key="", sending_secret_key_previous="")
         own = _environment(dataclasses.replace(served, console_database_url=""))
         if not self.settings.console_database_url:
             served = dataclasses.replace(served, operator_database_url=self.settings.operators_url)
@@ -112,7 +115,7 @@ class Stack:
             )
             for number, listening_sockets in enumerate(zip(self._sockets, *self._tls_sockets, strict=True), start=1)
         ]
-        self._worker = ChildProcess("worker", command("work"), own, launch=launch)
+        self._worker = ChildProcess("worker", command("work"), _environment(working), launch=launch)
         self._console = _make_console(served, self._console_socket, command("console"), tell, launch)
 
     async def start(self) -> Prepared:

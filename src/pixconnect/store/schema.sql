@@ -2271,6 +2271,25 @@ comment on column institution_proposal.confirmable_at is 'From when on it may be
 comment on column institution_proposal.confirmed_by is 'The other operator; null while it waits.';
 comment on column institution_proposal.confirmed_at is 'When it was confirmed, in real time; null while it waits.';
 
+-- institution_certificate: When the certificates of accounts at institutions end.
+create table institution_certificate (
+    institution_id smallint not null,
+    part text collate "C" not null,
+    ends_at timestamp with time zone not null,
+    constraint institution_certificate_pkey primary key (institution_id, part),
+    constraint institution_certificate_ends_at_check check (isfinite(ends_at)),
+    constraint institution_certificate_part_check check (part in ('receiving', 'sending', 'authority')),
+    constraint institution_certificate_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+grant delete, insert, select, update on table institution_certificate to pixconnect_service;
+comment on table institution_certificate is 'When the certificates of accounts at institutions end.';
+comment on column institution_certificate.institution_id is 'The account.';
+comment on column institution_certificate.part is
+    'The client certificate of the receiving credential or of the sending one, or who signs the institution''s own.';
+comment on column institution_certificate.ends_at is
+    'From when on it is not valid; of several in one file the first that ends.';
+
 -- keep_opening_ended: migration 0064
 create function keep_opening_ended() returns trigger language plpgsql
 as $function$

@@ -14,6 +14,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
+from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount
 from pixconnect.domain.institutions.rail_memory import RailMemory
 from pixconnect.domain.institutions.sweep import Pace
@@ -22,6 +23,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.account_context import at_account
+from pixconnect.usecases.institutions.certificate import note_certificates
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
@@ -93,14 +95,21 @@ class AccountReaders:
         fence = AccountFence(self._leases, account_id % SLOTS_COUNT)
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, account_id)
         while True:
-            opened = await self._context.institutions.find(account_id)
+            try:
+                opened = await self._context.institutions.find(account_id)
+            except (errors.PixConnectError, SealBroken) as error:
+                # Health tells that it is not read. The reason names a file or a member of its own, and nothing secret.
+                _log.warning("an account cannot be opened", account_id=account_id, reason=str(error))
+                await asyncio.sleep(AWAY_S[-1])
+                continue
             if opened is None:
                 return
-            if opened is not known:
-                known = opened
-                context = at_account(self._context, opened.account, self._open_rail(opened.institution, memory))
             told = self._news.take(account_id) if do is look_after else frozenset[Pace]()
             try:
+                if opened is not known:
+                    known = opened
+                    context = at_account(self._context, opened.account, self._open_rail(opened.institution, memory))
+                    await note_certificates(self._context.pool, opened)
                 await do(context, opened, fence, told)
                 failed_count, told = 0, frozenset[Pace]()
             except InstitutionUnavailable as error:

@@ -13,6 +13,7 @@ from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.money import kept_report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Measured, MetricFamily, Read, Value
+from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.running import order_figures as order_figures_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.store.running.order_figures import OrderFigures
@@ -59,6 +60,9 @@ _OF_ALL_WORKERS: Final = _tabulate(
         "Reports of the rail that wait for an operator, by reason: see `pixconnect report list`."),
     ("pixconnect_feed_lag_seconds", "gauge", (),
         "How long the oldest event of all workers has waited for its position in the feed; the health check uses it."),
+    ("pixconnect_institution_certificate_seconds_left", "gauge", ("institution", "part"),
+        "How long a certificate by which an account at an institution is reached is still valid: of the receiving or the "
+        "sending credential, or the authority of the institution's own."),
     ("pixconnect_partitions_ahead", "gauge", ("table",),
         "Partitions made in advance and still empty, by table; if this stays below 1, writes will soon fail."),
 )
@@ -129,6 +133,8 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         found = await order_figures_store.read_all(context.pool, now, COUNTED_MAX)
         kept = await kept_usecases.count_open(context.pool)
         ahead = await partition_store.read_ahead(context.pool)
+        certificates = await certificate_store.list_all(context.pool)
+        real_now = context.clock.real_now()
         feed_lag_s = await read_lag_s(context.pool, context.clock)
     except DATABASE_FAILED:
         # What the worker itself knows is measured all the same.
@@ -153,6 +159,9 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         },
         "pixconnect_reports_kept": {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)},
         "pixconnect_feed_lag_seconds": feed_lag_s,
+        "pixconnect_institution_certificate_seconds_left": {
+            (name, used.part): (used.ends_at - real_now).total_seconds() for name, used in certificates
+        },
         "pixconnect_partitions_ahead": ahead.counts,
     }
     return [_measure(family, readings[family.name]) for family in _OF_ALL_WORKERS]

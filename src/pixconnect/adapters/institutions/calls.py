@@ -47,6 +47,7 @@ from pixconnect.adapters.institutions.token import NoToken, Tokens
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.certificate import AccountCertificate
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, NotSent, UnknownOutcome
 from pixconnect.domain.profiles.account_traits import AccountTraits, Route
 from pixconnect.http.client import ReceivedAnswer
@@ -102,6 +103,7 @@ class CallParts(Struct, frozen=True, kw_only=True):
     clock: Clock
     entropy: Entropy
     bounds: CallBounds
+    certificates: Sequence[AccountCertificate]
 
 
 class Calls:

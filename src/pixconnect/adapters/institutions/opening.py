@@ -6,6 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pixconnect.adapters.institutions.calls import CallParts
+from pixconnect.adapters.institutions.certificate import read_account_certificates
 from pixconnect.adapters.institutions.connection import (
     CallBounds,
     InstitutionConnection,
@@ -79,6 +80,7 @@ def open_institution(
         clock=clock,
         entropy=entropy,
         bounds=bounds,
+        certificates=read_account_certificates(credential, account),
     )
     return _KINDS[account.kind](parts, profile)
 

@@ -74,7 +74,7 @@ class StandardInstitution:
         self._profile = profile
         self._account = parts.account
         self._clock, self._entropy = parts.clock, parts.entropy
-        self._calls = Calls(parts)
+        self._calls, self._certificates = Calls(parts), parts.certificates
         self._known = profile.account
 
     @property
@@ -83,6 +83,7 @@ class StandardInstitution:
             tells_payer=self._known.tells_payer,
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
+            certificates=self._certificates,
             has_balance=False,
             # The standard makes the id the refund's identity: a second one under it is answered or refused.
             repeats_refunds=True,

@@ -72,7 +72,7 @@ class WooviInstitution:
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
         self._account, self._clock, self._entropy = parts.account, parts.clock, parts.entropy
         self._known = profile.account
-        self._calls = Calls(parts)
+        self._calls, self._certificates = Calls(parts), parts.certificates
 
     @property
     def traits(self) -> InstitutionTraits:
@@ -82,6 +82,7 @@ class WooviInstitution:
             tells_payer=self._known.tells_payer,
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
+            certificates=self._certificates,
         )
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:

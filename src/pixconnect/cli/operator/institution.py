@@ -31,8 +31,6 @@ from pixconnect.usecases.institutions.statement import SettlingContext
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
 
-_FILE_LENGTH_MAX = 64 * 1024
-
 app = App(name="institution", help="Accounts at institutions.")
 app.command(statement)
 app.command(days)
@@ -84,7 +82,7 @@ def show(name: AccountName, *, json: Json = False) -> None:
 
 @app.command
 def check(name: AccountName, *, json: Json = False) -> None:
-    """Try each permission of its credential without moving money, and see who is told there of what comes in."""
+    """Try each permission without moving money, see when certificates end, and who is told there of what comes in."""
 
     async def do(context: OperatorContext, opener: OpenInstitution) -> list[PermissionTried]:
         tried = await account_usecases.try_permissions(context, opener, name)
@@ -195,6 +193,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
         environment=account.environment,
         state=account.state,
         paused_because=account.paused_because,
+        certificates=[f"{one.used.part} {one.said}" for one in shown.ending] or None,
         house=account.house_id,
         holders=list(shown.holder_ids),
         keys=list(account.keys),
@@ -209,25 +208,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
 
 
 def _read_file(file: Path) -> AccountDescription:
-    def read(path: str) -> str:
-        found = (file.parent / path).expanduser()
-        try:
-            return _read_text(found)
-        except CommandError as error:
-            raise CommandError(f"{path}: {error}") from None
+    from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
 
-    return read_account_file(_read_text(file), read)
-
-
-def _read_text(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            found = opened.read(_FILE_LENGTH_MAX + 1)
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}") from None
-    if len(found) > _FILE_LENGTH_MAX:
-        raise CommandError(f"{file}: is longer than {_FILE_LENGTH_MAX // 1024} KiB")
-    try:
-        return found.decode("utf-8")
-    except UnicodeDecodeError:
-        raise CommandError(f"{file}: is no text in UTF-8") from None
+    # A path of the file's own is from the file's folder.
+    return read_account_file(read_text_file(str(file)), lambda path: read_text_file(str(file.parent / path)))

@@ -35,7 +35,8 @@ def reseal(*, json: Json = False) -> None:
     if done.broken:
         raise CommandError(
             f"neither key opens {', '.join(done.broken[:_NAMED_MAX])}{', ...' if len(done.broken) > _NAMED_MAX else ''}: "
-            "set PIXCONNECT_SECRET_KEY_PREVIOUS to the key that sealed it, or give it a new secret"
+            "set PIXCONNECT_SECRET_KEY_PREVIOUS to the key that sealed it, or give it a new secret; what ends in "
+            ":sending needs PIXCONNECT_SENDING_SECRET_KEY, and its previous one"
         )
 
 

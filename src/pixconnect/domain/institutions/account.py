@@ -31,12 +31,23 @@ _CNPJ_ROOT: Final = 8
 
 
 class Credential(Struct, frozen=True, kw_only=True):
-    """What the institution knows us by; certificate and key are PEM, and empty where it wants none."""
+    """What the institution knows us by; certificate and key are PEM, and empty where it wants none.
+
+    What stays in a secret store is named by its file instead, and read when the account is opened.
+    """
 
     client_id: str = ""
     client_secret: str = ""
     certificate: str = ""
     private_key: str = ""
+    client_secret_file: str = ""
+    certificate_file: str = ""
+    private_key_file: str = ""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether any of it is still to be read."""
+        return bool(self.client_secret_file or self.certificate_file or self.private_key_file)
 
     def __repr__(self) -> str:
         # Nothing secret may reach a log or a traceback.
@@ -77,9 +88,9 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     """What the database has forgotten, where that has paused it (``database_loss``)."""
 
 
-def account_seal(account_id: int) -> str:
-    """What the receiving credential of an account is sealed for."""
-    return f"institution_account:{account_id}:receiving"
+def account_seal(account_id: int, part: Literal["receiving", "sending"] = "receiving") -> str:
+    """What a credential of an account is sealed for."""
+    return f"institution_account:{account_id}:{part}"
 
 
 def may_lie_on(owner_tax_id: str, holder_tax_id: str) -> bool:

@@ -8,7 +8,8 @@
     base_url = "https://pix-h.api.efipay.com.br"  private_key_file = "key.pem"
     keys = ["pix@loja.example"]
 
-Files are named by paths from the folder of this one; whoever reads it hands in what is in them.
+Files are named by paths from the folder of this one; whoever reads it hands in what is in them. With ``secrets = "files"``
+their contents stay where they are, and whatever opens the account reads them there: their paths are absolute then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, cast
+from pathlib import PurePosixPath
+from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -56,6 +58,7 @@ class _AccountFile(_CredentialFiles, kw_only=True, forbid_unknown_fields=True):
     account: str = ""
     keys: list[str] = msgspec.field(default_factory=list[str])
     poll_s: int = 15
+    secrets: Literal["sealed", "files"] = "sealed"
     receive: _CredentialFiles = msgspec.field(default_factory=_CredentialFiles)
     send: _CredentialFiles | None = None
     options: dict[str, Option] = msgspec.field(default_factory=dict[str, Option])
@@ -124,8 +127,8 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         keys=[pix_key.parse_pix_key(key).key for key in said.keys],
         poll_s=said.poll_s,
         options=said.options,
-        receiving=_read_credential(said, said.receive, read_file),
-        sending=None if said.send is None else _read_credential(said, said.send, read_file),
+        receiving=_take_credential(said, said.receive, read_file),
+        sending=None if said.send is None else _take_credential(said, said.send, read_file),
     )
 
 
@@ -178,14 +181,37 @@ def _check_options(options: Mapping[str, Option]) -> None:
             raise errors.BadRequest(f"options.{name}: must be one of {', '.join(wanted)}")
 
 
-def _read_credential(common: _CredentialFiles, own: _CredentialFiles, read_file: ReadFile) -> Credential:
-    """A credential, of which what is not its own is the account's."""
+def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadFile) -> Credential:
+    """A credential, of which what is not its own is the account's; its files are read where they do not stay outside."""
+    table = "send." if own is said.send else "receive." if own != _CredentialFiles() else ""
 
     def pick(name: str) -> str:
-        return cast("str", getattr(own, name) or getattr(common, name))
+        return cast("str", getattr(own, name) or getattr(said, name))
+
+    credential = Credential(
+        client_id=pick("client_id"),
+        client_secret_file=pick("client_secret_file"),
+        certificate_file=pick("certificate_file"),
+        private_key_file=pick("private_key_file"),
+    )
+    if said.secrets == "sealed":
+        return read_credential_files(credential, read_file)
+    for name in ("client_secret_file", "certificate_file", "private_key_file"):
+        path = pick(name)
+        if path and not PurePosixPath(path).is_absolute():
+            raise errors.BadRequest(f"{table}{name}: stays outside (secrets), so its path must be absolute")
+    return credential
+
+
+def read_credential_files(credential: Credential, read_file: ReadFile) -> Credential:
+    """The same with what its files have in place of their names.
+
+    Raises:
+        BadRequest: One cannot be read, or of certificate and key one is missing.
+    """
 
     def read(name: str) -> str:
-        path = pick(name)
+        path = cast("str", getattr(credential, name))
         return read_file(path) if path else ""
 
     certificate, private_key = read("certificate_file"), read("private_key_file")
@@ -195,7 +221,7 @@ def _read_credential(common: _CredentialFiles, own: _CredentialFiles, read_file:
     if bool(certificate) != bool(private_key):
         raise errors.BadRequest("certificate_file, private_key_file: belong together, and one of the two is missing")
     return Credential(
-        client_id=pick("client_id"),
+        client_id=credential.client_id,
         client_secret=read("client_secret_file").strip(),
         certificate=certificate,
         private_key=private_key,

@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.certificate import AccountCertificate
 from pixconnect.domain.money.rail import MovementKind
 
 
@@ -55,6 +56,8 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """A list of all that moved on the account, by day."""
     has_day_files: bool = False
     """``DayFiles``, too: the file of a closed day, which has the last word."""
+    certificates: Sequence[AccountCertificate] = ()
+    """By which the account is reached, and its institution trusted, where the operator has named any."""
     notes_installation: bool = True
     """A webhook can be registered, whose address names the installation that the account belongs to."""
     has_webhook_per_key: bool = True

@@ -115,12 +115,14 @@ async def rotate(connection: Connection, account: InstitutionAccount, sealed: Se
     await connection.execute(_ROTATE, *_CHANGED.values(account), sealed.receiving, sealed.sending)
 
 
-_RESEAL: Final[LiteralString] = "update institution_account set receiving_sealed = $2 where id = $1"
+_RESEAL: Final[LiteralString] = (
+    "update institution_account set receiving_sealed = $2, sending_sealed = $3 where id = $1"
+)
 
 
-async def reseal(connection: Connection, account_id: int, receiving_sealed: bytes) -> None:
-    """Keep the same credential, sealed with another secret key."""
-    await connection.execute(_RESEAL, account_id, receiving_sealed)
+async def reseal(connection: Connection, account_id: int, sealed: SealedCredentials) -> None:
+    """Keep the same credentials, sealed with other secret keys."""
+    await connection.execute(_RESEAL, account_id, sealed.receiving, sealed.sending)
 
 
 # The lock also keeps two accounts from being the first at once.

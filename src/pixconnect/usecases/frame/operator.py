@@ -35,6 +35,11 @@ class OperatorContext(TokenContext, Protocol):
         """The actor, as the audit names it."""
         ...
 
+    @property
+    def sending_box(self) -> SecretBox | None:
+        """Of credentials that send money over accounts at institutions; ``None`` where there is no key of it."""
+        ...
+
 
 class Operator(Struct, frozen=True, kw_only=True):
     """The ``OperatorContext`` of a person who works beside the service."""
@@ -45,6 +50,7 @@ class Operator(Struct, frozen=True, kw_only=True):
     policy: Policy
     secret_box: SecretBox
     operator: str
+    sending_box: SecretBox | None = None
 
 
 def acting_as(context: OperatorContext, operator: str) -> Operator:
@@ -56,4 +62,5 @@ def acting_as(context: OperatorContext, operator: str) -> Operator:
         policy=context.policy,
         secret_box=context.secret_box,
         operator=operator,
+        sending_box=context.sending_box,
     )

@@ -23,6 +23,7 @@ from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import webhook as webhook_store
+from pixconnect.store.institutions.account import SealedCredentials
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -124,11 +125,19 @@ async def _reseal_accounts(context: OperatorContext, broken: list[str]) -> int:
     count = 0
     async with context.pool.acquire() as connection, connection.transaction():
         for account in await account_store.list_all(connection):
-            credentials = await account_store.read_sealed(connection, account.id)
-            receiving = None if credentials is None else credentials.receiving
-            sealed = _again(context.secret_box, receiving, account_seal(account.id), broken)
-            if sealed is not None:
-                await account_store.reseal(connection, account.id, sealed)
+            before = await account_store.read_sealed(connection, account.id)
+            if before is None:
+                continue
+            receiving = _again(context.secret_box, before.receiving, account_seal(account.id), broken)
+            about_sending = account_seal(account.id, "sending")
+            sending: bytes | None = None
+            if context.sending_box is not None:
+                sending = _again(context.sending_box, before.sending, about_sending, broken)
+            elif before.sending is not None:
+                broken.append(about_sending)
+            if receiving is not None or sending is not None:
+                after = SealedCredentials(receiving=receiving or before.receiving, sending=sending or before.sending)
+                await account_store.reseal(connection, account.id, after)
                 count += 1
         for callback in await webhook_store.lock_all(connection):
             sealed = _again(context.secret_box, callback.secret_sealed, callback_seal(callback.institution_id), broken)

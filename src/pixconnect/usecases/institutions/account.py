@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
@@ -20,20 +20,27 @@ from pixconnect.domain.institutions.account import (
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, check_name
 from pixconnect.domain.institutions.allowance import Allowance
+from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, say_end
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, PermissionTried
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import allowance as allowance_store
+from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions import webhook as webhook_store
-from pixconnect.store.institutions.account import SealedCredentials
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.credential import OpenInstitution, read_credential, seal_credential
+from pixconnect.usecases.institutions.certificate import list_ending
+from pixconnect.usecases.institutions.credential import (
+    OpenInstitution,
+    read_credential,
+    read_sending_credential,
+    seal_credentials,
+)
 
 STILL_TRIES_MAX: Final = 5
 """So often we look for a moment in which nothing moves, to begin the books in it."""
@@ -52,6 +59,8 @@ class ShownAccount(Struct, frozen=True, kw_only=True):
     balance_here_cents: int
     last_reading_at: datetime | None
     holder_ids: Sequence[int]
+    ending: Sequence[EndingCertificate]
+    """Its certificates that end soon."""
     waiting: Sequence[Proposal]
     """What waits for a second operator."""
     allowance: Allowance
@@ -96,7 +105,8 @@ async def add_account(
             opened_at=opening.at,
             opening_cents=opening.cents,
         )
-        if not await account_store.insert(connection, account, _seal(context, account.id, said)):
+        sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
+        if not await account_store.insert(connection, account, sealed):
             raise errors.BadRequest(f"name: there is an account {name}")
         await put_on_account(connection, account, house_id)
         await audit.record(context, connection, "institution add", name_account(name), after=account)
@@ -105,12 +115,14 @@ async def add_account(
 
 async def list_institutions(context: OperatorContext) -> list[ShownAccount]:
     async with context.pool.acquire() as connection:
-        return [await _show(connection, account) for account in await account_store.list_all(connection)]
+        ending = await list_ending(connection, context.clock.real_now())
+        return [await _show(connection, account, ending) for account in await account_store.list_all(connection)]
 
 
 async def read_account(context: OperatorContext, name: str) -> ShownAccount:
     async with context.pool.acquire() as connection:
-        return await _show(connection, found(await account_store.find_named(connection, name), name))
+        account = found(await account_store.find_named(connection, name), name)
+        return await _show(connection, account, await list_ending(connection, context.clock.real_now()))
 
 
 async def read_balance_there(
@@ -129,15 +141,54 @@ async def read_balance_there(
 async def try_permissions(
     context: OperatorContext, open_institution: OpenInstitution, name: str
 ) -> Sequence[PermissionTried]:
-    """Try each permission of the receiving credential without moving money."""
+    """Try each permission of the credentials without moving money, and note and tell when their certificates end."""
     account = (await read_account(context, name)).account
     institution = await _open(context, open_institution, account)
+    tried = await _check(institution, account)
+    async with write_alone(context.pool) as connection:
+        await certificate_store.note(connection, account.id, institution.traits.certificates)
+        sending = await _open_sending(context, connection, open_institution, account)
+        if sending is not None:
+            await _note_sending(connection, account, sending)
+    tried += _tell_ends(institution.traits.certificates, context.clock.real_now())
+    if sending is not None:
+        tried += [structs.replace(one, name=f"send: {one.name}") for one in await _check(sending, account)]
+    return tried
+
+
+async def _check(institution: Institution, account: InstitutionAccount) -> list[PermissionTried]:
     try:
-        return await institution.check(account.keys)
+        return list(await institution.check(account.keys))
     except InstitutionUnavailable as error:
         raise errors.ServiceUnavailable(f"the institution gave no answer: {error.reason}") from error
     finally:
         await institution.close()
+
+
+def _tell_ends(certificates: Sequence[AccountCertificate], now: datetime) -> list[PermissionTried]:
+    return [
+        PermissionTried(
+            name=f"certificate {one.part}",
+            is_given=one.ends_at > now,
+            explanation=say_end(one.ends_at, now) or f"ends at {one.ends_at.isoformat()}",
+        )
+        for one in certificates
+    ]
+
+
+async def _open_sending(
+    context: OperatorContext, connection: Connection, open_institution: OpenInstitution, account: InstitutionAccount
+) -> Institution | None:
+    """What speaks by the sending credential; ``None`` where there is none, or no key to open it here."""
+    if context.sending_box is None:
+        return None
+    credential = await read_sending_credential(connection, context.sending_box, account.id)
+    return None if credential is None else open_institution(account, credential)
+
+
+async def _note_sending(connection: Connection, account: InstitutionAccount, sending: Institution) -> None:
+    own = [structs.replace(one, part="sending") for one in sending.traits.certificates if one.part == "receiving"]
+    await certificate_store.note(connection, account.id, own, of_sending=True)
 
 
 async def set_state(context: OperatorContext, name: str, state: AccountState) -> InstitutionAccount:
@@ -178,7 +229,8 @@ async def rotate_account(context: OperatorContext, name: str, said: AccountDescr
             options=said.options,
             revision=before.revision + 1,
         )
-        await account_store.rotate(connection, after, _seal(context, before.id, said))
+        sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
+        await account_store.rotate(connection, after, sealed)
         await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)
     return after
 
@@ -319,18 +371,16 @@ def _describe(account_id: int, name: str, said: AccountDescription, house_id: in
     )
 
 
-def _seal(context: OperatorContext, account_id: int, said: AccountDescription) -> SealedCredentials:
-    # The sending credential is the worker's alone, under a key of its own: nothing sends yet, so it is not taken.
-    return SealedCredentials(receiving=seal_credential(context.secret_box, said.receiving, account_id), sending=None)
-
-
-async def _show(connection: Connection, account: InstitutionAccount) -> ShownAccount:
+async def _show(
+    connection: Connection, account: InstitutionAccount, ending: Sequence[EndingCertificate]
+) -> ShownAccount:
     near = await sweep_store.find(connection, account.id, "near")
     return ShownAccount(
         account=account,
         balance_here_cents=await account_store.sum_balance_here(connection, account.id),
         last_reading_at=near and near.ended_at,
         holder_ids=await account_store.list_lying_on(connection, account.id),
+        ending=[one for one in ending if one.institution == account.name],
         waiting=await proposal_store.list_waiting(connection, account.id),
         allowance=await allowance_store.read(connection, account.id),
     )

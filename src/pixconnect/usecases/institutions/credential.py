@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 import msgspec
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal
+from pixconnect.domain.institutions.account_file import AccountDescription
 from pixconnect.domain.institutions.institution import Institution
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions.account import SealedCredentials
 
 OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
 """Makes what speaks to an account; it connects when it is first asked something."""
@@ -19,8 +22,30 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Credential).decode
 
 
-def seal_credential(box: SecretBox, credential: Credential, account_id: int) -> bytes:
-    return box.seal(_encode(credential), account_seal(account_id))
+def seal_credentials(
+    box: SecretBox, sending_box: SecretBox | None, said: AccountDescription, account_id: int
+) -> SealedCredentials:
+    """Seal the receiving credential for all processes, and the sending one under a key that what serves the API has not.
+
+    Raises:
+        BadRequest: There is a sending credential, and no key to seal it with.
+    """
+    sending: bytes | None = None
+    if said.sending is not None:
+        if sending_box is None:
+            raise errors.BadRequest(
+                "send: there is no key to seal it with: set PIXCONNECT_SENDING_SECRET_KEY for workers and operators"
+            )
+        sending = sending_box.seal(_encode(said.sending), account_seal(account_id, "sending"))
+    return SealedCredentials(receiving=box.seal(_encode(said.receiving), account_seal(account_id)), sending=sending)
+
+
+async def read_sending_credential(connection: Connection | Pool, box: SecretBox, account_id: int) -> Credential | None:
+    """What sends; ``None`` where the account has none of its own."""
+    sealed = await account_store.read_sealed(connection, account_id)
+    if sealed is None or sealed.sending is None:
+        return None
+    return _decode(box.open(sealed.sending, account_seal(account_id, "sending")))
 
 
 async def read_credential(connection: Connection | Pool, box: SecretBox, account_id: int) -> Credential | None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+import structlog
+
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.institutions.account import InstitutionAccount
@@ -15,6 +18,8 @@ from pixconnect.domain.institutions.institution import OpenAccount
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account as account_store
 from pixconnect.usecases.institutions.credential import OpenInstitution, read_credential
+
+_log = structlog.get_logger(__name__)
 
 
 class OpenAccounts:
@@ -62,7 +67,12 @@ class OpenAccounts:
         credential = await read_credential(self._pool, self._secret_box, account.id)
         if credential is None:
             return None
-        opened = OpenAccount(account=account, institution=self._open_institution(account, credential))
+        try:
+            opened = OpenAccount(account=account, institution=self._open_institution(account, credential))
+        except errors.BadRequest as error:
+            # It is the operator's to mend, and no caller's fault; callers are not told which file is missing.
+            _log.error("an account cannot be opened", institution=account.name, reason=error.message)
+            raise errors.ServiceUnavailable("the account at the institution cannot be opened now") from error
         self._opened[account.id] = opened
         if before is not None:
             await before.institution.close()

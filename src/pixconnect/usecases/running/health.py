@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.institutions.certificate import find_ending
 from pixconnect.domain.institutions.institution import Institutions
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
@@ -24,6 +25,7 @@ from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import HasClock, HasInstitutions, HasPool
 from pixconnect.usecases.identity.keyring import Keyring
@@ -166,6 +168,9 @@ async def check_accounts(context: AccountsContext) -> None:
     if lost:
         paused = _count(len(lost), "account at an institution is", "accounts at institutions are")
         problems.append(f"{paused} paused since the database has forgotten something")
+    # The nearest of all: the others are in `institution list`.
+    if ending := find_ending(await certificate_store.list_all(context.pool), context.clock.real_now()):
+        problems.append(f"a certificate of an account at an institution {ending[0].said}")
     if problems:
         raise errors.ServiceUnavailable("; ".join(problems))
 

@@ -28,9 +28,12 @@ RULES: Final = {
         where available_cents + reserved_cents - deficit_cents <> -(settlement_cents + funding_cents)
             or available_cents > 0 and deficit_cents > 0 or least(available_cents, reserved_cents, deficit_cents) < 0
     """,
-    "what is owed is what movements lacked and was not repaid": """
+    "what is owed is what movements and returns made there lacked and was not repaid": """
         select holder_id from balance where deficit_cents <> (
             select coalesce(sum(deficit_cents), 0) from movement where movement.holder_id = balance.holder_id
+        ) + (
+            select coalesce(sum(amount_cents), 0) from ledger_entry
+            where ledger_entry.holder_id = balance.holder_id and debit_account = 'deficit' and refund_id is not null
         ) - (
             select coalesce(sum(amount_cents), 0) from repayment where repayment.holder_id = balance.holder_id
         )
@@ -111,11 +114,34 @@ RULES: Final = {
         ) as entry using (id, holder_id, amount_cents, debit_account, credit_account)
         where item_id is null or entry.id is null or entry.refund_id is not null
     """,
-    "an item that is a transfer or refund is no movement": """
+    "an item that is a transfer or refund is no movement, unless that was taken back": """
         select item_id from movement join (
             select end_to_end_id as name from transfer union all select network_id from transfer
             union all select return_id from refund union all select network_id from refund
         ) as named on named.name = item_id
+        where not exists (select from movement as opposite where opposite.opposite_of = movement.item_id)
+    """,
+    "what takes a movement back is its opposite, and the line of that movement is something else": """
+        select opposite.item_id from movement as opposite
+        left join movement as undone on undone.holder_id = opposite.holder_id and undone.item_id = opposite.opposite_of
+        where opposite.opposite_of is not null and (
+            undone.item_id is null or undone.opposite_of is not null or undone.direction = opposite.direction
+            or undone.amount_cents <> opposite.amount_cents
+        )
+        union all
+        select institution_item.item_id from institution_item
+        join holder using (institution_id)
+        join movement as opposite on opposite.holder_id = holder.id and opposite.opposite_of = joined_id
+        where joined_kind = 'movement'
+    """,
+    "a return made there has taken its amount at once": """
+        select refund.id from refund where made_by = 'institution' and (
+            status <> 'RETURNED' or amount_cents <> (
+                select coalesce(sum(entry.amount_cents), 0) from ledger_entry as entry
+                where entry.refund_id = refund.id and entry.holder_id = refund.holder_id
+                    and entry.credit_account = 'settlement' and entry.debit_account in ('available', 'deficit')
+            )
+        )
     """,
     "the network has an instant for what settled over it alone": """
         select id from transfer where network_settled_at is not null and (settled_at is null or is_book)

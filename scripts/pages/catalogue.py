@@ -36,6 +36,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "repayment",
             "charge",
             "transfer",
+            "payer_completion",
             "initiated_transfer",
             "prepared_transfer",
         ),

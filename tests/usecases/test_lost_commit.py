@@ -313,8 +313,9 @@ ACTS = {
         _change(removes=True),
     ],
 }
-ELSEWHERE = {"record_attempts"}
-"""An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``."""
+ELSEWHERE = {"record_attempts", "record_returns"}
+"""An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``. Returns made
+at an institution are of live mode: ``tests/usecases/institutions/test_refund.py``."""
 
 
 def test_every_write_operation_is_in_the_table() -> None:

@@ -750,6 +750,25 @@ begin
 end $function$;
 revoke execute on function check_transfers() from public;
 
+-- check_payer: migration 0074
+create function check_payer() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if new.direction <> 'IN' or new.institution_id is null or not exists (
+        select from payer_completion as completion
+        where completion.transfer_id = new.id and completion.holder_id = new.holder_id and completion.before = old.counterparty
+    ) or exists (
+        select from jsonb_each_text(old.counterparty) as told (member, content)
+        where new.counterparty ->> member is distinct from content
+            and content not in ('0', '-', '99999999', '00000000000') and content not like '%*%'
+    ) then
+        raise exception 'transfer % of holder % keeps what is known of its payer', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_payer_becomes_known_once';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_payer() from public;
+
 -- refuse_other_end: migration 0050
 create function refuse_other_end() returns trigger language plpgsql
 as $function$
@@ -876,6 +895,8 @@ create trigger check_new after insert on transfer referencing new table as new_r
     check_transfers();
 create trigger check_new_holding after insert on transfer for each row when (new.direction = 'IN' and new.status = 'PROCESSING'
     and new.charge_id is not null) execute function check_holding_transfer();
+create trigger check_payer after update of counterparty on transfer for each row when (old.counterparty is distinct from
+    new.counterparty) execute function check_payer();
 create trigger keep_end after update of handed_at, settled_at, network_settled_at, outcome_code, outcome_reason on transfer for
     each row when ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at
     or old.settled_at is distinct from new.settled_at or old.network_settled_at is distinct from new.network_settled_at or
@@ -883,8 +904,8 @@ create trigger keep_end after update of handed_at, settled_at, network_settled_a
     function refuse_other_end();
 create trigger take_network_id after update of network_id on transfer for each row when (new.network_id is distinct from
     old.network_id) execute function take_network_id();
-grant insert, select, update (status, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at, settled_at,
-    modified_at, network_id, network_settled_at) on table transfer to pixconnect_service;
+grant insert, select, update (status, counterparty, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at,
+    settled_at, modified_at, network_id, network_settled_at) on table transfer to pixconnect_service;
 comment on table transfer is 'Money moved over the rail, or by book between two holders of ours, which makes a row for each.';
 comment on column transfer.id is 'Counts up, in blocks; unique together with the holder.';
 comment on column transfer.holder_id is 'The holder from or to whom it goes.';
@@ -927,7 +948,27 @@ comment on column transfer.network_settled_at is
 comment on column transfer.institution_id is
     'The account on which it happened; null is the installation''s own rail, or by book.';
 
--- check_refunds: migrations 0010, 0018, 0050
+-- payer_completion: Payments whose payer an institution told only later; rows are never changed or deleted.
+create table payer_completion (
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    before jsonb not null,
+    completed_at timestamp with time zone not null,
+    constraint payer_completion_pkey primary key (transfer_id, holder_id),
+    constraint payer_completion_completed_at_check check (isfinite(completed_at)),
+    constraint payer_completion_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id,
+        holder_id)
+);
+create trigger payer_completion_is_append_only before delete or update or truncate on payer_completion for each statement
+    execute function refuse_change();
+grant insert, select on table payer_completion to pixconnect_service;
+comment on table payer_completion is 'Payments whose payer an institution told only later; rows are never changed or deleted.';
+comment on column payer_completion.transfer_id is 'The payment.';
+comment on column payer_completion.holder_id is 'Its holder.';
+comment on column payer_completion.before is 'What was known of the payer before, as JSON.';
+comment on column payer_completion.completed_at is 'When the rest became known, in service time.';
+
+-- check_refunds: migrations 0010, 0018, 0050, 0074
 create function check_refunds() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -959,15 +1000,27 @@ begin
     where not exists (
         select from allowed_transition as allowed
         where allowed.kind = 'refund' and allowed.direction = refund.flow and allowed.is_book = refund.is_book
-            and allowed.before = moved.before and allowed.after = refund.status
-    ) or (
+            and allowed.before = moved.before and allowed.after = refund.status and allowed.made_by = refund.made_by
+    ) or case refund.made_by when 'institution' then (
+        -- Taken of what was there, in as many entries as that needs: each is judged by post_ledger_entries, and all make its amount.
+        select coalesce(sum(entry.amount_cents), 0) from ledger_entry as entry
+        where entry.transfer_id = refund.transfer_id and entry.holder_id = moved.holder_id and entry.refund_id = moved.id
+    ) <> refund.amount_cents or original.institution_id is null or exists (
+        -- One name is one fact: what is a movement already is taken back with this refund, or is none.
+        select from institution_account as account
+        join movement on movement.holder_id in (account.house_id, refund.holder_id)
+        where account.id = original.institution_id and movement.item_id = refund.return_id and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
+    ) else (
         select count(*) from ledger_entry as entry
         where entry.transfer_id = refund.transfer_id and entry.holder_id = moved.holder_id and entry.refund_id = moved.id
     ) <> (
         select count(*) from allowed_posting as allowed
         where allowed.kind = 'refund' and allowed.direction = refund.flow and allowed.is_book = refund.is_book
-            and allowed.status = refund.status
-    ) or refund.status <> 'ERROR' and (
+            and allowed.status = refund.status and allowed.made_by = refund.made_by
+    ) end or refund.status <> 'ERROR' and (
         original.settled_at is null or original.direction = refund.flow or original.is_book <> refund.is_book
         or coalesce(original.network_id, original.end_to_end_id) <> refund.original_end_to_end_id
         or original.amount_cents < refund.amount_cents
@@ -1046,8 +1099,11 @@ create table refund (
     network_id text collate "C",
     namesake smallint default 0 not null,
     network_settled_at timestamp with time zone,
+    made_by text default 'service' not null,
     constraint refund_pkey primary key (id, holder_id),
     constraint refund_external_id_is_used_once unique (external_id, holder_id),
+    constraint made_there_is_told_at_its_end check (made_by = 'service' or made_by = 'institution' and flow = 'OUT' and not
+        is_book and status = 'RETURNED' and handed_at is null and external_id ~~ 'theirs:%'),
     constraint network_id_is_of_an_order check (network_id is null or length(network_id) = 32 and network_id ~~ 'D%' and
         network_id <> return_id and flow = 'OUT' and not is_book),
     constraint refund_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
@@ -1117,8 +1173,10 @@ comment on column refund.namesake is
     'Tells rows of one name apart that were there before a name was one fact; 0 for all others.';
 comment on column refund.network_settled_at is
     'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
+comment on column refund.made_by is
+    'Who made it: this service, also where it records what others sent; or the institution, or a person there.';
 
--- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059, 0062
+-- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059, 0062, 0074
 create function post_ledger_entries() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -1222,10 +1280,16 @@ begin
                     case when repayment.id is null then 'IN' else 'OUT' end) as direction,
                 coalesce(refund.is_book, transfer.is_book, false) as is_book,
                 coalesce(refund.status, transfer.status, movement.status, lacking.status, 'MADE') as status,
-                bool_and(entry.amount_cents is not distinct from coalesce(
+                coalesce(refund.made_by, 'service') as made_by,
+                -- What the institution gave back is taken of what was there, in parts: all parts make its amount.
+                bool_and(case refund.made_by when 'institution' then refund.amount_cents = (
+                    select sum(part.amount_cents) from ledger_entry as part
+                    where part.transfer_id = entry.transfer_id and part.holder_id = entry.holder_id
+                        and part.refund_id = entry.refund_id
+                ) else entry.amount_cents is not distinct from coalesce(
                     refund.amount_cents, transfer.amount_cents, deposit.amount_cents, repayment.amount_cents,
                     movement.amount_cents - movement.deficit_cents, lacking.deficit_cents
-                )) as has_amount
+                ) end) as has_amount
             from (
                 select *, case when refund_id is null and transfer_id is null then id end as lone_id from new_entry
             ) as entry
@@ -1242,13 +1306,13 @@ begin
             left join movement as lacking on lacking.deficit_entry_id = case
                     when debit_account = 'deficit' then entry.lone_id end
                 and lacking.holder_id = entry.holder_id
-            group by 3, 4, 5, 6, 7, 8
+            group by 3, 4, 5, 6, 7, 8, 9
         ) as moved
         where not moved.has_amount or not exists (
             select from allowed_posting as allowed
             where allowed.kind = moved.kind and allowed.direction = moved.direction and allowed.is_book = moved.is_book
                 and allowed.status = moved.status and allowed.debit_account = moved.debit_account
-                and allowed.credit_account = moved.credit_account
+                and allowed.credit_account = moved.credit_account and allowed.made_by = moved.made_by
         )
         limit 1;
     end if;
@@ -1479,6 +1543,7 @@ create table allowed_posting (
     status text not null,
     debit_account ledger_account not null,
     credit_account ledger_account not null,
+    made_by text default 'service' not null,
     constraint allowed_posting_pkey primary key (kind, direction, is_book, status, debit_account, credit_account)
 );
 grant select on table allowed_posting to pixconnect_service;
@@ -1490,6 +1555,7 @@ comment on column allowed_posting.is_book is 'Whether it is between two holders 
 comment on column allowed_posting.status is 'The status that has the entry.';
 comment on column allowed_posting.debit_account is 'The account that the amount leaves.';
 comment on column allowed_posting.credit_account is 'The account that the amount enters.';
+comment on column allowed_posting.made_by is 'Of refunds, who made them: the service or the institution.';
 
 -- allowed_transition: The changes of status that are possible; what is not here is refused.
 create table allowed_transition (
@@ -1498,6 +1564,7 @@ create table allowed_transition (
     is_book boolean not null,
     before text not null,
     after text not null,
+    made_by text default 'service' not null,
     constraint allowed_transition_pkey primary key (kind, direction, is_book, before, after)
 );
 grant select on table allowed_transition to pixconnect_service;
@@ -1508,6 +1575,7 @@ comment on column allowed_transition.direction is 'Whether money comes in (IN) o
 comment on column allowed_transition.is_book is 'Whether it is between two holders of ours.';
 comment on column allowed_transition.before is 'The status before; NEW for what is made.';
 comment on column allowed_transition.after is 'The status afterwards.';
+comment on column allowed_transition.made_by is 'Of refunds, who made them: the service or the institution.';
 
 -- keep_closing: migration 0007
 create function keep_closing() returns trigger language plpgsql
@@ -1542,7 +1610,7 @@ create table kept_report (
     constraint kept_report_close_reason_check check (length(close_reason) >= 1 and length(close_reason) <= 1000),
     constraint kept_report_closed_by_check check (length(closed_by) >= 1 and length(closed_by) <= 255),
     constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled', 'return', 'settled',
-        'rejected', 'never_taken', 'taken', 'movement')),
+        'rejected', 'never_taken', 'taken', 'movement', 'institution_return', 'unreadable')),
     constraint kept_report_reason_check check (reason in ('unknown_order', 'contradiction', 'changed_repeat',
         'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned')),
     constraint kept_report_seen_count_check check (seen_count > 0)
@@ -1994,7 +2062,7 @@ comment on column deposit.holder_id is 'The holder who got it.';
 comment on column deposit.amount_cents is 'How much, in cents.';
 comment on column deposit.created_at is 'When it was made, in service time.';
 
--- check_movements: migrations 0059, 0062
+-- check_movements: migrations 0059, 0062, 0074
 create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -2017,6 +2085,12 @@ begin
             and allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
             and allowed.status = moved.status
     ) <> (moved.entry_id is not null)::int + (moved.deficit_entry_id is not null)::int
+        or moved.opposite_of is not null and not exists (
+            select from movement as undone
+            where undone.holder_id = moved.holder_id and undone.item_id = moved.opposite_of and undone.opposite_of is null
+                and undone.kind <> 'opening_balance' and undone.status = 'POSTED' and undone.direction <> moved.direction
+                and undone.amount_cents = moved.amount_cents
+        )
         or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
         or exists (select from transfer where transfer.network_id = moved.item_id)
         or exists (select from refund where refund.return_id = moved.item_id)
@@ -2048,8 +2122,10 @@ create table movement (
     created_at timestamp with time zone not null,
     deficit_cents bigint default 0 not null,
     deficit_entry_id bigint,
+    opposite_of text collate "C",
     constraint movement_pkey primary key (holder_id, item_id),
     constraint movement_has_its_own_entry unique (entry_id, holder_id),
+    constraint an_opposite_is_of_another check (opposite_of <> item_id),
     constraint movement_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
         kind = 'opening_balance')),
     constraint movement_created_at_check check (isfinite(created_at)),
@@ -2068,6 +2144,7 @@ create table movement (
 );
 create unique index movement_has_its_own_deficit_entry on movement (deficit_entry_id, holder_id) where deficit_entry_id is not
     null;
+create unique index movement_is_taken_back_once on movement (holder_id, opposite_of) where opposite_of is not null;
 create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
     check_movements();
 create trigger movement_is_append_only before delete or update or truncate on movement for each statement execute function
@@ -2090,6 +2167,8 @@ comment on column movement.network_settled_at is 'When it happened at the instit
 comment on column movement.created_at is 'When it was written, in service time.';
 comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
 comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
+comment on column movement.opposite_of is
+    'The item whose movement it takes back, because that has proved to be a transfer or refund; null otherwise.';
 
 -- check_repayments: migration 0062
 create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -2572,10 +2651,17 @@ comment on column institution_file.last_on is 'The last day that it speaks of.';
 comment on column institution_file.items_count is 'How many lines of money it has.';
 comment on column institution_file.recorded_at is 'When it was read, in service time.';
 
--- keep_joined: migration 0066
+-- keep_joined: migrations 0066, 0074
 create function keep_joined() returns trigger language plpgsql
 as $function$
 begin
+    if old.joined_kind = 'movement' and new.joined_kind in ('transfer', 'refund') and not new.is_reversal and exists (
+        select from movement as opposite
+        join holder on holder.id = opposite.holder_id and holder.institution_id = old.institution_id
+        where opposite.opposite_of = old.joined_id
+    ) then
+        return new;
+    end if;
     raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id
         using errcode = 'integrity_constraint_violation', constraint = 'an_item_stays_joined';
 end $function$;
@@ -2635,6 +2721,8 @@ create table institution_item (
 );
 create index institution_item_alone on institution_item (institution_id, day) where joined_kind is null;
 create index institution_item_day on institution_item (institution_id, day);
+create index institution_item_moved_out on institution_item (institution_id, amount_cents, day) where joined_kind = 'movement'
+    and direction = 'OUT';
 create unique index institution_item_of on institution_item (joined_kind, joined_id, institution_id, is_reversal);
 create trigger institution_item_is_never_deleted before delete or truncate on institution_item for each statement execute
     function refuse_change();

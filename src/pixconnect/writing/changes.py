@@ -179,6 +179,7 @@ class Changes:
         held = {key: self._moved_charges.pop(key) for key in self._held_charges if key in self._moved_charges}
         new_charges = sorted(self._charges.values(), key=lambda charge: (charge.external_id, charge.holder_id))
         new_orders = sorted(self._orders, key=lambda order: order.name)
+        new_refunds = sorted(self._refunds.values(), key=lambda refund: refund.return_id)
         here = [charge for charge in new_charges if charge.institution_id is None]
         # New rows are sorted by the whole key on which two processes can meet, changed ones by id: that avoids deadlocks.
         parts: list[tuple[Part[Any], list[Any]]] = [
@@ -194,17 +195,15 @@ class Changes:
             (transfer_store.INSERT, _by_end_to_end_id(self._transfers)),
             (transfer_store.INSERT_RARE, _by_end_to_end_id(self._rare_transfers)),
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),
-            (refund_store.INSERT, sorted(self._refunds.values(), key=lambda refund: refund.return_id)),
+            (refund_store.INSERT, [refund for refund in new_refunds if refund.made_by == "service"]),
+            (refund_store.INSERT_THERE, [refund for refund in new_refunds if refund.made_by == "institution"]),
             (refund_store.UPDATE, _by_id(self._moved_refunds)),
             (order_store.INSERT, [order for order in new_orders if order.institution_id is None]),
             (order_store.INSERT_THERE, [order for order in new_orders if order.institution_id is not None]),
             (order_store.DELETE, self._ended_orders),
             (ledger_store.APPEND, self._entries),
             (ledger_store.APPEND_REPAYMENTS, self._repayments),
-            (
-                movement_store.INSERT,
-                sorted(self._movements, key=lambda movement: (movement.holder_id, movement.item_id)),
-            ),
+            (movement_store.INSERT, sorted(self._movements, key=lambda one: (one.holder_id, one.item_id))),
             (event_store.APPEND, self.events),
             (delivery_store.APPEND, self.events),
             (delivery_store.APPEND_TOLD, self._told),

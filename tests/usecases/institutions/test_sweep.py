@@ -15,7 +15,7 @@ from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
-from pixconnect.usecases.institutions.sweep import expire_there, sweep, sweep_due
+from pixconnect.usecases.institutions.sweep import expire_there, record_page, sweep, sweep_due
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from support.account_shop import Shop, make_owner, open_shop
@@ -182,7 +182,15 @@ async def test_one_item_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
     assert await read_funds(shop.live, shop.house) == (3, 0)
     near = await sweep_store.find(shop.context.pool, shop.account.id, "near")
     assert near is not None
-    assert near.failure == "an item cannot be read: valor: is no amount"
+    assert near.failure is None, "it is kept, so the list is read"
+    shop.there.list_received = answered  # type: ignore[method-assign]
+    shop.there.received.insert(0, broken)  # type: ignore[arg-type]
+    await record_page(shop.at, [broken, broken])
+    kept = await kept_usecases.list_kept(as_operator(shop.context), with_closed=True)
+    assert [(one.kind, one.reason, one.name, one.seen_count) for one in kept] == [
+        ("unreadable", "cannot_be_recorded", "loja", 3)
+    ]
+    assert kept[0].explanation == "it cannot be read: valor: is no amount"
 
 
 async def test_three_paces(shop: Shop) -> None:

@@ -261,6 +261,17 @@ def make_movement_id(item_id: str) -> str:
     return hashlib.sha256(item_id.encode()).hexdigest()
 
 
+class ReversedMovement(Struct, frozen=True, kw_only=True):
+    """The movement of a line of the institution's that has proved to be a transfer or refund."""
+
+    institution_id: int
+    line_id: str
+    """The line, by the institution's own id."""
+    holder_id: int
+    item_id: str
+    """The movement, by the name that its item has here."""
+
+
 class OpenAmounts(Struct, frozen=True, kw_only=True):
     """What items are judged by beside the lines: orders under way, and where the books begin."""
 

@@ -10,7 +10,7 @@ import msgspec
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import Abilities, Acknowledgement
-from pixconnect.domain.money.refund import AUTOMATIC_PREFIX
+from pixconnect.domain.money.refund import AUTOMATIC_PREFIX, THEIRS_PREFIX
 from pixconnect.domain.money.transfer import Transfer
 
 
@@ -22,9 +22,10 @@ def answer_report(abilities: Abilities, acknowledgement: Acknowledgement) -> Ack
 
 
 def check_external_id(abilities: Abilities, external_id: str | None) -> None:
-    """Keep the external ids of automatic refunds for them."""
-    if not abilities.refuses_credits and external_id is not None and external_id.startswith(AUTOMATIC_PREFIX):
-        raise errors.ExternalIdConflict(f"external_id: what begins with {AUTOMATIC_PREFIX!r} is used by the service")
+    """Keep the external ids of refunds that nobody here asks for to them."""
+    for prefix in (AUTOMATIC_PREFIX, THEIRS_PREFIX):
+        if not abilities.refuses_credits and external_id is not None and external_id.startswith(prefix):
+            raise errors.ExternalIdConflict(f"external_id: what begins with {prefix!r} is used by the service")
 
 
 def check_refund_amount(abilities: Abilities, amount_cents: int, original: Transfer) -> None:

@@ -21,6 +21,7 @@ from pixconnect.domain.money.rail import (
     CreditAccepted,
     CreditCancelled,
     CreditReport,
+    InstitutionReturn,
     MovementReport,
     NeverTaken,
     Rejected,
@@ -41,7 +42,17 @@ Reason = Literal[
     "cannot_be_returned",
 ]
 Kind = Literal[
-    "credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken", "taken", "movement"
+    "credit",
+    "credit_accepted",
+    "credit_cancelled",
+    "return",
+    "settled",
+    "rejected",
+    "never_taken",
+    "taken",
+    "movement",
+    "institution_return",
+    "unreadable",
 ]
 
 NAME_LENGTH: Final = 32
@@ -65,7 +76,19 @@ class TakenAnswer(Struct, frozen=True, kw_only=True, tag="taken"):
     network_id: str | None
 
 
-Kept = Report | NeverTakenAnswer | TakenAnswer
+class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
+    """An item of an institution's list that breaks its own form, or says an unknown word."""
+
+    report_id: str
+    name: str
+    """What it is about, where at least that can be read."""
+    account: str
+    """The account's name here."""
+    content: str
+    """As sent, of a long one its beginning."""
+
+
+Kept = Report | InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
 
 _KINDS: Final = dict[type[Kept], Kind](
     (
@@ -78,6 +101,8 @@ _KINDS: Final = dict[type[Kept], Kind](
         (NeverTakenAnswer, "never_taken"),
         (TakenAnswer, "taken"),
         (MovementReport, "movement"),
+        (InstitutionReturn, "institution_return"),
+        (KeptItem, "unreadable"),
     )
 )
 
@@ -121,6 +146,10 @@ def name_of(kept: Kept) -> str:
             return kept.return_id
         case MovementReport():
             return kept.item_id
+        case InstitutionReturn():
+            return kept.return_id or kept.original_end_to_end_id
+        case KeptItem():
+            return kept.name
         case _:
             return kept.id
 

@@ -7,7 +7,7 @@ unbalanced::
                              ▲──────release────────┘
     settlement ──receive, move──► available
     available ──move──► settlement
-    deficit ──move──► settlement        what the institution took, and the holder lacked
+    deficit ──move──► settlement        what the institution took, or gave back, and the holder lacked
     available ──repay──► deficit
 
 ``available`` and ``reserved`` together are the holder's current funds. ``deficit`` is owed: its postings count the other
@@ -67,6 +67,16 @@ class Balance(Struct, frozen=True, kw_only=True):
     def repayable_cents(self) -> int:
         """What must be repaid of the deficit at once."""
         return min(self.available_cents, self.deficit_cents)
+
+
+def part_taken(balance: Balance, amount_cents: int) -> list[tuple[Account, int]]:
+    """Of which accounts an amount goes that has left already: of what is available, and the rest is owed.
+
+    What the institution has blocked will come before both, once it is known here.
+    """
+    available_cents = min(amount_cents, balance.available_cents)
+    parts: list[tuple[Account, int]] = [("available", available_cents), ("deficit", amount_cents - available_cents)]
+    return [(account, cents) for account, cents in parts if cents]
 
 
 def check_funds(balance: Balance, amount_cents: int) -> None:

@@ -13,10 +13,11 @@ the holder owes what was lacking.
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import event as events
@@ -25,6 +26,8 @@ from pixconnect.domain.frame.event import SLOTS_COUNT, Event
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.ledger import Account, Balance
 from pixconnect.domain.money.rail import MovementKind, MovementReport
+
+_DIGEST_LENGTH: Final = 48
 
 
 class Movement(Struct, frozen=True, kw_only=True):
@@ -48,6 +51,8 @@ class Movement(Struct, frozen=True, kw_only=True):
     description: str | None
     network_settled_at: datetime
     created_at: datetime
+    opposite_of: str | None = None
+    """The item whose movement it takes back, because that has proved to be a transfer or refund."""
 
     @property
     def accounts(self) -> tuple[Account, Account]:
@@ -89,6 +94,26 @@ def open_movement(report: MovementReport, balance: Balance, code: str | None, no
         description=report.description or None,
         network_settled_at=report.settled_at,
         created_at=now,
+    )
+
+
+def open_opposite(movement: Movement, proved: str, now: datetime) -> Movement:
+    """What takes back a movement whose item has proved to be a transfer or refund, which moves the same money itself."""
+    errors.ensure(movement.opposite_of is None and movement.status == "POSTED", movement.item_id)
+    digest = hashlib.sha256(movement.item_id.encode()).hexdigest()
+    return structs.replace(
+        movement,
+        # No institution's item is called so.
+        item_id=f"opposite:{digest[:_DIGEST_LENGTH]}",
+        kind="reversal",
+        direction="IN" if movement.direction == "OUT" else "OUT",
+        deficit_cents=0,
+        entry_id=None,
+        deficit_entry_id=None,
+        end_to_end_id=proved,
+        description=f"The movement {movement.item_id} is {proved}"[:140],
+        created_at=now,
+        opposite_of=movement.item_id,
     )
 
 

@@ -211,6 +211,22 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
     """As of ``CreditReport``."""
 
 
+class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_return"):
+    """A payment to one of our holders was returned, wholly or in part, and no order of ours is the reason.
+
+    A person did it in the institution's app, or the institution itself. It has settled, whatever we say.
+    """
+
+    report_id: str
+    return_id: str | None
+    """The network's; ``None`` where nobody tells it."""
+    asked_as: str
+    """What whoever asked for it called it; unique among the returns of one payment."""
+    original_end_to_end_id: str
+    amount_cents: int
+    settled_at: datetime | None
+
+
 class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
     """The institution has moved money on a holder's account, and no order, refund, payment or return of ours is the reason."""
 

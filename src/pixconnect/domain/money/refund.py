@@ -6,11 +6,12 @@
         └──reject──► ERROR
 
 ``OUT`` returns what the holder received, ``IN`` brings back what the holder sent. Refunds under way and settled
-together never exceed the original.
+together never exceed the original. One that was made at the institution is told when it is over: it is RETURNED at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args
 from uuid import UUID
@@ -26,18 +27,23 @@ from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.ledger import Balance, check_funds, check_may_withdraw
-from pixconnect.domain.money.rail import ReturnReport
+from pixconnect.domain.money.rail import InstitutionReturn, ReturnReport
 from pixconnect.domain.money.transfer import Transfer
 
 RefundStatus = Literal["PROCESSING", "RETURNED", "ERROR"]
 RefundReason = Literal["MD06", "BE08", "FR01", "SL02"]
 Flow = Literal["IN", "OUT"]
+MadeBy = Literal["service", "institution"]
+"""``institution`` is also a person in its app: either returned what a holder received, and nobody here asked for it."""
 
 WINDOW = timedelta(days=90)
 """From settlement, inclusive. Source: Pix API 2.9.0, ``PixDevolucaoInvalida``; past it the SPI answers DT05."""
 
 AUTOMATIC_PREFIX: Final = "auto:"
 """The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of the transfer."""
+
+THEIRS_PREFIX: Final = "theirs:"
+"""Of one that was made at the institution, this and the network's name of it."""
 
 _REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 
@@ -118,6 +124,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
     network_settled_at: datetime | None = None
     """When it settled by the network's clock; ``settled_at`` is ours."""
+    made_by: MadeBy = "service"
 
     @property
     def shown_id(self) -> str:
@@ -242,6 +249,53 @@ def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: in
         created_at=now,
         modified_at=now,
     )
+
+
+def name_institution_return(report: InstitutionReturn) -> str:
+    """The external id of a return that was made at the institution."""
+    name = report.return_id or f"{report.original_end_to_end_id}:{report.asked_as}"
+    return THEIRS_PREFIX + name
+
+
+def find_institution_return(report: InstitutionReturn, refunds: Sequence[Refund]) -> Refund | None:
+    """The one of a payment's refunds that was recorded of this return, though its name may be told at one time only."""
+    unnamed = name_institution_return(msgspec.structs.replace(report, return_id=None))
+    names = {name_institution_return(report), unnamed}
+    for refund in refunds:
+        is_alike = (refund.amount_cents, refund.network_settled_at) == (report.amount_cents, report.settled_at)
+        if refund.external_id in names or (report.return_id is None and refund.made_by == "institution" and is_alike):
+            return refund
+    return None
+
+
+def open_institution_return(
+    report: InstitutionReturn, original: Transfer, *, refund_id: int, return_id: str, now: datetime
+) -> Refund:
+    """Make the refund of a return that was made at the institution; it has settled there, and is not settled here yet.
+
+    Args:
+        report: What was told of it.
+        original: The payment, as it is now.
+        refund_id: A new one.
+        return_id: Ours, for one of which the network's name is not told.
+        now: When it is recorded.
+    """
+    request = RefundRequest(end_to_end_id=original.end_to_end_id, amount_cents=report.amount_cents)
+    new = NewRefund(
+        caller=None,
+        holder_id=original.holder_id,
+        external_id=name_institution_return(report),
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=None,
+        refund_id=refund_id,
+        received_id=0,
+        return_id=report.return_id or return_id,
+        handover_timeout=WINDOW,
+        may_exist=False,
+    )
+    return msgspec.structs.replace(open_refund(new, original, now), made_by="institution")
 
 
 def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance) -> str | None:

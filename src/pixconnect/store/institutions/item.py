@@ -10,7 +10,7 @@ import msgspec
 
 from pixconnect.domain.institutions.day import DayCases, ItemGroup
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import ItemJoin, LineKey, Waiting
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, ItemJoin, LineKey, ReversedMovement, Waiting
 from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
 from pixconnect.domain.institutions.statement_file import StatementAccount
 from pixconnect.foundation.pool import Connection, Pool
@@ -142,6 +142,65 @@ async def join(connection: Connection, institution_id: int, joins: Sequence[Item
     if joins:
         columns = zip(*((one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins), strict=True)
         await connection.execute(_JOIN, institution_id, *map(list, columns))
+
+
+# By its names wherever it has some. Without one it is the only line of its amount and day, and says nothing else.
+_FIND_MISTAKEN: Final[LiteralString] = """
+    select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
+        item.end_to_end_id is not null or item.return_id is not null as is_named
+    from institution_item as item
+    join holder on holder.institution_id = item.institution_id
+    join movement on movement.holder_id = holder.id and movement.item_id = item.joined_id
+    where item.institution_id = $1 and item.joined_kind = 'movement' and item.direction = 'OUT' and item.amount_cents = $2
+        and item.kind not in ('fee', 'wire', 'boleto', 'judicial', 'opening_balance')
+        and case
+            when item.return_id is not null then item.return_id = any($3)
+            when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
+            else item.day = $5
+        end
+        and item.day between $5 - $6::integer and $5 + $6::integer
+        and movement.status = 'POSTED' and movement.opposite_of is null and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
+    order by is_named desc, item.day, item.item_id
+"""
+
+
+async def find_mistaken(
+    connection: Connection | Pool,
+    institution_id: int,
+    amount_cents: int,
+    names: Sequence[str],
+    of: Sequence[str],
+    day: date,
+) -> ReversedMovement | None:
+    """The movement that a transfer or refund has proved to be, if its line was read before.
+
+    Args:
+        connection: Where to look.
+        institution_id: The account.
+        amount_cents: What left.
+        names: Of the transfer or refund on the network.
+        of: Those of what it returns.
+        day: On which it settled, in Sao Paulo.
+    """
+    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, day, DAYS_APART_MAX)
+    # Several that only look alike may each be something else: a person finds out.
+    if not rows or (not rows[0]["is_named"] and len(rows) > 1):
+        return None
+    return ReversedMovement(**{name: rows[0][name] for name in ("institution_id", "line_id", "holder_id", "item_id")})
+
+
+_REJOIN: Final[LiteralString] = """
+    update institution_item set joined_kind = $3, joined_id = $4, joined_by = 'name'
+    where institution_id = $1 and item_id = $2
+"""
+
+
+async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKey) -> None:
+    """Join a line with what it has proved to be, in the transaction that takes its movement back."""
+    await connection.execute(_REJOIN, mistaken.institution_id, mistaken.line_id, key[0], str(key[1]))
 
 
 _NOTE_FEES: Final[LiteralString] = """

@@ -13,7 +13,7 @@ from pixconnect.domain.institutions.joining import BookLine
 from pixconnect.domain.money.rail import date_settled
 from pixconnect.foundation.pool import Connection, Pool
 
-# What went by book is on no institution's statement. A refund lies where its original does.
+# What went by book, or was taken back, is on no institution's statement. A refund lies where its original does.
 _TRANSFERS: Final[LiteralString] = """
     select 'transfer' as kind, transfer.id::text as id, transfer.holder_id, transfer.direction, transfer.amount_cents,
         transfer.status, transfer.settled_at, transfer.network_settled_at, transfer.created_at,
@@ -37,6 +37,10 @@ _MOVEMENTS: Final[LiteralString] = """
     from movement join holder on holder.id = movement.holder_id
     where holder.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
         and movement.item_id not like 'closing-balance:%'
+        and movement.opposite_of is null and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
 """
 
 # One look at each index of names.
@@ -54,8 +58,9 @@ _FIND_NAMED: Final[LiteralString] = f"""
 async def find_named(
     connection: Connection, institution_id: int, names: Sequence[str], item_ids: Sequence[str]
 ) -> list[BookLine]:
-    """Lines with one of these names of the network, refunds of what has one, and movements of these items."""
-    return [_read(row) for row in await connection.fetch(_FIND_NAMED, institution_id, names, item_ids)]
+    """Lines with one of these names of the network, refunds of what has one, and movements of these items or names."""
+    moved = [*item_ids, *names]
+    return [_read(row) for row in await connection.fetch(_FIND_NAMED, institution_id, names, moved)]
 
 
 # Those that are an item already are nobody else's. The instants are ours: the network's are looked at afterwards.

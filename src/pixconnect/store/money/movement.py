@@ -9,7 +9,7 @@ from pixconnect.domain.money.movement import Movement
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import lookup
 from pixconnect.store.frame.part import of_columns
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, split_pairs
 
 MOVEMENT: Final = Table(
     "movement",
@@ -17,7 +17,7 @@ MOVEMENT: Final = Table(
     """
     holder_id bigint, item_id text, kind text, direction text, amount_cents bigint, deficit_cents bigint, status text,
     outcome_code text, entry_id bigint, deficit_entry_id bigint, end_to_end_id text, description text,
-    network_settled_at timestamptz, created_at timestamptz
+    network_settled_at timestamptz, created_at timestamptz, opposite_of text
     """,
     key=("holder_id", "item_id"),
 )
@@ -36,8 +36,7 @@ async def find_items(
     connection: Connection | Pool, wanted: Sequence[tuple[int, str]]
 ) -> dict[tuple[int, str], Movement]:
     """Movements by holder and item."""
-    holder_ids, item_ids = [list(column) for column in zip(*wanted, strict=True)]
-    found = map(MOVEMENT.read, await connection.fetch(_FIND, holder_ids, item_ids))
+    found = map(MOVEMENT.read, await connection.fetch(_FIND, *split_pairs(wanted)))
     return {(movement.holder_id, movement.item_id): movement for movement in found}
 
 

@@ -20,13 +20,19 @@ REFUND: Final = Table(
     return_id text, original_end_to_end_id text, correlation_id uuid, amount_cents bigint, status text, reason text,
     description text, outcome_code text, outcome_reason text, slot smallint, handed_at timestamptz,
     settled_at timestamptz, created_at timestamptz, modified_at timestamptz, network_id text,
-    network_settled_at timestamptz
+    network_settled_at timestamptz, made_by text
     """,
 )
 
 # We have handed a new refund to nobody yet, so we need not send what the columns have by default.
-_NEW: Final = REFUND.without("handed_at", "network_id")
+_NEW: Final = REFUND.without("handed_at", "network_id", "made_by")
 INSERT: Final = of_columns(_NEW, once=(), name="refund_row", sql="insert into refund ({names}) {rows}")
+
+# Few are made at an institution.
+_NEW_THERE: Final = REFUND.without("handed_at", "network_id")
+INSERT_THERE: Final = of_columns(
+    _NEW_THERE, once=(), name="refund_there_row", sql="insert into refund ({names}) {rows}"
+)
 
 _MOVED: Final = REFUND.only(
     "id",
@@ -61,6 +67,16 @@ async def find_of_transfers(
         refund = REFUND.read(row)
         found.setdefault((refund.transfer_id, refund.holder_id), []).append(refund)
     return found
+
+
+_TELL_NAME: Final[LiteralString] = """
+    update refund set network_id = $3 where id = $1 and holder_id = $2 and network_id is null
+"""
+
+
+async def tell_name(connection: Connection | Pool, refund: Refund, network_id: str) -> None:
+    """Note what the network calls a refund that was recorded without that name."""
+    await connection.execute(_TELL_NAME, refund.id, refund.holder_id, network_id)
 
 
 read_page: Final = lookup.page_of(REFUND, listing_store.source("refund", REFUND.select))

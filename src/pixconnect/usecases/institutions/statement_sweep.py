@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
-import structlog
 from msgspec import Struct
 
 from pixconnect.domain.institutions.account import InstitutionAccount
@@ -23,15 +22,13 @@ from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.account import STILL_TRIES_MAX
 from pixconnect.usecases.institutions.statement import record_listed, settle_items
-from pixconnect.usecases.institutions.sweep import note_end, note_failure
+from pixconnect.usecases.institutions.sweep import keep_unreadable, note_end, note_failure
 
 EVERY: Final = timedelta(minutes=10)
 DAYS_BEHIND: Final = timedelta(days=2)
 """Whole days before today that are read again each hour: institutions book late."""
 DISAGREEING_BEHIND: Final = timedelta(days=30)
 """So far back each hour while a day disagrees: something may have been dated back."""
-
-_log = structlog.get_logger(__name__)
 
 
 async def sweep_statement(context: Context, account: InstitutionAccount, institution: Institution) -> int:
@@ -49,7 +46,7 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
     today = to_day(began_at)
     first = await _find_first(context, account, last, began_at)
     try:
-        read = await _read(account, institution, first, today)
+        read = await _read(context, account, institution, first, today)
     except InstitutionUnavailable as error:
         await note_failure(context, account, "statement", error.reason)
         raise
@@ -82,7 +79,9 @@ class _Listed(Struct, frozen=True, kw_only=True):
     """Each line could be read."""
 
 
-async def _read(account: InstitutionAccount, institution: Institution, first: date, last: date) -> _Listed:
+async def _read(
+    context: Context, account: InstitutionAccount, institution: Institution, first: date, last: date
+) -> _Listed:
     items: list[InstitutionItem] = []
     is_whole = True
     async for page in institution.list_statement(first, last):
@@ -91,7 +90,8 @@ async def _read(account: InstitutionAccount, institution: Institution, first: da
                 items.append(item)
             else:
                 is_whole = False
-                _log.error("a line of a statement cannot be read", institution=account.name, reason=item.reason)
+                # Without it the day's sums disagree, so that it stays open.
+                await keep_unreadable(context, account, item)
     return _Listed(items=items, is_whole=is_whole)
 
 
@@ -115,7 +115,7 @@ async def _reckon(context: Context, account: InstitutionAccount, institution: In
     """What was on the account when today began, by a moment in which nothing moves."""
     for _ in range(STILL_TRIES_MAX):
         before_cents = await institution.read_balance()
-        read = await _read(account, institution, today, today)
+        read = await _read(context, account, institution, today, today)
         is_still = await institution.read_balance() == before_cents
         if not read.is_whole or to_day(context.clock.real_now()) != today:
             return None

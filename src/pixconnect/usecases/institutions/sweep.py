@@ -1,16 +1,15 @@
 """Reads an account's lists again and again, and records each payment once.
 
-What is listed and recorded already is compared, and costs one look. What is new is taken as any rail's report. A sweep has
-ended when all that it found is recorded or kept; only then does it count as read.
+What is listed and recorded already is compared, and costs one look. What is new is taken as any rail's report, and what was
+returned of it there as a refund. A sweep has ended when all that it found is recorded or kept; only then does it count as read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import structlog
 from msgspec import structs
 
 from pixconnect.domain.institutions.account import InstitutionAccount
@@ -23,13 +22,14 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_due
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
-from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.kept_report import KeptItem, Misfit
 from pixconnect.domain.money.rail import CreditReport
 from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX, Transfer
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, HasPool
 from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.charge import expire_charges_there
 from pixconnect.usecases.money.incoming import find_change
@@ -37,8 +37,6 @@ from pixconnect.usecases.money.report import take_reports
 
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
 EXPIRED_MAX: Final = 256
-
-_log = structlog.get_logger(__name__)
 
 
 async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> int:
@@ -71,23 +69,26 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
     last = await sweep_store.find(context.pool, account.id, pace)
     began_at = context.clock.real_now()
     since = begin_sweep(pace, last, account.opened_at, began_at)
-    count, is_whole, malformed = 0, True, None
+    count, is_whole = 0, True
     try:
         async for page in institution.list_received(since, began_at, only_returned=pace == "deep"):
             count += len(page)
-            malformed = next((item for item in page if isinstance(item, MalformedItem)), malformed)
             is_whole = await record_page(context, page) and is_whole
     except InstitutionUnavailable as error:
         await note_failure(context, account, pace, error.reason)
         raise
     if is_whole:
         await note_end(context, account, pace, began_at, count)
-    if malformed is not None:
-        # The others went on; this one is read again by the wider sweeps, and the day does not close without it.
-        explanation = f"{malformed.end_to_end_id or 'an item'} cannot be read: {malformed.reason}"
-        _log.error("an item of an institution's list cannot be read", institution=account.name, reason=explanation)
-        await note_failure(context, account, pace, explanation)
     return count
+
+
+async def keep_unreadable(context: HasPool, account: InstitutionAccount, item: MalformedItem) -> None:
+    """Keep an item that cannot be read, once however often it is listed; the others go on."""
+    name = item.end_to_end_id or account.name
+    unreadable = KeptItem(report_id=name, name=name, account=account.name, content=item.content)
+    await kept_usecases.keep(
+        context.pool, unreadable, Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}")
+    )
 
 
 async def note_end(
@@ -122,11 +123,18 @@ async def expire_there(context: Context, institution: Institution) -> int:
 async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedItem]) -> bool:
     """Record what is new of a page; whether all of it is recorded or kept now."""
     account = _account(context)
-    # A list that shifts names the same one twice; nothing before the books begin is ours to count.
+    for item in page:
+        if isinstance(item, MalformedItem):
+            await keep_unreadable(context, account, item)
     readable = [pix for pix in page if isinstance(pix, ReceivedPix)]
+    # A list that shifts names the same one twice; nothing before the books begin is ours to count.
     listed = {pix.end_to_end_id: pix for pix in readable if pix.settled_at >= account.opened_at}
-    if not listed:
-        return True
+    is_whole = not listed or await _record_payments(context, account, listed)
+    await record_returns(context, account, readable)
+    return is_whole
+
+
+async def _record_payments(context: Context, account: InstitutionAccount, listed: Mapping[str, ReceivedPix]) -> bool:
     recorded = await transfer_store.find_named(context.pool, list(listed), "IN")
     for name, transfer in recorded.items():
         misfit = _find_misfit(account, listed[name], transfer)

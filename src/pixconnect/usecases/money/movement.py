@@ -126,6 +126,11 @@ def _post(work: UnitOfWork, movement: Movement) -> Movement:
     return movement
 
 
+def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
+    """Post the opposite of a movement whose item has proved to be a transfer or refund, by the name that it has."""
+    work.changes.add_movement(_post(work, movement_rules.open_opposite(movement, proved, work.now)))
+
+
 def _compare(report: MovementReport, movement: Movement) -> Misfit | None:
     """An item that comes again must be the same."""
     told = {

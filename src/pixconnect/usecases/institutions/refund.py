@@ -1,0 +1,313 @@
+"""Returns of received Pix that nobody here asked for: a person made them at the institution, or the institution itself did.
+
+::
+
+    listed as returned ──► of a Pix that is recorded ──► refund OUT, RETURNED at once, and its charge returned
+             │                        ├── more than is left of it ──► kept for an operator
+             │                        └── one of ours is under way, and both are more than that ──► looked at again
+             ├── under a name of ours ──► the report of our refund
+             └── of a Pix that was here before the books ──► movement
+
+What is under way there is not recorded before it has settled, and what was refused there moves nothing. If the statement told
+of it first, and it was taken for a movement, that movement is taken back in the transaction that records the refund.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import ListedRefund, ReceivedPix
+from pixconnect.domain.institutions.joining import ReversedMovement, make_movement_id
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money import refund as refund_rules
+from pixconnect.domain.money import transfer as transfer_rules
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.ledger import part_taken
+from pixconnect.domain.money.rail import InstitutionReturn, MovementReport, SettledReport
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import rail_step as step_store
+from pixconnect.store.money import movement as movement_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import (
+    Context,
+    HasClock,
+    HasDirectory,
+    HasEntropy,
+    HasIds,
+    HasPolicy,
+    HasPool,
+    HasWrites,
+)
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.incoming import find_change
+from pixconnect.usecases.money.movement import post_statement_item, take_back
+from pixconnect.usecases.money.report import take_reports
+from pixconnect.usecases.money.settlement import return_paid_charge
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+
+
+class ReturnContext(HasPool, HasWrites, HasIds, HasEntropy, HasClock, HasPolicy, HasDirectory, Protocol): ...
+
+
+class ListedReturn(Struct, frozen=True, kw_only=True):
+    """A return that the institution lists, with every id made before the first try."""
+
+    holder_id: int
+    original: Transfer
+    report: InstitutionReturn
+    refund_id: int
+    return_id: str
+    mistaken: ReversedMovement | None
+    """Its line was read before, and posted as a movement."""
+
+
+class RecordedReturn(Struct, frozen=True, kw_only=True):
+    """What became of a listed return."""
+
+    is_recorded: bool = False
+    """By this look; it may have been before."""
+    misfit: Misfit | None = None
+    """Why it is kept for an operator."""
+
+
+async def record_returns(context: Context, account: InstitutionAccount, listed: Sequence[ReceivedPix]) -> int:
+    """Record what was returned of some payments and is not recorded yet; how many that were.
+
+    Args:
+        context: The account's.
+        account: Where they are listed.
+        listed: Payments as the institution lists them now.
+    """
+    settled = {pix.end_to_end_id: pix for pix in listed if any(_is_over(refund) for refund in pix.refunds)}
+    if not settled:
+        return 0
+    originals = await transfer_store.find_named(context.pool, list(settled), "IN")
+    recorded = await refund_store.find_of_transfers(
+        context.pool, [(original.id, original.holder_id) for original in originals.values()]
+    )
+    under_way = {refund.return_id for of in recorded.values() for refund in of if refund.status == "PROCESSING"}
+    ours = await _end_ours(context, account, list(settled.values()), under_way)
+    new: list[ListedReturn] = []
+    for name, pix in settled.items():
+        reports = [_as_report(pix, refund) for refund in pix.refunds if _is_over(refund) and refund.id not in ours]
+        original = originals.get(name)
+        if original is None:
+            await _record_without_original(context, account, reports)
+        elif original.institution_id == account.id and original.settled_at is not None:
+            before = recorded.get((original.id, original.holder_id), [])
+            for report in reports:
+                known = refund_rules.find_institution_return(report, before)
+                if known is None:
+                    new.append(await _prepare(context, account, original, report))
+                else:
+                    await _compare(context, report, known)
+    touched = await _submit(context, new)
+    if touched:
+        # A day that had closed without it is judged anew.
+        await day_usecases.judge(context, account, to_day(min(touched)))
+    return len(touched)
+
+
+async def _end_ours(
+    context: Context, account: InstitutionAccount, listed: Sequence[ReceivedPix], under_way: Collection[str]
+) -> Mapping[str, str]:
+    """Refunds of ours that are listed as settled, by their names there: what is still under way here ends by that."""
+    over = {refund.id: refund for pix in listed for refund in pix.refunds if _is_over(refund)}
+    ours = await step_store.find_our_names(context.pool, account.id, list(over))
+    endings = [
+        SettledReport(
+            report_id=name,
+            id=order_name,
+            settled_at=over[name].settled_at or context.clock.now(),
+            network_id=over[name].return_id,
+        )
+        for name, order_name in ours.items()
+        if order_name in under_way
+    ]
+    if endings:
+        await take_reports(context, endings)
+    return ours
+
+
+async def _submit(context: ReturnContext, new: Sequence[ListedReturn]) -> list[datetime]:
+    """Record what is new, each alone if it must be; when those that were recorded had settled."""
+    settled: list[datetime] = []
+    outcomes = await context.writes.submit_all(RECORD_RETURNS, new)
+    for returned, outcome in zip(new, outcomes, strict=True):
+        if isinstance(outcome, errors.InternalError):
+            # One that the database refuses must not keep the others from being read.
+            misfit = Misfit(reason="cannot_be_recorded", explanation="recording it failed: the log says why")
+            await kept_usecases.keep(context.pool, returned.report, misfit)
+        elif isinstance(outcome, errors.PixConnectError):
+            raise outcome
+        elif outcome.misfit is not None:
+            await kept_usecases.keep(context.pool, returned.report, outcome.misfit)
+        elif outcome.is_recorded:
+            settled.append(returned.report.settled_at or context.clock.now())
+    return settled
+
+
+async def _compare(context: ReturnContext, report: InstitutionReturn, known: Refund) -> None:
+    """One that is listed again says the same; what it is called on the network may be told later."""
+    told: dict[str, tuple[object, object]] = dict(amount_cents=(known.amount_cents, report.amount_cents))
+    misfit = find_change(told)
+    if misfit is not None:
+        await kept_usecases.keep(context.pool, report, misfit)
+    elif report.return_id is not None and report.return_id != known.shown_id and known.network_id is None:
+        await refund_store.tell_name(context.pool, known, report.return_id)
+
+
+def _is_over(refund: ListedRefund) -> bool:
+    return refund.status == "returned"
+
+
+def _as_report(pix: ReceivedPix, refund: ListedRefund) -> InstitutionReturn:
+    return InstitutionReturn(
+        report_id=refund.return_id or refund.id,
+        return_id=refund.return_id,
+        asked_as=refund.id,
+        original_end_to_end_id=pix.end_to_end_id,
+        amount_cents=refund.amount_cents,
+        settled_at=refund.settled_at,
+    )
+
+
+async def _prepare(
+    context: ReturnContext, account: InstitutionAccount, original: Transfer, report: InstitutionReturn
+) -> ListedReturn:
+    return ListedReturn(
+        holder_id=original.holder_id,
+        original=original,
+        report=report,
+        refund_id=await context.ids.refund_id(),
+        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+        mistaken=await _find_mistaken(context, account, report),
+    )
+
+
+async def _find_mistaken(
+    context: ReturnContext, account: InstitutionAccount, report: InstitutionReturn
+) -> ReversedMovement | None:
+    names = [] if report.return_id is None else [report.return_id]
+    day = to_day(report.settled_at or context.clock.now())
+    of = [report.original_end_to_end_id]
+    return await item_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
+
+
+async def _record_without_original(
+    context: ReturnContext, account: InstitutionAccount, reports: Sequence[InstitutionReturn]
+) -> None:
+    """What it returns came before the books began: then only what left since is ours to count."""
+    for report in reports:
+        # One without an instant may be of before, as its payment is.
+        if report.settled_at is None or report.settled_at < account.opened_at:
+            continue
+        name = report.return_id or make_movement_id(refund_rules.name_institution_return(report))
+        known = await movement_store.find_items(context.pool, [(account.house_id, name)])
+        if known or await _find_mistaken(context, account, report) is not None:
+            continue
+        moved = MovementReport(
+            report_id=report.report_id,
+            item_id=name,
+            party=(await context.directory.read_account(account.house_id)).party,
+            kind="reversal",
+            direction="OUT",
+            amount_cents=report.amount_cents,
+            end_to_end_id=report.original_end_to_end_id,
+            description=None,
+            settled_at=report.settled_at,
+        )
+        await post_statement_item(context, account.house_id, moved)
+
+
+def _holders_of(returned: ListedReturn) -> tuple[int, ...]:
+    return (returned.holder_id,) if returned.mistaken is None else (returned.holder_id, returned.mistaken.holder_id)
+
+
+async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
+    work = await lock_balances(batch, _holders_of)
+    names = [returned.report.original_end_to_end_id for returned in batch]
+    # Charges before transfers, in the order in which incoming payments lock them too.
+    charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
+    wanted = sorted({(returned.original.id, returned.holder_id) for returned in batch})
+    originals = await transfer_store.lock_by_id(work.connection, wanted)
+    refunds = await refund_store.find_of_transfers(work.connection, wanted)
+    moved = await movement_store.find_items(
+        work.connection,
+        [(one.mistaken.holder_id, one.mistaken.item_id) for one in batch if one.mistaken is not None],
+    )
+    outcomes: list[RecordedReturn] = []
+    proved: list[tuple[ReversedMovement, Refund]] = []
+    for returned in batch:
+        key = (returned.original.id, returned.holder_id)
+        of_original = refunds.setdefault(key, [])
+        if any(refund.id == returned.refund_id for refund in of_original):
+            outcomes.append(RecordedReturn(is_recorded=True))  # a try whose commit was lost
+            continue
+        outcome = _judge(returned.report, originals[key], of_original)
+        outcomes.append(outcome)
+        if not outcome.is_recorded:
+            continue
+        mistaken = returned.mistaken
+        if mistaken is not None:
+            # A second return that looks the same is not this line: it is taken back once.
+            movement = moved.pop((mistaken.holder_id, mistaken.item_id), None)
+            mistaken = None if movement is None else mistaken
+            if movement is not None:
+                take_back(work, movement, returned.report.return_id or returned.report.original_end_to_end_id)
+        refund, originals[key] = _record(work, returned, originals[key], charges)
+        of_original.append(refund)
+        if mistaken is not None:
+            proved.append((mistaken, refund))
+    await work.write()
+    for mistaken, refund in proved:
+        await item_store.rejoin(work.connection, mistaken, ("refund", refund.id))
+    return outcomes
+
+
+RECORD_RETURNS: Final = WriteOperation("record_returns", _record_returns)
+
+
+def _judge(report: InstitutionReturn, original: Transfer, refunds: Sequence[Refund]) -> RecordedReturn:
+    """Whether it is recorded now: it is new, and can be believed."""
+    if refund_rules.find_institution_return(report, refunds) is not None:
+        return RecordedReturn()
+    left_cents = original.amount_cents - original.returned_cents
+    if report.amount_cents > left_cents:
+        explanation = f"it returns {report.amount_cents} cents, and {left_cents} are left of what was received"
+        return RecordedReturn(misfit=Misfit(reason="contradiction", explanation=explanation))
+    # Where it leaves no room for one of ours that is under way, what becomes of ours is known first.
+    return RecordedReturn(is_recorded=report.amount_cents <= left_cents - original.returning_cents)
+
+
+def _record(
+    work: UnitOfWork, returned: ListedReturn, original: Transfer, charges: dict[tuple[int, int], Charge]
+) -> tuple[Refund, Transfer]:
+    report = returned.report
+    opened = refund_rules.open_institution_return(
+        report, original, refund_id=returned.refund_id, return_id=returned.return_id, now=work.now
+    )
+    work.announce_refund(opened)
+    for account, cents in part_taken(work.balances[original.holder_id], opened.amount_cents):
+        work.post(original.holder_id, account, "settlement", cents, transfer_id=original.id, refund_id=opened.id)
+    refund = refund_rules.settle_refund(opened, work.now, report.settled_at)
+    work.announce_refund(refund)
+    work.changes.add_refund(refund)
+    after = transfer_rules.return_part(original, refund.amount_cents, work.now)
+    work.changes.move_transfer(original, after)
+    if after.status == "RETURNED" and after.charge_id is not None:
+        return_paid_charge(work, charges, (after.charge_id, after.holder_id))
+    return refund, after

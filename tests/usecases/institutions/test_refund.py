@@ -1,0 +1,374 @@
+"""What was returned at the institution, by a person or by itself: recorded once, as a refund that nobody here asked for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund, ReceivedPix
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money import ability
+from pixconnect.domain.money.rail import MovementReport
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.refund import record_returns
+from pixconnect.usecases.institutions.statement import record_listed, settle_items
+from pixconnect.usecases.institutions.sweep import record_page
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money.movement import post_statement_item
+from support.account_shop import Shop, make_owner, open_shop
+from support.books import check_books
+from support.cut_connections import Cut, open_wire
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.records import own_key
+from support.service import Service, open_service
+
+
+def give_back(shop: Shop, pix: ReceivedPix, amount_cents: int, **changes: Any) -> ListedRefund:
+    """Somebody returns a part of a payment there; it is listed with the payment from then on."""
+    token = shop.context.entropy.token(11)
+    refund = ListedRefund(
+        id=f"r{token}",
+        return_id=f"D99999004202607011500{token}",
+        amount_cents=amount_cents,
+        status="returned",
+        asked_at=shop.live.clock.real_now(),
+        settled_at=shop.live.clock.real_now(),
+    )
+    refund = structs.replace(refund, **changes)
+    index = next(index for index, one in enumerate(shop.there.received) if one.end_to_end_id == pix.end_to_end_id)
+    listed = shop.there.received[index]
+    shop.there.received[index] = structs.replace(listed, refunds=[*listed.refunds, refund])
+    if refund.status == "returned":
+        shop.there.balance_cents -= amount_cents
+    return refund
+
+
+async def funds(shop: Shop, holder_id: int | None = None) -> tuple[int, int, int]:
+    caller = shop.house if holder_id is None else structs.replace(shop.house, holder_id=holder_id)
+    balance = await ledger_usecases.read_balance(shop.context, caller)
+    return balance.available_cents, balance.reserved_cents, balance.deficit_cents
+
+
+async def refunds(shop: Shop) -> list[tuple[str, int, str, str]]:
+    told = "select external_id, amount_cents, status, made_by from refund order by id"
+    return [tuple(row) for row in await shop.live.fetch(told)]
+
+
+async def events(shop: Shop, resource: str) -> list[str]:
+    told = f"select name from event where resource = '{resource}' order by id"
+    return [row["name"] for row in await shop.live.fetch(told)]
+
+
+async def kept(shop: Shop) -> list[tuple[str, str, str]]:
+    found = await kept_usecases.list_kept(as_operator(shop.context), with_closed=True)
+    return [(one.kind, one.reason, one.name) for one in found]
+
+
+async def movements(shop: Shop) -> list[tuple[str, str, int, str | None]]:
+    told = "select kind, direction, amount_cents, opposite_of from movement where kind <> 'opening_balance' order by item_id"
+    return [tuple(row) for row in await shop.live.fetch(told)]
+
+
+async def test_a_return_made_there_is_recorded_once_however_often_it_is_listed(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    await shop.read()
+    refund = give_back(shop, pix, 300)
+    for _ in range(3):
+        await shop.read()
+    assert await refunds(shop) == [(f"theirs:{refund.return_id}", 300, "RETURNED", "institution")]
+    assert await funds(shop) == (700, 0, 0)
+    assert await events(shop, "refund") == ["refund.out.processing", "refund.out.returned"]
+    (row,) = await shop.live.fetch("select returned_cents, returning_cents, status from transfer")
+    assert tuple(row) == (300, 0, "CONFIRMED")
+    assert await kept(shop) == []
+    await check_books(shop.live)
+
+
+async def test_a_payment_and_its_return_may_be_listed_at_once_and_in_parts(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    give_back(shop, pix, 300)
+    give_back(shop, pix, 200, return_id=None)
+    await shop.read()
+    await shop.read()
+    assert await funds(shop) == (500, 0, 0)
+    assert len(await refunds(shop)) == 2
+    await check_books(shop.live)
+
+
+async def test_what_pays_back_all_of_a_charge_returns_the_charge(shop: Shop) -> None:
+    charge = await shop.charge(amount_cents=1000)
+    pix = shop.pay(1000, txid=charge.txid)
+    await shop.read()
+    give_back(shop, pix, 400)
+    await shop.read()
+    assert (await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)).status == "APPROVED"
+    give_back(shop, pix, 600)
+    await shop.read()
+    assert (await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)).status == "RETURNED"
+    assert await events(shop, "transfer") == ["transfer.in.processing", "transfer.in.confirmed"]
+    await check_books(shop.live)
+
+
+async def test_what_is_not_over_there_or_was_refused_is_not_recorded(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    give_back(shop, pix, 300, status="under_way", settled_at=None)
+    give_back(shop, pix, 200, status="refused", settled_at=None)
+    await shop.read()
+    assert await refunds(shop) == []
+    listed = shop.there.received[0]
+    over = structs.replace(listed.refunds[0], status="returned", settled_at=shop.live.clock.real_now())
+    shop.there.received[0] = structs.replace(listed, refunds=[over, *listed.refunds[1:]])
+    await shop.read()
+    assert await funds(shop) == (700, 0, 0)
+
+
+async def test_what_is_lacking_is_owed_and_repaid_by_what_comes_in(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    await shop.read()
+    await take_fee(shop, 800)
+    give_back(shop, pix, 1000)
+    await shop.read()
+    assert await funds(shop) == (0, 0, 800)
+    entries = await shop.live.fetch(
+        "select debit_account::text, amount_cents from ledger_entry where refund_id is not null order by id"
+    )
+    assert [tuple(entry) for entry in entries] == [("available", 200), ("deficit", 800)]
+    await check_books(shop.live)
+    shop.pay(1000)
+    await shop.read()
+    assert await funds(shop) == (200, 0, 0)
+    await check_books(shop.live)
+
+
+async def take_fee(shop: Shop, amount_cents: int) -> None:
+    report = MovementReport(
+        report_id="fee",
+        item_id=shop.context.entropy.token(11),
+        party=(await shop.context.directory.read_account(shop.house.holder_id)).party,
+        kind="fee",
+        direction="OUT",
+        amount_cents=amount_cents,
+        end_to_end_id=None,
+        description=None,
+        settled_at=shop.live.clock.real_now(),
+    )
+    assert await post_statement_item(shop.at, shop.house.holder_id, report)
+    shop.there.balance_cents -= amount_cents
+
+
+async def test_more_than_was_received_is_kept_for_a_person_once_and_moves_nothing(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    give_back(shop, pix, 700)
+    await shop.read()
+    refund = give_back(shop, pix, 400)
+    for _ in range(2):
+        await shop.read()
+    assert await kept(shop) == [("institution_return", "contradiction", refund.return_id)]
+    assert await funds(shop) == (300, 0, 0)
+    await check_books(shop.live)
+
+
+async def test_a_return_that_changed_is_kept(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    refund = give_back(shop, pix, 300)
+    await shop.read()
+    shop.there.received[0] = structs.replace(
+        shop.there.received[0], refunds=[structs.replace(refund, amount_cents=301)]
+    )
+    await shop.read()
+    assert await kept(shop) == [("institution_return", "changed_repeat", refund.return_id)]
+    assert await funds(shop) == (700, 0, 0)
+
+
+async def test_the_networks_name_may_be_told_later_and_left_out_later(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    refund = give_back(shop, pix, 300, return_id=None)
+    await shop.read()
+    named = structs.replace(refund, return_id="D99999004202607011500zzzzzzzzzzz")
+    for told in (named, refund, named):
+        shop.there.received[0] = structs.replace(shop.there.received[0], refunds=[told])
+        await shop.read()
+    rows = await shop.live.fetch("select network_id from refund")
+    assert [row["network_id"] for row in rows] == [named.return_id]
+    assert await funds(shop) == (700, 0, 0)
+    await check_books(shop.live)
+
+
+async def test_a_return_of_what_was_paid_before_the_books_is_a_movement_if_it_left_since(shop: Shop) -> None:
+    old = shop.pay(1000, settled_at=shop.account.opened_at - timedelta(hours=1))
+    give_back(shop, old, 200, settled_at=shop.account.opened_at - timedelta(minutes=1))
+    shop.live.clock.advance(minutes=1)
+    give_back(shop, old, 300, settled_at=shop.live.clock.real_now())
+    for _ in range(2):
+        # A sweep asks for nothing that old; who asks about one Pix is told of it.
+        await record_page(shop.at, shop.there.received)
+    assert await movements(shop) == [("reversal", "OUT", 300, None)]
+    assert await funds(shop) == (0, 0, 300)
+    await check_books(shop.live)
+
+
+async def tell_line(shop: Shop, at: datetime, **changes: Any) -> None:
+    line = InstitutionItem(
+        item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="refund"
+    )
+    line = structs.replace(line, **changes)
+    await record_listed(shop.at, shop.account, (line.day, line.day), [line])
+    await settle_items(shop.at, shop.account)
+
+
+@pytest.mark.parametrize("naming", ["return", "payment", "nothing"])
+async def test_a_line_that_was_a_movement_and_proves_to_be_a_return_is_counted_once(shop: Shop, naming: str) -> None:
+    shop.live.clock.advance(minutes=1)
+    pix = shop.pay(1000)
+    refund = give_back(shop, pix, 300)
+    names = dict(return_=dict(return_id=refund.return_id), payment=dict(end_to_end_id=pix.end_to_end_id), nothing={})
+    # The statement is read before the list of what came in.
+    await tell_line(shop, shop.live.clock.real_now(), **names["return_" if naming == "return" else naming])
+    assert await movements(shop) == [("reversal", "OUT", 300, None)]
+    await shop.read()
+    assert sorted(await movements(shop), key=str) == [
+        ("reversal", "IN", 300, "L1"),
+        ("reversal", "OUT", 300, None),
+    ]
+    assert await funds(shop) == (700, 0, 0)
+    rows = await shop.live.fetch("select joined_kind, joined_by from institution_item")
+    assert [tuple(row) for row in rows] == [("refund", "name")]
+    await shop.read()
+    await settle_items(shop.at, shop.account)
+    assert await funds(shop) == (700, 0, 0)
+    day = await day_usecases.read_day(shop.at, shop.account, to_day(shop.live.clock.real_now()))
+    assert [line.key[0] for line in day.lines_alone] == ["transfer"], "what was taken back is on no statement"
+    await check_books(shop.live)
+
+
+async def test_a_movement_is_taken_back_on_whoever_has_it(shop: Shop) -> None:
+    sister = await make_owner(shop.live, "2")
+    await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {sister}")
+    shop.live.clock.advance(minutes=1)
+    pix = shop.pay(1000, key=own_key("2"))
+    await shop.read()
+    refund = give_back(shop, pix, 300)
+    await tell_line(shop, shop.live.clock.real_now(), return_id=refund.return_id)
+    assert (await funds(shop), await funds(shop, sister)) == ((0, 0, 300), (1000, 0, 0))
+    await shop.read()
+    assert (await funds(shop), await funds(shop, sister)) == ((0, 0, 0), (700, 0, 0))
+    await check_books(shop.live)
+
+
+async def test_two_lines_that_look_alike_are_left_to_a_person(shop: Shop) -> None:
+    shop.live.clock.advance(minutes=1)
+    pix = shop.pay(1000)
+    give_back(shop, pix, 300)
+    now = shop.live.clock.real_now()
+    await tell_line(shop, now)
+    await tell_line(shop, now, item_id="L2")
+    await shop.read()
+    assert [opposite for *_, opposite in await movements(shop)] == [None, None]
+    await check_books(shop.live)
+
+
+async def test_a_listed_return_of_ours_is_the_report_of_our_refund(shop: Shop) -> None:
+    await shop.allow()
+    pix = shop.pay(1000)
+    await shop.read()
+    shop.there.refund_status = "under_way"
+    refund = await shop.give_back(pix, 600)
+    await shop.move_orders()
+    # Beside ours there is room for one of 400 and none for one of 500.
+    give_back(shop, pix, 500)
+    await shop.read()
+    assert await funds(shop) == (400, 600, 0)
+    ours = next(iter(shop.there.refunds.values()))
+    over = structs.replace(ours, status="returned", settled_at=shop.live.clock.real_now())
+    theirs = structs.replace(shop.there.received[0].refunds[-1], amount_cents=400)
+    shop.there.received[0] = structs.replace(shop.there.received[0], refunds=[over, theirs])
+    for _ in range(2):
+        await shop.read()
+    assert await funds(shop) == (0, 0, 0)
+    assert [(cents, status, by) for _, cents, status, by in await refunds(shop)] == [
+        (600, "RETURNED", "service"),
+        (400, "RETURNED", "institution"),
+    ]
+    assert refund.return_id
+    assert await kept(shop) == []
+    await check_books(shop.live)
+
+
+async def test_a_line_read_after_the_return_is_joined_and_no_movement(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    refund = give_back(shop, pix, 300)
+    await shop.read()
+    await tell_line(shop, shop.live.clock.real_now(), return_id=refund.return_id, end_to_end_id=pix.end_to_end_id)
+    assert await movements(shop) == []
+    (row,) = await shop.live.fetch("select joined_kind, joined_by from institution_item")
+    assert tuple(row) == ("refund", "name")
+
+
+async def test_a_day_that_closed_without_it_is_judged_anew(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    await shop.read()
+    at = shop.live.clock.real_now()
+    line = InstitutionItem(
+        item_id="P1", day=to_day(at), settled_at=at, direction="IN", amount_cents=1000, kind="pix",
+        end_to_end_id=pix.end_to_end_id,
+    )  # fmt: skip
+    shop.live.clock.advance(days=2)
+    await record_listed(shop.at, shop.account, (line.day, line.day), [line])
+    await shop.live.execute_as_owner("update institution_day set opening_cents = 0, closing_cents = 1000")
+    await settle_items(shop.at, shop.account)
+    day = (await day_usecases.read_day(shop.at, shop.account, line.day)).shown
+    assert day.judged.state == "closed"
+    give_back(shop, pix, 300, settled_at=at)
+    await shop.read()
+    (row,) = await shop.live.fetch("select state, reopened_at is not null as is_reopened from institution_day")
+    assert row["state"] == "closed_with_cases"
+
+
+async def test_the_schema_takes_no_institution_return_that_it_should_not(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    give_back(shop, pix, 300)
+    await shop.read()
+    for change in (
+        "update refund set external_id = 'mine'",
+        "insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, transfer_id, refund_id,"
+        " created_at) select 999999, holder_id, 'deficit', 'settlement', 1, transfer_id, id, now() from refund",
+    ):
+        with pytest.raises((asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError)):
+            await shop.live.execute_as_owner(change)
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, cut: Cut) -> None:
+    async with (
+        open_wire(database) as (wire, near),
+        open_service(near, clock=live.clock, is_sandbox=False, has_rail=False) as service,
+    ):
+        shop = await open_shop(service, FakeInstitution(service.clock))
+        shop.live.clock.advance(minutes=1)
+        pix = shop.pay(1000)
+        refund = give_back(shop, pix, 300)
+        await tell_line(shop, shop.live.clock.real_now(), return_id=refund.return_id)
+        shop.there.received[0] = pix
+        await shop.read()
+        shop.there.received[0] = structs.replace(pix, refunds=[refund])
+        wire.cuts = [cut]
+        assert await record_returns(shop.at, shop.account, shop.there.received) == 1
+        assert wire.cuts_count == 1
+        assert await funds(shop) == (700, 0, 0)
+        assert len(await refunds(shop)) == 1
+        await check_books(service)
+
+
+@pytest.mark.parametrize("external_id", ["theirs:D1", "auto:E1"])
+def test_its_external_ids_are_kept_for_it(external_id: str, shop: Shop) -> None:
+    with pytest.raises(errors.ExternalIdConflict):
+        ability.check_external_id(shop.at.policy.abilities, external_id)

@@ -40,7 +40,9 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with (
         running(folder / "bank", FACES=f"{request.param}:0") as bank,
         reserved_port() as port,
-        Installation(folder / "live", PORT=str(port), **LIVE).wait_until_ready() as live,
+        Installation(
+            folder / "live", PORT=str(port), CALLBACK_BASE_URL=f"http://127.0.0.1:{port}", **LIVE
+        ).wait_until_ready() as live,
     ):
         yield request.param, Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
 
@@ -154,6 +156,14 @@ def test_what_is_paid_there_is_here_to_the_cent_whoever_dies(both: tuple[str, Bo
     wait_until(is_all_here, "what came in is in the books")
     assert run(two.bank, "balance", "--json")["current_funds"] == wanted
     assert caller.insist("GET", "/v1/connect/balance")["available_funds"] == wanted
+    # What was paid is known there under the charge's txid, and nothing is new.
+    last = caller.insist("GET", f"/v1/connect/charge/{list(paid)[-1]}")
+    (asked,) = run(two.live, "institution", "ask", "loja", last["transaction_identification"], "--json")["received"]
+    assert (asked["recorded"], asked["amount_here_cents"]) == ("before", paid[str(last["id"])])
+    registered = run(two.live, "institution", "webhook", "set", "loja", "--json")
+    assert [each["whose"] for each in registered["webhooks"]] == ["ours"]
+    assert run(two.live, "institution", "show", "loja", "--json")["webhook"] == "ours"
+    run(two.live, "institution", "webhook", "restore", "loja")
     for charge_id in paid:
         assert caller.insist("GET", f"/v1/connect/charge/{charge_id}")["status"] == "APPROVED"
     assert run(two.live, "report", "list", "--json")["reports"] == []

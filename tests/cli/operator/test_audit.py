@@ -81,6 +81,7 @@ _LIVE = {
         "close",
         "allow",
         "confirm",
+        "ask",
         "webhook show",
         "webhook set",
         "webhook restore",

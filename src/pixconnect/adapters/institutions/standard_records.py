@@ -23,6 +23,7 @@ from pixconnect.adapters.institutions.wire import (
     take_text,
 )
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.identifiers import is_end_to_end_id
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.institution import (
     ChargeTerms,
@@ -92,7 +93,14 @@ def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
         code=next((check_code(text) for name in _CODES if (text := find_text(members, name, _URL_MAX * 2))), None),
         location=None if location is None else location.removeprefix("https://"),
         revision=take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
+        paid_by=[name for row in as_list(members.get("pix")) or () if (name := _find_name(row)) is not None],
     )
+
+
+def _find_name(row: object) -> str | None:
+    # Only a help to ask: what is no name here is found by the list.
+    name = (as_members(row) or {}).get("endToEndId")
+    return name if isinstance(name, str) and is_end_to_end_id(name) else None
 
 
 def check_code(text: str) -> str:

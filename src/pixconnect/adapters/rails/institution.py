@@ -54,11 +54,21 @@ _NO_REASON: Final = "The institution gave no reason."
 _log = structlog.get_logger(__name__)
 
 
-class InstitutionRail(NoRail):
+class RecordingRail(NoRail):
+    """The rail of an account of which something is only read and recorded."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing is sent over accounts at institutions yet")
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        """Nobody waits for it there: what is listed has settled."""
+
+
+class InstitutionRail(RecordingRail):
     abilities = ABILITIES
 
     def __init__(self, institution: Institution, memory: RailMemory, clock: Clock) -> None:
-        super().__init__("nothing is sent over accounts at institutions yet")
+        super().__init__()
         self._institution = institution
         self._memory = memory
         self._clock = clock
@@ -76,9 +86,6 @@ class InstitutionRail(NoRail):
         except MemoryUnavailable as error:
             raise RailUnavailable("what was asked of the institution cannot be read") from error
         return list(await asyncio.gather(*(self._ask(steps.get(name)) for name in ids)))
-
-    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """Nobody waits for it there: what is listed has settled."""
 
     async def check(self) -> None:
         try:

@@ -15,6 +15,7 @@ from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_closing import close, confirm
 from pixconnect.cli.operator.institution_days import days, statement
+from pixconnect.cli.operator.institution_inquiry import ask
 from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_at_institution
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
@@ -37,6 +38,7 @@ app.command(days)
 app.command(close)
 app.command(confirm)
 app.command(institution_webhook.app)
+app.command(ask)
 
 
 @app.command

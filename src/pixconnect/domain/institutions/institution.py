@@ -146,6 +146,8 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
     location: str | None
     """Where its payload is served, without a scheme."""
     revision: int = 0
+    paid_by: Sequence[str] = ()
+    """End-to-end ids of the Pix under it, where the institution names them with the charge."""
 
     def is_as_asked(self, terms: ChargeTerms) -> bool:
         return (self.txid, self.amount_cents, self.key or terms.key) == (terms.txid, terms.amount_cents, terms.key)

@@ -1,0 +1,92 @@
+"""Asks an institution about one Pix or charge now, and records what came in as a sweep would: for whoever supports payers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.identifiers import is_end_to_end_id, is_txid
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import (
+    Institution,
+    InstitutionUnavailable,
+    OpenAccount,
+    OpenedCharge,
+    ReceivedPix,
+)
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account import find_account, name_account
+from pixconnect.usecases.institutions.sweep import record_page
+
+
+class InquiryAnswer(Struct, frozen=True, kw_only=True):
+    """What the institution says of a name, beside what we have of it."""
+
+    charge: OpenedCharge | None
+    """Where a txid was asked for."""
+    received: Sequence[ReceivedPix]
+    before: Mapping[str, Transfer]
+    """What of it was recorded before we asked, by end-to-end id."""
+    now: Mapping[str, Transfer]
+
+
+async def find_asked(context: OperatorContext, name: str) -> InstitutionAccount:
+    """The account to ask at; raises ``BadRequest`` for one where nothing is asked."""
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+    if account.state != "active":
+        raise errors.BadRequest(f"name: the account {name} is {account.state}: nothing is asked there")
+    return account
+
+
+async def ask(operator: OperatorContext, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
+    """Read a Pix, or a charge with the Pix that paid it, and record what is ours and new.
+
+    Args:
+        operator: Who asks, for the audit.
+        at: The account's context.
+        opened: The account.
+        asked: An end-to-end id or a txid.
+
+    Raises:
+        BadRequest: It is neither.
+        NotFound: The institution knows nothing of that name.
+        ServiceUnavailable: It gave no answer.
+    """
+    if not is_end_to_end_id(asked) and not is_txid(asked):
+        raise errors.BadRequest(
+            "asked: must be an end-to-end id (E and 31 characters) or a txid (26 to 35 letters and digits)"
+        )
+    async with write_alone(operator.pool) as connection:
+        subject = name_account(opened.account.name)
+        await audit.record(operator, connection, "institution ask", subject, after=dict(asked=asked))
+    try:
+        charge, received = await _read(opened.institution, asked)
+    except InstitutionUnavailable as error:
+        raise errors.ServiceUnavailable(f"the institution gave no answer: {error.reason}") from error
+    if charge is None and not received:
+        raise errors.NotFound(f"asked: the institution knows nothing of {asked}")
+    names = [pix.end_to_end_id for pix in received]
+    before = await transfer_store.find_named(at.pool, names, "IN")
+    await record_page(at, received)
+    now = await transfer_store.find_named(at.pool, names, "IN")
+    return InquiryAnswer(charge=charge, received=received, before=before, now=now)
+
+
+async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | None, Sequence[ReceivedPix]]:
+    # An end-to-end id could be a txid by its form; no charge of ours has one that begins so.
+    if is_end_to_end_id(asked):
+        pix = await institution.read_received(asked)
+        return None, [] if pix is None else [pix]
+    charge = await institution.read_charge(asked)
+    if charge is None:
+        return None, []
+    found = [await institution.read_received(name) for name in charge.paid_by]
+    return charge, [pix for pix in found if pix is not None]

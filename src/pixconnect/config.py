@@ -53,8 +53,7 @@ class InstallationSettings:
     ``secret.key.previous`` in ``home``, if there is one."""
 
     sending_secret_key: Secret = ""
-    """As ``secret_key``, for those credentials that send money over accounts at institutions: set it for workers and operators,
-    and not for what serves the API; empty means that none is kept."""
+    """As ``secret_key``, of credentials that send money: for workers and operators, and not for the API; empty keeps none."""
 
     sending_secret_key_previous: Secret = ""
     """The sending secret key before it, until ``pixconnect secrets reseal`` has sealed all again."""
@@ -351,11 +350,6 @@ class Settings(
     def public_console_url(self) -> str:
         """``console_base_url``, or where the console listens; without a slash at the end."""
         return (self.console_base_url or f"http://{self.console_host}:{self.console_port}").rstrip("/")
-
-    @property
-    def public_callback_base_url(self) -> str:
-        """``callback_base_url``, or the API's; without a slash at the end."""
-        return (self.callback_base_url or self.public_base_url).rstrip("/")
 
     @property
     def shows_system(self) -> bool:

@@ -50,7 +50,7 @@ def make_policy(settings: Settings) -> Policy:
         location_key_set_url=f"{settings.public_base_url}{LOCATION_KEY_SET_PATH}",
         auth_url=settings.public_auth_url,
         faces_url=f"{settings.public_base_url}{FACES_PATH}",
-        callback_base_url=settings.public_callback_base_url,
+        callback_base_url=(settings.callback_base_url or settings.public_base_url).rstrip("/"),
         charge_lifetime_s=settings.charge_lifetime_s,
         handover_timeout_s=settings.handover_timeout_s,
         is_sandbox=settings.mode == "sandbox",

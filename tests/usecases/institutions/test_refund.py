@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -344,6 +345,46 @@ async def test_the_schema_takes_no_institution_return_that_it_should_not(shop: S
     ):
         with pytest.raises((asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError)):
             await shop.live.execute_as_owner(change)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_in_whatever_order_it_is_read_our_books_are_the_institutions(shop: Shop, seed: int) -> None:
+    """Payments, returns of ours and of others, and fees, told by the list, by the statement, or by both."""
+    chance = random.Random(seed)  # noqa: S311  it makes no secret
+    await shop.allow(1_000_000)
+    shop.live.clock.advance(minutes=1)
+    left: dict[str, int] = {}
+    for number in range(14):
+        shop.live.clock.advance(seconds=chance.choice((1, 90)))
+        now = shop.live.clock.real_now()
+        open_names = [name for name, cents in left.items() if cents > 0]
+        act = chance.choice(("pay", "theirs", "theirs", "ours", "fee", "read"))
+        if act == "pay" or not open_names:
+            paid = shop.pay(chance.randint(100, 900))
+            left[paid.end_to_end_id] = paid.amount_cents
+        elif act == "theirs":
+            name = chance.choice(open_names)
+            pix = next(one for one in shop.there.received if one.end_to_end_id == name)
+            cents = chance.randint(1, left[pix.end_to_end_id])
+            refund = give_back(shop, pix, cents)
+            left[pix.end_to_end_id] -= cents
+            if chance.random() < 0.5:
+                told = chance.choice((dict(return_id=refund.return_id), dict(end_to_end_id=pix.end_to_end_id)))
+                await tell_line(shop, now, item_id=f"R{number}", amount_cents=cents, **told)
+        elif act == "fee":
+            await take_fee(shop, chance.randint(1, 400))
+        else:
+            await shop.read()
+            name = open_names[0]
+            if act == "ours" and (await funds(shop))[0] >= left[name]:
+                pix = next(one for one in shop.there.received if one.end_to_end_id == open_names[0])
+                await shop.give_back(pix, left.pop(name))
+                await shop.move_orders()
+    await shop.read()
+    available, reserved, deficit = await funds(shop)
+    assert available + reserved - deficit == shop.there.balance_cents
+    assert await kept(shop) == []
+    await check_books(shop.live)
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])

@@ -93,3 +93,17 @@ def test_only_the_owners_own_money_lies_on_an_account() -> None:
     assert not may_lie_on("12345678000195", "12345679000195")
     assert may_lie_on("52998224725", "52998224725")
     assert not may_lie_on("52998224725", "12345678000195")
+
+
+def test_the_application_key_that_one_profile_asks_for_can_be_named() -> None:
+    text = (
+        'kind = "standard"\nprofile = "bb"\nenvironment = "production"\ntax_id = "12345678000195"\n'
+        'base_url = "https://api-pix.bb.com.br"\n[options]\napp_key = '
+    )
+    assert read_account_file(text + '"d27b"', no_file).options == {"app_key": "d27b"}
+    with pytest.raises(errors.BadRequest, match=r"options\.app_key: must be a text"):
+        read_account_file(text + "true", no_file)
+
+
+def no_file(path: str) -> str:
+    raise AssertionError(path)

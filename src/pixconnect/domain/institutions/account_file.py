@@ -36,7 +36,12 @@ ReadFile = Callable[[str], str]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _OPTIONS: Final[Mapping[str, type | Sequence[str]]] = dict[str, type | Sequence[str]](
-    static_fallback=bool, give_back=("never", "always"), webhook_mtls=bool, alarms=bool, approve=("auto", "two_steps")
+    static_fallback=bool,
+    give_back=("never", "always"),
+    webhook_mtls=bool,
+    alarms=bool,
+    approve=("auto", "two_steps"),
+    app_key=str,
 )
 
 
@@ -176,7 +181,7 @@ def _check_options(options: Mapping[str, Option]) -> None:
             raise errors.BadRequest(f"options: there is no {name}; there are {', '.join(_OPTIONS)}")
         if isinstance(wanted, type):
             if type(value) is not wanted:
-                raise errors.BadRequest(f"options.{name}: must be true or false")
+                raise errors.BadRequest(f"options.{name}: must be {'a text' if wanted is str else 'true or false'}")
         elif value not in wanted:
             raise errors.BadRequest(f"options.{name}: must be one of {', '.join(wanted)}")
 

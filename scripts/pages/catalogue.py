@@ -51,6 +51,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "institution_allowance",
         "refund_day",
         "rail_step",
+        "give_back",
         "institution_sweep",
         "institution_file",
         "institution_item",

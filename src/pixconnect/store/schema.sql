@@ -2580,6 +2580,52 @@ comment on column rail_step.refusal_code is 'Of a certain refusal, as callers se
 comment on column rail_step.refusal_reason is 'In the institution''s words.';
 comment on column rail_step.created_at is 'In real time.';
 
+-- check_give_back: migration 0076
+create function check_give_back() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if old.state <> 'waiting' or new.state = 'made' and not exists (
+        select from refund
+        where refund.transfer_id = new.transfer_id and refund.holder_id = new.holder_id and flow = 'OUT'
+            and left(external_id, 5) = 'auto:'
+    ) then
+        raise exception 'giving back % of holder % is % and cannot be %', new.transfer_id, new.holder_id, old.state, new.state
+            using errcode = 'integrity_constraint_violation', constraint = 'what_is_given_back_is_a_refund';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_give_back() from public;
+
+-- give_back: Received Pix that pay no charge, of accounts that give such back by themselves.
+create table give_back (
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    institution_id smallint not null,
+    state text not null,
+    reason text,
+    due_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint give_back_pkey primary key (transfer_id, holder_id),
+    constraint give_back_created_at_check check (isfinite(created_at)),
+    constraint give_back_due_at_check check (isfinite(due_at)),
+    constraint give_back_reason_check check (length(reason) >= 1 and length(reason) <= 1000),
+    constraint give_back_state_check check (state in ('waiting', 'made', 'not_made')),
+    constraint what_was_not_made_says_why check ((state = 'not_made') = (reason is not null)),
+    constraint give_back_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint give_back_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create index give_back_due on give_back (institution_id, due_at) where state = 'waiting';
+create trigger check_give_back before update on give_back for each row execute function check_give_back();
+grant insert, select, update (state, reason, due_at) on table give_back to pixconnect_service;
+comment on table give_back is 'Received Pix that pay no charge, of accounts that give such back by themselves.';
+comment on column give_back.transfer_id is 'The received Pix.';
+comment on column give_back.holder_id is 'The holder who has it.';
+comment on column give_back.institution_id is 'The account on which it came.';
+comment on column give_back.state is 'Waiting for a reading of it; made: a refund is accepted; not made: it stays credited.';
+comment on column give_back.reason is 'Why it was not made.';
+comment on column give_back.due_at is 'When a worker looks at it next, in real time.';
+comment on column give_back.created_at is 'When it came in, in real time.';
+
 -- institution_sweep: How far the lists of an account were read, by each pace.
 create table institution_sweep (
     institution_id smallint not null,

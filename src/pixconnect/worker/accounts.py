@@ -24,6 +24,7 @@ from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.account_context import at_account
 from pixconnect.usecases.institutions.certificate import note_certificates
+from pixconnect.usecases.institutions.give_back import give_back_due
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
@@ -141,7 +142,8 @@ async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: 
 
 
 async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Hand over what is due over an account, and ask about what is silent."""
+    """Begin what goes back by itself, hand over what is due over an account, and ask about what is silent."""
+    await give_back_due(context, opened)
     until = context.clock.now()
     while await move_due_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
         pass

@@ -80,6 +80,7 @@ _LIVE = {
         "days",
         "close",
         "allow",
+        "unmatched",
         "confirm",
         "ask",
         "webhook show",

@@ -13,6 +13,7 @@ from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
+from pixconnect.cli.operator.institution_allowance import allow, unmatched
 from pixconnect.cli.operator.institution_closing import close, confirm
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.cli.operator.institution_inquiry import ask
@@ -23,7 +24,6 @@ from pixconnect.domain.institutions.account_file import AccountDescription, read
 from pixconnect.domain.institutions.institution import PermissionTried
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.account import ShownAccount
 from pixconnect.usecases.institutions.credential import OpenInstitution
@@ -35,6 +35,8 @@ File = Annotated[Path, Parameter(help="The TOML file that describes the account.
 app = App(name="institution", help="Accounts at institutions.")
 app.command(statement)
 app.command(days)
+app.command(allow)
+app.command(unmatched)
 app.command(close)
 app.command(confirm)
 app.command(institution_webhook.app)
@@ -125,23 +127,6 @@ def pause(
 def resume(name: AccountName) -> None:
     """Ask there again."""
     _set_state(name, "resume")
-
-
-@app.command
-def allow(
-    name: AccountName,
-    *,
-    refunds: Annotated[int, WHOLE_NUMBER],
-    json: Json = False,
-) -> None:
-    """Allow refunds over it up to a sum a day; 0 is none. A raise waits an hour, and for another operator to confirm it.
-
-    Args:
-        name: The account.
-        refunds: In cents, a day of Sao Paulo, over all holders on it.
-    """
-    operating.run(lambda context: allowance_usecases.allow(context, name, refunds))
-    _show_account(name, as_json=json)
 
 
 @app.command

@@ -6,13 +6,16 @@ way of any other. Nobody has asked for it, so the rules for those who ask (a hol
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
 from pixconnect.domain.frame import identifiers
+from pixconnect.domain.institutions.give_back import GiveBack
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.usecases.frame.context import HasClock, HasEntropy, HasIds, HasPolicy
 from pixconnect.usecases.money.refund import hold_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
@@ -46,3 +49,21 @@ def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: Automat
     work.announce_refund(refund)
     # No caller waits for an answer, and the money is not the holder's: so we do not give it up after a minute.
     return hold_refund(work, refund, received, refund_rules.WINDOW)
+
+
+async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:
+    """At an account that gives back by itself what pays no charge: note it together with the credit.
+
+    It goes back once a reading has shown that nobody has returned it (``usecases/institutions/give_back.py``).
+    """
+    for received in (new[name] for name in names if name in new):
+        if received.institution_id is not None and received.charge_id is None and received.settled_at is not None:
+            noted = GiveBack(
+                transfer_id=received.id,
+                holder_id=received.holder_id,
+                institution_id=received.institution_id,
+                state="waiting",
+                due_at=work.now,
+                created_at=work.now,
+            )
+            await give_back_store.insert(work.connection, noted)

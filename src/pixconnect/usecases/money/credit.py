@@ -54,6 +54,8 @@ class Credit(Struct, frozen=True, kw_only=True):
     """It is for a key that led to the holder and leads to nobody now: it is refused, unless it was recorded before."""
     institution_id: int | None = None
     """The account at an institution on which it came: it has settled there, so its acceptance stands."""
+    gives_back: bool = False
+    """Whether that account gives back by itself what pays no charge."""
 
     @property
     def code(self) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.institutions.give_back import gives_back
 from pixconnect.domain.money import kept_report, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
@@ -38,7 +39,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.refused_credit import RefusedCredit
 from pixconnect.usecases.frame.context import HasDirectory, HasPool, HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.automatic_refund import PlanningContext, plan_refund
+from pixconnect.usecases.money.automatic_refund import PlanningContext, note_giving_back, plan_refund
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, receive
 from pixconnect.usecases.money.credited_holder import find_holder_there
 from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
@@ -108,6 +109,7 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
             refund=await plan_refund(context) if account is None else None,
             key_was_removed=key_was_removed,
             institution_id=account and account.id,
+            gives_back=account is not None and gives_back(account),
         )
         answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit not in (None, NOT_GIVEN_BACK):
@@ -155,6 +157,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     # Together with the credit: a report that comes again finds nothing to say about it.
     for report in listed:
         await kept_usecases.keep(batch.connection, report, NOT_GIVEN_BACK)
+    await note_giving_back(work, [credit.report.end_to_end_id for credit in batch if credit.gives_back], new)
     return answers
 
 
@@ -162,10 +165,8 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
     """A reported payment to an account that nobody has here."""
 
     report: CreditReport
-    can_refuse: bool
-    """Otherwise it is kept for an operator when it settles, whatever we answered before."""
-    holder_id: int = 0
-    """No holder's: in a queue, all of them together have the share of one."""
+    can_refuse: bool  # otherwise it is kept for an operator when it settles, whatever we answered before
+    holder_id: int = 0  # no holder's: in a queue, all of them together have the share of one
 
     @property
     def account(self) -> str:

@@ -1,0 +1,68 @@
+"""What an account gives back by itself: received Pix that pay no charge, where its option ``give_back`` is *always*."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pixconnect.domain.frame.fingerprint import fingerprint
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.money.refund import AUTOMATIC_PREFIX, NewRefund, RefundRequest
+from pixconnect.domain.money.refund import WINDOW as REFUND_WINDOW
+from pixconnect.domain.money.transfer import Transfer
+
+State = Literal["waiting", "made", "not_made"]
+REASON: Final = "MD06"
+
+
+class GiveBack(Struct, frozen=True, kw_only=True):
+    transfer_id: int
+    holder_id: int
+    institution_id: int
+    state: State
+    reason: str | None = None
+    """Why it was not made: it stays credited, and is listed."""
+    due_at: datetime
+    created_at: datetime
+
+
+class UnmatchedCredit(Struct, frozen=True, kw_only=True):
+    """A received Pix that pays no charge."""
+
+    transfer_id: int
+    holder_id: int
+    end_to_end_id: str
+    txid: str | None
+    amount_cents: int
+    returned_cents: int
+    returning_cents: int
+    settled_at: datetime
+    given_back: State | None
+    """``None`` where the account gives nothing back by itself."""
+    reason: str | None
+
+
+def gives_back(account: InstitutionAccount) -> bool:
+    return account.options.get("give_back", "never") == "always"
+
+
+def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewRefund:
+    """The refund of all of it, which nobody asked for: one for each Pix, however often it is begun."""
+    request = RefundRequest(end_to_end_id=received.end_to_end_id, amount_cents=received.amount_cents, reason=REASON)
+    return NewRefund(
+        holder_id=received.holder_id,
+        caller=None,
+        external_id=AUTOMATIC_PREFIX + received.end_to_end_id,
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=received.id,
+        sent=None,
+        refund_id=refund_id,
+        received_id=0,
+        return_id=return_id,
+        # No caller waits for an answer, so it is not given up after a minute.
+        handover_timeout=REFUND_WINDOW,
+        may_exist=True,
+    )

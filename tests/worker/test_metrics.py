@@ -97,6 +97,7 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
                 "cannot_be_returned": 0,
             },
             "pixconnect_feed_lag_seconds": 0.0,
+            "pixconnect_institution_certificate_seconds_left": {},
             "pixconnect_partitions_ahead": {"event": 1, "delivery": 1, "event_feed": 1},
         }  # fmt: skip
         await service.add_endpoint(receiver.url)

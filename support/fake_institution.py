@@ -13,6 +13,7 @@ from pixconnect.domain.institutions.account_file import AccountDescription
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     ChargeTerms,
+    DayFiles,
     InstitutionItem,
     InstitutionTraits,
     InstitutionUnavailable,
@@ -63,6 +64,7 @@ class FakeInstitution:
         """Of refunds that are asked for from now on."""
         self.given_back_cents = 0
         self.items: list[InstitutionItem] = []
+        self.day_files: DayFiles | None = None
         self.closing_balances: dict[date, int] = {}
         self.before_answer: Callable[[], Any] | None = None
 

@@ -58,6 +58,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "institution_day",
         "institution_callback",
         "institution_webhook_before",
+        "institution_day_file",
     ),
     "standard": ("charge_revision", "location", "received_hour", "received_known"),
     "webhooks": (

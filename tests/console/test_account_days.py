@@ -17,6 +17,7 @@ from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.console import Visitor
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
@@ -82,10 +83,17 @@ async def test_each_account_has_its_last_seven_days_as_boxes(live: Service) -> N
     page = bytes((await day_pages.show_days(visit(live, "/days"))).body).decode()
     assert page.count('href="/days/loja/2026-') == 7
     assert ("closed with cases" in page, "1 unmatched" in page) == (True, True)
+    assert "Difference" not in page
     first = bytes((await overview.show_overview(visit(live, "/"))).body).decode()
     assert first.count('href="/days/loja/2026-') == 7
     portuguese = bytes((await day_pages.show_days(visit(live, "/days", language="pt-BR"))).body).decode()
     assert "fechado com pendências" in portuguese
+    account = await day_usecases.read_named_account(live.context, "loja")
+    other = make_ofx(first="20260702", last="20260702", closing="104.01")
+    await statement_usecases.record_file(as_operator(live.context), "loja", other)
+    await statement_usecases.settle_items(live.context, account)
+    page = bytes((await day_pages.show_days(visit(live, "/days"))).body).decode()
+    assert "Difference" in page
 
 
 async def test_a_day_shows_its_lines_and_its_file_has_them_without_formulas(live: Service) -> None:

@@ -2880,6 +2880,33 @@ comment on column institution_webhook_before.key is 'The Pix key.';
 comment on column institution_webhook_before.url is 'The address that was there.';
 comment on column institution_webhook_before.kept_at is 'When ours took its place; real time.';
 
+-- institution_day_file: Files of days that an institution was asked to write.
+create table institution_day_file (
+    institution_id smallint not null,
+    day date not null,
+    name text not null,
+    asked_at timestamp with time zone not null,
+    ended_at timestamp with time zone,
+    failure text,
+    constraint institution_day_file_pkey primary key (institution_id, day),
+    constraint institution_day_file_asked_at_check check (isfinite(asked_at)),
+    constraint institution_day_file_day_check check (isfinite(day)),
+    constraint institution_day_file_ended_at_check check (isfinite(ended_at)),
+    constraint institution_day_file_failure_check check (length(failure) >= 1 and length(failure) <= 300),
+    constraint institution_day_file_name_check check (length(name) >= 1 and length(name) <= 100),
+    constraint what_failed_has_ended check (failure is null or ended_at is not null),
+    constraint institution_day_file_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+grant insert, select, update (name, asked_at, ended_at, failure) on table institution_day_file to pixconnect_service;
+comment on table institution_day_file is 'Files of days that an institution was asked to write.';
+comment on column institution_day_file.institution_id is 'The account.';
+comment on column institution_day_file.day is 'The day in Sao Paulo that the file is of.';
+comment on column institution_day_file.name is 'What the file that was asked for last is fetched by.';
+comment on column institution_day_file.asked_at is 'When it was asked for, in real time.';
+comment on column institution_day_file.ended_at is 'When it was read or refused, in real time; null while it is awaited.';
+comment on column institution_day_file.failure is 'Why it was refused; null where it was read.';
+
 -- charge_revision: The contents of a charge before each change of them.
 create table charge_revision (
     charge_id bigint not null,

@@ -24,6 +24,7 @@ from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.account_context import at_account
 from pixconnect.usecases.institutions.certificate import note_certificates
+from pixconnect.usecases.institutions.day_file import read_day_files
 from pixconnect.usecases.institutions.give_back import give_back_due
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
@@ -138,7 +139,19 @@ async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: 
     await go_on_opening(context, opened)
     await sweep_due(context, opened.institution, told)
     await expire_there(context, opened.institution)
-    await sweep_statement(context, opened.account, opened.institution)
+
+
+async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    """Read what is due of the account's own statement; where that is never answered, payments are read all the same.
+
+    Raises:
+        InstitutionUnavailable: As ``look_after``.
+    """
+    files = opened.institution.day_files
+    if files is None:
+        await sweep_statement(context, opened.account, opened.institution)
+    else:
+        await read_day_files(context, opened.account, files)
 
 
 async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
@@ -149,4 +162,4 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
         pass
 
 
-_WORK: Final[tuple[LookAfter, ...]] = (look_after, move_orders)
+_WORK: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, move_orders)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from pixconnect.adapters.institutions.opening import find_day_files
+from pixconnect.api.faces.efi.day_file import write_day
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.institutions.efi_file import read_efi_file
 from pixconnect.domain.institutions.institution import (
     Institution,
     InstitutionItem,
     InstitutionUnavailable,
     ListedRefund,
 )
-from pixconnect.domain.money.rail import Settled
+from pixconnect.domain.money.rail import Rejected, Settled
+from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import end_orders
 from support.account_there import open_account_there
 from support.faces import ACCOUNT, Bank
+from support.records import outside_party
+from support.service import movement_report
 
 
 def today() -> date:
@@ -80,31 +87,64 @@ async def test_a_statement_has_each_line_once_under_a_name_that_stays(
         assert total == await institution.read_balance()
 
 
+async def fetch_file(institution: Institution, day: date) -> bytes:
+    assert institution.day_files is not None
+    name = await institution.day_files.request_day_file(day)
+    for _ in range(200):
+        found = await institution.day_files.fetch_day_file(name)
+        if found is not None:
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError("the file is never written")
+
+
 async def test_efi_writes_the_file_of_a_day_once_it_is_asked_to(bank: Bank, tmp_path: Path) -> None:
     async with open_account_there(bank, "efi", tmp_path) as there:
-        files = find_day_files(there.institution)
+        files = there.institution.day_files
         assert files is not None
-        assert there.institution.traits.has_day_files
-        name = await files.request_day_file(today() - timedelta(days=1))
-        found = None
-        for _ in range(100):
-            found = await files.fetch_day_file(name)
-            if found is not None:
-                break
-            await asyncio.sleep(0.05)
-        assert found is not None
-        assert found.startswith(b"CA;")
+        assert (await fetch_file(there.institution, today() - timedelta(days=1))).startswith(b"CA;")
         with pytest.raises(InstitutionUnavailable):
             await files.request_day_file(today())
         with pytest.raises(InstitutionUnavailable):
             await files.fetch_day_file("0" * 21)
 
 
+async def test_the_file_of_a_day_has_all_that_moved_between_its_balances(bank: Bank, tmp_path: Path) -> None:
+    context = bank.service.context
+    paid = [await bank.be_paid(None, cents) for cents in (1999, 500)]
+    async with open_account_there(bank, "efi", tmp_path) as there:
+        refund = await there.institution.refund(paid[0], "a1", 99)
+    assert isinstance(refund, ListedRefund)
+    await end_orders(context, [(refund.return_id or "", Settled(settled_at=context.clock.now()))])
+    ends = (Settled(settled_at=context.clock.now()), Rejected(code="AC03", reason="closed"))
+    for end in ends:
+        request = AccountTransferRequest(amount_cents=700, credit_party=outside_party())
+        sent = (await transfer_usecases.start_transfer(context, bank.service.caller, request)).transfer
+        await end_orders(context, [(sent.end_to_end_id, end)])
+    own = (await context.directory.read_account(bank.service.caller.holder_id)).party
+    for number, (kind, about) in enumerate([("fee", paid[0]), ("fee", None), ("wire", None), ("by_hand", None)]):
+        await receive_movement(
+            context, movement_report(bank.service, f"M{number}", kind=kind, end_to_end_id=about, party=own)
+        )
+    content = (await write_day(bank.services, bank.service.caller, today())).encode()
+    file = read_efi_file(content)
+    async with open_account_there(bank, "efi", tmp_path) as there:
+        assert file.closing is not None
+        assert file.closing.cents == await there.institution.read_balance()
+    assert file.opening is not None
+    assert file.opening.cents + sum(item.signed_cents for item in file.items) == file.closing.cents
+    assert len({item.item_id for item in file.items}) == len(file.items)
+    kinds = Counter(content.decode().splitlines()[number].partition(";")[0] for number in range(len(file.items) + 4))
+    assert kinds == Counter(CA=1, SD0=1, SD1=1, T=1, PR=2, PDE=1, PEB=2, EPE=1, TPR=1, TTFE=1, TFR=1, TFE=2)
+    (returned,) = [item for item in file.items if item.kind == "refund"]
+    assert returned.names == (refund.return_id, paid[0])
+
+
 async def test_what_the_standard_alone_has_not_is_said(bank: Bank, tmp_path: Path) -> None:
     async with open_account_there(bank, "bb", tmp_path) as there:
         traits = there.institution.traits
-        assert not any((traits.has_balance, traits.has_statement, traits.has_day_files))
-        assert find_day_files(there.institution) is None
+        assert not any((traits.has_balance, traits.has_statement))
+        assert there.institution.day_files is None
         with pytest.raises(InstitutionUnavailable):
             await there.institution.read_balance()
         with pytest.raises(InstitutionUnavailable):

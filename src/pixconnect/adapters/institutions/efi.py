@@ -14,6 +14,7 @@ from pixconnect.adapters.institutions.message import Content
 from pixconnect.adapters.institutions.standard import StandardInstitution
 from pixconnect.adapters.institutions.wire import take_reais, take_text
 from pixconnect.domain.institutions.institution import (
+    DayFiles,
     InstitutionTraits,
     InstitutionUnavailable,
     PermissionTried,
@@ -48,7 +49,11 @@ class EfiInstitution(StandardInstitution):
 
     @property
     def traits(self) -> InstitutionTraits:
-        return structs.replace(super().traits, has_balance=True, has_day_files=True)
+        return structs.replace(super().traits, has_balance=True)
+
+    @property
+    def day_files(self) -> DayFiles | None:
+        return self
 
     async def read_balance(self) -> int:
         # Whether blocked money is in it no source says.

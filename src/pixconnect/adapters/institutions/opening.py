@@ -26,7 +26,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.address import find_address_fault, token_address
-from pixconnect.domain.institutions.institution import DayFiles, Institution
+from pixconnect.domain.institutions.institution import Institution
 from pixconnect.domain.profiles.profile import NAMES, InstitutionProfile, read_profile
 
 _BOUNDS: Final = CallBounds()
@@ -83,11 +83,6 @@ def open_institution(
         certificates=read_account_certificates(credential, account),
     )
     return _KINDS[account.kind](parts, profile)
-
-
-def find_day_files(institution: Institution) -> DayFiles | None:
-    """The other port of an account whose institution writes a file for each day."""
-    return institution if isinstance(institution, EfiInstitution) else None
 
 
 def find_profile(account: InstitutionAccount) -> InstitutionProfile:

@@ -27,6 +27,7 @@ from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     ChargeTerms,
+    DayFiles,
     InstitutionItem,
     InstitutionTraits,
     InstitutionUnavailable,
@@ -88,6 +89,10 @@ class StandardInstitution:
             # The standard makes the id the refund's identity: a second one under it is answered or refused.
             repeats_refunds=True,
         )
+
+    @property
+    def day_files(self) -> DayFiles | None:
+        return None
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         # Never without our txid: there is no name by which a repeat would be one.

@@ -36,6 +36,7 @@ from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     ChargeTerms,
+    DayFiles,
     InstitutionItem,
     InstitutionTraits,
     InstitutionUnavailable,
@@ -84,6 +85,10 @@ class WooviInstitution:
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
         )
+
+    @property
+    def day_files(self) -> DayFiles | None:
+        return None
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         body = dict[str, object](

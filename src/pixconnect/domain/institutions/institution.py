@@ -54,8 +54,6 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """The account's balance can be read."""
     has_statement: bool = False
     """A list of all that moved on the account, by day."""
-    has_day_files: bool = False
-    """``DayFiles``, too: the file of a closed day, which has the last word."""
     certificates: Sequence[AccountCertificate] = ()
     """By which the account is reached, and its institution trusted, where the operator has named any."""
     notes_installation: bool = True
@@ -230,11 +228,28 @@ class PermissionTried(Struct, frozen=True, kw_only=True):
     explanation: str = ""
 
 
+class DayFiles(Protocol):
+    """The file of a day that is over, as the institution writes it once it is asked to."""
+
+    async def request_day_file(self, day: date) -> str:
+        """Ask for it; what it is fetched by. Asking again makes another one of the same."""
+        ...
+
+    async def fetch_day_file(self, name: str) -> bytes | None:
+        """The file's octets; ``None`` while it is being written."""
+        ...
+
+
 class Institution(Protocol):
     """One account there. The adapter bounds each call in time and size, keeps to the budgets, and renews its token."""
 
     @property
     def traits(self) -> InstitutionTraits: ...
+
+    @property
+    def day_files(self) -> DayFiles | None:
+        """Where the institution writes a file of each day that is over, which has the last word."""
+        ...
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         """Open a charge under its txid; where that is done already, ``UnknownOutcome``: the charge is to be read."""
@@ -298,18 +313,6 @@ class Institution(Protocol):
 
     async def close(self) -> None:
         """Close connections; the account's token is forgotten."""
-        ...
-
-
-class DayFiles(Protocol):
-    """The file of a day that is over, as the institution writes it once it is asked to."""
-
-    async def request_day_file(self, day: date) -> str:
-        """Ask for it; what it is fetched by. Asking again makes another one of the same."""
-        ...
-
-    async def fetch_day_file(self, name: str) -> bytes | None:
-        """The file's octets; ``None`` while it is being written."""
         ...
 
 

@@ -79,30 +79,27 @@ async def record_file(context: OperatorContext, name: str, content: bytes) -> Re
         BadRequest: The file cannot be read for certain, or is of another account; nothing of it was kept.
     """
     account = await day_usecases.read_named_account(context, name)
-    try:
-        file = read_statement_file(content)
-    except InvalidStatement as error:
-        raise errors.BadRequest(f"file: {error}") from error
-    if (file.last_on - file.first_on).days >= DAYS_MAX:
-        raise errors.BadRequest(f"file: it speaks of more than {DAYS_MAX} days")
-    now = context.clock.now()
+    file = _parse(content)
     async with write_alone(context.pool) as connection:
-        read = RecordedFile(
-            institution_id=account.id,
-            digest=hashlib.sha256(content).digest(),
-            format=file.format,
-            account=file.account,
-            first_on=file.first_on,
-            last_on=file.last_on,
-            items_count=len(file.items),
-            recorded_at=now,
-        )
-        _check_account(account, await item_store.find_last_file(connection, account.id), file.account)
-        recorded = await _record(connection, account.id, file, now)
-        await item_store.insert_file(connection, read)
+        recorded = await _record_file(connection, account, file, content, context.clock.now())
         said = dict(format=file.format, first_on=file.first_on, last_on=file.last_on, new_count=len(recorded.new))
         await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
     return recorded
+
+
+async def record_day_file(
+    context: SettlingContext, account: InstitutionAccount, day: date, content: bytes
+) -> RecordedStatement:
+    """Keep what the institution's own file of a day says.
+
+    Raises:
+        BadRequest: As ``record_file``, or it is of another day.
+    """
+    file = _parse(content)
+    if (file.first_on, file.last_on) != (day, day):
+        raise errors.BadRequest(f"file: it is of {file.first_on} to {file.last_on}, and was asked for of {day}")
+    async with write_alone(context.pool) as connection:
+        return await _record_file(connection, account, file, content, context.clock.now())
 
 
 async def record_listed(
@@ -127,6 +124,35 @@ async def record_listed(
         recorded = await _record(connection, account.id, told, context.clock.now())
         if recorded.new:
             await day_store.forget_closings(connection, account.id, min(item.day for item in recorded.new))
+    return recorded
+
+
+def _parse(content: bytes) -> StatementFile:
+    try:
+        file = read_statement_file(content)
+    except InvalidStatement as error:
+        raise errors.BadRequest(f"file: {error}") from error
+    if (file.last_on - file.first_on).days >= DAYS_MAX:
+        raise errors.BadRequest(f"file: it speaks of more than {DAYS_MAX} days")
+    return file
+
+
+async def _record_file(
+    connection: Connection, account: InstitutionAccount, file: StatementFile, content: bytes, now: datetime
+) -> RecordedStatement:
+    read = RecordedFile(
+        institution_id=account.id,
+        digest=hashlib.sha256(content).digest(),
+        format=file.format,
+        account=file.account,
+        first_on=file.first_on,
+        last_on=file.last_on,
+        items_count=len(file.items),
+        recorded_at=now,
+    )
+    _check_account(account, await item_store.find_last_file(connection, account.id), file.account)
+    recorded = await _record(connection, account.id, file, now)
+    await item_store.insert_file(connection, read)
     return recorded
 
 

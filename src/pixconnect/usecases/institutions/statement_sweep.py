@@ -39,9 +39,10 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
     """
     if not institution.traits.has_statement:
         return 0
-    last = await sweep_store.find(context.pool, account.id, "statement")
-    began_at = context.clock.real_now()
-    if not is_due("statement", last, EVERY, began_at):
+    lasts = await sweep_store.list_last_of(context.pool, account.id)
+    last, began_at = lasts.get("statement"), context.clock.real_now()
+    # The books begin with the first reading of payments.
+    if "near" not in lasts or not is_due("statement", last, EVERY, began_at):
         return 0
     today = to_day(began_at)
     first = await _find_first(context, account, last, began_at)

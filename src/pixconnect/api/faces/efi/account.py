@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
+from pixconnect.api.faces.efi.day_file import write_day
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Document, Reply
@@ -19,22 +19,13 @@ from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.clock import format_milliseconds
-from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.money import format_reais
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.transfer import Transfer
-from pixconnect.domain.money.transfer_search import TransferSearch
-from pixconnect.domain.standard.received import ReceivedSearch
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.standard import pix as standard_pix_usecases
 
 _READY_AFTER: Final = timedelta(seconds=1)
 _ID: Final = re.compile(r"([0-9]{8})([0-9]{13})")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_PAGE_SIZE: Final = 1000
-_PARTS_LINES: Final = re.compile(r"[;\x00-\x1f\x7f]")
 _BUCKETS: Final = {"baldeA": ("cpf", "cnpj", "evp"), "baldeB": ("telefone", "email")}
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
@@ -133,8 +124,8 @@ async def get_report(face: Face, services: Services, request: Asked) -> Reply | 
         raise errors.NotFound("id: there is no such report")
     if now - asked_at < _READY_AFTER:
         return Reply(status=202, record=_describe(name, asked_at, "EM_PROCESSAMENTO"))
-    lines = await _write_lines(services, request.caller, day)
-    return Document(content="".join(f"{line}\r\n" for line in lines).encode(), media_type="text/csv; charset=utf-8")
+    written = await write_day(services, request.caller, day)
+    return Document(content=written.encode(), media_type="text/csv; charset=utf-8")
 
 
 def _read_day(text: str | None) -> date | None:
@@ -146,56 +137,3 @@ def _read_day(text: str | None) -> date | None:
 
 def _describe(name: str, asked_at: datetime, status: str) -> RelatorioPedido:
     return RelatorioPedido(id=name, asked_at=format_milliseconds(asked_at), status=status)
-
-
-async def _write_lines(services: Services, caller: Caller, day: date) -> list[str]:
-    begin = datetime.combine(day, time(0), SAO_PAULO)
-    span = Span(page_size=_PAGE_SIZE, initial_at=begin, final_at=begin + timedelta(days=1, microseconds=-1))
-    received = await standard_pix_usecases.list_pix(services.context, caller, ReceivedSearch(), span)
-    search = TransferSearch(direction="OUT")
-    sent = await transfer_usecases.search_transfers(services.context, caller, search, span)
-    if max(received.total_count, sent.total_count) > _PAGE_SIZE:
-        raise errors.ServiceUnavailable(f"a day of more than {_PAGE_SIZE} Pix has no file here")
-    lines = [_line("PR", pix.end_to_end_id, pix.txid or "", pix.valor, "", _text(pix.payer_message), "", pix.horario)
-             for pix in received.items]  # fmt: skip
-    for pix in received.items:
-        lines += [
-            _line(
-                "PDE",
-                pix.end_to_end_id,
-                pix.txid or "",
-                refund.id,
-                refund.rtr_id,
-                refund.valor,
-                refund.horario.solicitacao,
-            )
-            for refund in pix.devolucoes or ()
-            if refund.status == "DEVOLVIDO"
-        ]
-    for view in sent.items:
-        lines += _write_sent(view.transfer)
-    return [_line("CA", day.isoformat(), "4.0"), *lines, _line("T", str(len(lines)))]
-
-
-def _write_sent(transfer: Transfer) -> list[str]:
-    valor, at = format_reais(transfer.amount_cents), format_milliseconds(transfer.created_at)
-    names = (transfer.shown_id, transfer.external_id or "", valor)
-    payee, message = transfer.counterparty, _text(transfer.payer_message)
-    if transfer.initiation_type == "MANUAL":
-        account = (payee.name, payee.tax_id, payee.ispb, payee.branch, payee.account_number, payee.account_type)
-        lines = [_line("PEB", *names, *account, message, "API", at)]
-    else:
-        lines = [_line("PEC", *names, payee.key or "", message, "API", at)]
-    if transfer.status in ("ERROR", "CANCELLED"):
-        lines.append(_line("EPE", transfer.shown_id, valor, format_milliseconds(transfer.modified_at)))
-    return lines
-
-
-def _line(kind: str, *values: str) -> str:
-    # The protocol of an entry is the institution's own, and nobody asks us by it.
-    protocol = () if kind in ("CA", "T") else ("0",)
-    return ";".join((kind, *protocol, *(_PARTS_LINES.sub(" ", value) for value in values)))
-
-
-def _text(text: str | None) -> str:
-    return base64.b64encode((text or "").encode()).decode()

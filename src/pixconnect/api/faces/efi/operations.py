@@ -49,7 +49,7 @@ _OWN: Final = (
     Row("relatorio.solicitar", "POST", "/v2/gn/relatorios/extrato-conciliacao", "ledger.read", "report",
         account.request_report, "read", "All kinds of records are written, whichever were asked for."),
     Row("relatorio.consultar", "GET", "/v2/gn/relatorios/{id}", "ledger.read", "report", account.get_report, "one source",
-        "Ready after a second. Neither payers' documents, fees nor balances are in it; a day of more than 1000 Pix has none."),
+        "Ready after a second. An order that failed has both its records at its end; a day of more than 1000 lines has none."),
 )
 # fmt: on
 

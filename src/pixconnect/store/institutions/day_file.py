@@ -1,0 +1,48 @@
+"""The table of files that institutions were asked to write of days that are over."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.frame.table import Table
+
+
+class DayFile(Struct, frozen=True, kw_only=True):
+    institution_id: int
+    day: date
+    name: str
+    asked_at: datetime
+    ended_at: datetime | None = None
+    failure: str | None = None
+
+
+ASKED: Final = Table(
+    "institution_day_file",
+    DayFile,
+    "institution_id smallint, day date, name text, asked_at timestamptz, ended_at timestamptz, failure text",
+    key=("institution_id", "day"),
+)
+
+_LIST: Final[LiteralString] = f"""
+    select {ASKED.select} from institution_day_file where institution_id = $1 and day >= $2
+"""
+
+
+async def list_since(pool: Pool, institution_id: int, first_on: date) -> dict[date, DayFile]:
+    found = [ASKED.read(row) for row in await pool.fetch(_LIST, institution_id, first_on)]
+    return {asked.day: asked for asked in found}
+
+
+_WRITE: Final[LiteralString] = f"""
+    insert into institution_day_file ({ASKED.names}) values ({ASKED.parameters})
+    on conflict (institution_id, day) do update set
+        name = excluded.name, asked_at = excluded.asked_at, ended_at = excluded.ended_at, failure = excluded.failure
+"""
+
+
+async def write(pool: Pool, asked: DayFile) -> None:
+    await pool.execute(_WRITE, *ASKED.values(asked))

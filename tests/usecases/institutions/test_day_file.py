@@ -1,0 +1,157 @@
+"""Files that an institution writes of days that are over: asked for once, read once, and again where they fail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import date, datetime, timedelta
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.institutions.institution import InstitutionUnavailable
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.store.institutions import day_file as file_store
+from pixconnect.store.institutions.day_file import DayFile
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.day_file import read_day_files
+from support.account_shop import Shop, open_shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.postgres import Addresses
+from support.service import open_service
+from support.statement_files import make_efi_file
+
+
+class Files:
+    """The port ``DayFiles``: a file is written as soon as it is laid out."""
+
+    def __init__(self) -> None:
+        self.asked: list[date] = []
+        self.fetched: list[str] = []
+        self.written: dict[str, bytes] = {}
+        self.is_reachable = True
+
+    async def request_day_file(self, day: date) -> str:
+        self._check()
+        self.asked.append(day)
+        return f"{day}-{len(self.asked)}"
+
+    async def fetch_day_file(self, name: str) -> bytes | None:
+        self._check()
+        self.fetched.append(name)
+        return self.written.get(name)
+
+    def _check(self) -> None:
+        if not self.is_reachable:
+            raise InstitutionUnavailable("it is away")
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    await owner.close()
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        there = FakeInstitution(live.clock)
+        there.balance_cents = 10_000
+        yield await open_shop(live, there)
+
+
+async def look(shop: Shop, files: Files, **later: int) -> int:
+    shop.live.clock.advance(**(later or dict(minutes=1)))
+    return await read_day_files(shop.at, shop.account, files)
+
+
+async def read_state(shop: Shop, day: date) -> str:
+    (shown,) = await day_usecases.list_days(shop.context, shop.account, day, 1)
+    return shown.judged.state
+
+
+async def read_asked(shop: Shop, day: date) -> DayFile:
+    return (await file_store.list_since(shop.context.pool, shop.account.id, day))[day]
+
+
+def write(day: date, opening: str, closing: str, *records: str) -> bytes:
+    balances = f"SD0;{opening};{day - timedelta(days=1)}\nSD1;{closing};{day}"
+    return make_efi_file(*records, day=day.isoformat(), balances=balances)
+
+
+def a_fee(number: int, at: datetime) -> str:
+    return f"TTFE;{number};{number};1.00;{at:%Y-%m-%dT%H:%M:%S}.000Z"
+
+
+async def test_a_day_closes_by_the_file_that_the_institution_writes_of_it(shop: Shop) -> None:
+    files, first = Files(), to_day(shop.live.clock.real_now())
+    await shop.read()
+    fee = a_fee(1, shop.live.clock.real_now() + timedelta(hours=1))
+    assert await look(shop, files) == 0
+    assert files.asked == [], "the day is not over"
+    await look(shop, files, days=1)
+    assert (files.asked, files.fetched) == ([first], [])
+    for _ in range(3):
+        assert await look(shop, files) == 0
+    assert (files.asked, files.fetched) == ([first], [f"{first}-1"] * 3), "the name is kept, whoever asks on"
+    files.written[f"{first}-1"] = write(first, "100.00", "99.00", fee)
+    assert await look(shop, files) == 1
+    assert await read_state(shop, first) == "closed"
+    for _ in range(3):
+        assert await look(shop, files, hours=3) == 0
+    assert (files.asked, len(files.fetched)) == ([first], 4), "what is closed is not asked for again"
+    assert await shop.live.fetch("select item_id, amount_cents from movement where kind = 'fee'")
+    await check_books(shop.live)
+
+
+@pytest.mark.parametrize(
+    ("fault", "failure"),
+    [
+        (lambda content: content[:40], "file: line 1: CA: the header must have 10 columns"),
+        (lambda content: content.replace(b"T;1;", b"T;2;"), "the file is cut off"),
+        (lambda content: b"<html>", "file: "),
+        (lambda _: write(date(2026, 6, 20), "100.00", "100.00"), "file: it is of 2026-06-20 to 2026-06-20"),
+    ],
+)
+async def test_a_file_that_cannot_be_read_is_asked_for_again_after_a_day(
+    shop: Shop, fault: Callable[[bytes], bytes], failure: str
+) -> None:
+    files, first = Files(), to_day(shop.live.clock.real_now())
+    await shop.read()
+    good = write(first, "100.00", "99.00", a_fee(1, shop.live.clock.real_now() + timedelta(hours=1)))
+    await look(shop, files, days=1)
+    files.written[f"{first}-1"] = fault(good)
+    assert await look(shop, files) == 0
+    assert failure in ((await read_asked(shop, first)).failure or "")
+    assert await look(shop, files, hours=2) == 0
+    assert (files.asked, len(files.fetched)) == ([first], 1)
+    await look(shop, files, days=1)
+    assert files.asked == [first, first, first + timedelta(days=1)]
+    files.written[f"{first}-2"] = good
+    assert await look(shop, files) == 1
+    assert await read_state(shop, first) == "closed"
+    assert (await read_asked(shop, first)).failure is None
+
+
+async def test_a_file_that_came_too_soon_leaves_its_day_open_until_the_next_one(shop: Shop) -> None:
+    files, first = Files(), to_day(shop.live.clock.real_now())
+    await shop.read()
+    fee = a_fee(1, shop.live.clock.real_now() + timedelta(hours=1))
+    await look(shop, files, days=1)
+    files.written[f"{first}-1"] = write(first, "100.00", "99.00")
+    assert await look(shop, files) == 1
+    assert await read_state(shop, first) == "open"
+    await look(shop, files, days=1)
+    files.written[f"{first}-2"] = write(first, "100.00", "99.00", fee)
+    await look(shop, files)
+    assert await read_state(shop, first) == "closed"
+
+
+async def test_while_the_institution_is_away_what_was_asked_for_stays(shop: Shop) -> None:
+    files, first = Files(), to_day(shop.live.clock.real_now())
+    await shop.read()
+    await look(shop, files, days=1)
+    files.is_reachable = False
+    with pytest.raises(InstitutionUnavailable):
+        await look(shop, files)
+    files.is_reachable = True
+    # A day of silence is over: another is asked for, and of the day that has ended since.
+    await look(shop, files, days=1)
+    assert files.asked == [first, first, first + timedelta(days=1)]

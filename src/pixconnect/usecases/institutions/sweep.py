@@ -129,12 +129,12 @@ async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedIt
     readable = [pix for pix in page if isinstance(pix, ReceivedPix)]
     # A list that shifts names the same one twice; nothing before the books begin is ours to count.
     listed = {pix.end_to_end_id: pix for pix in readable if pix.settled_at >= account.opened_at}
-    is_whole = not listed or await _record_payments(context, account, listed)
+    is_whole = not listed or await _record_received(context, account, listed)
     await record_returns(context, account, readable)
     return is_whole
 
 
-async def _record_payments(context: Context, account: InstitutionAccount, listed: Mapping[str, ReceivedPix]) -> bool:
+async def _record_received(context: Context, account: InstitutionAccount, listed: Mapping[str, ReceivedPix]) -> bool:
     recorded = await transfer_store.find_named(context.pool, list(listed), "IN")
     for name, transfer in recorded.items():
         misfit = _find_misfit(account, listed[name], transfer)

@@ -1,7 +1,7 @@
 """Looks after accounts at institutions: reads, asks about charges that are being opened, expires charges, moves orders.
 
-Each account has two tasks of its own, in the worker that has its slot: one that hangs or refuses holds nobody else back, and
-a long list no order. Of an account that is paused only that is done which asks nothing there.
+Each account has three tasks of its own, in the worker that has its slot: one that hangs, refuses or meets a defect holds nobody
+else back, a long list no order and no charge. Of an account that is paused only that is done which asks nothing there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AccountReaders:
-    """Two tasks for each active account whose slot this worker has: one that reads, one that moves orders."""
+    """Tasks for each active account whose slot this worker has: what reads, what moves orders, what goes on with charges."""
 
     def __init__(self, context: Context, leases: SlotLeases, open_rail: OpenRail) -> None:
         self._context = context
@@ -136,7 +136,6 @@ async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: 
     Raises:
         InstitutionUnavailable: What was recorded until then stays.
     """
-    await go_on_opening(context, opened)
     await sweep_due(context, opened.institution, told)
     await expire_there(context, opened.institution)
 
@@ -162,4 +161,9 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
         pass
 
 
-_WORK: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, move_orders)
+async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence) -> None:
+    """Go on once with the charges that are being opened at an account."""
+    await go_on_opening(context, opened)
+
+
+_WORK: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, move_orders, go_on_with_charges)

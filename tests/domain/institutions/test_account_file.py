@@ -59,7 +59,7 @@ def test_nothing_secret_is_in_its_text() -> None:
         ('kind = "efi"', 'kind = "efi"\nprofile = "bb"', "profile"),
         ('kind = "efi"', 'kind = "efi"\ncolour = "red"', "colour"),
         ('environment = "counterpart"', 'environment = "production"', "base_url"),
-        ("https://127.0.0.1:8101", "https://127.0.0.1:8101/v2", "base_url"),
+        ("https://127.0.0.1:8101", "https://127.0.0.1:8101/?a=1", "base_url"),
         ("https://127.0.0.1:8101", "https://u:p@bank.example", "base_url"),
         ("https://127.0.0.1:8101", "http://bank.example", "base_url"),
         ("https://127.0.0.1:8101", "https://[::1", "base_url"),

@@ -15,6 +15,8 @@ TEST = "https://pix-h.api.efipay.com.br"
     [
         ("production", EFI, None),
         ("production", f"{EFI}:443/", None),
+        ("production", f"{EFI}/v2", "the bare host"),
+        ("production", f"{EFI}/{'a' * 256}", "255"),
         ("production", TEST, "none of the production hosts"),
         ("homologation", TEST, None),
         ("homologation", EFI, "none of the homologation hosts"),

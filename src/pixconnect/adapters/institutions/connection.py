@@ -130,8 +130,11 @@ class InstitutionConnection:
         self._free = asyncio.Semaphore(CONNECTIONS_MAX)
         # Half of them to one address, as its bound for all is meant for many.
         self._idle = IdleConnections(2 * CONNECTIONS_MAX)
+        self._is_closed = False
 
     def close(self) -> None:
+        """Keep nothing any more: what is idle is closed now, what is in use when its exchange has ended."""
+        self._is_closed = True
         self._idle.close()
 
     async def exchange(
@@ -162,8 +165,10 @@ class InstitutionConnection:
             if connection is None:
                 raise NoConnection("no connection within the time it may take") from None
             raise AnswerLost(f"no whole answer within {bound_s:g} s") from None
+        if self._is_closed:
+            connection.close()
         self._check_whole(answer, body_max)
-        if connection.is_reusable:
+        if connection.is_reusable and not self._is_closed:
             self._idle.keep(_address(host, body_max), connection)
         return answer
 

@@ -19,17 +19,16 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final, Literal, cast
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import Credential, Environment, Kind, Option
-from pixconnect.domain.institutions.address import is_loopback
+from pixconnect.domain.institutions.address import find_address_fault
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.tax_id import check_tax_id, unmask_tax_id
-from pixconnect.domain.profiles.profile import NAMES
+from pixconnect.domain.profiles.profile import NAMES, read_profile
 
 ReadFile = Callable[[str], str]
 """The text of a file that the description names; raises ``BadRequest``."""
@@ -114,13 +113,10 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
     tax_id = unmask_tax_id(said.tax_id)
     check_tax_id(tax_id, "tax_id")
     profile = _judge_profile(said)
-    _check_url("base_url", said.base_url, said.environment, is_bare=True)
-    if said.token_url:
-        _check_url("token_url", said.token_url, said.environment, is_bare=False)
     if not 1 <= said.poll_s <= 3600:
         raise errors.BadRequest("poll_s: must be from 1 to 3600 seconds")
     _check_options(said.options)
-    return AccountDescription(
+    description = AccountDescription(
         kind=said.kind,
         profile=profile,
         environment=said.environment,
@@ -135,6 +131,10 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         receiving=_take_credential(said, said.receive, read_file),
         sending=None if said.send is None else _take_credential(said, said.send, read_file),
     )
+    fault = find_address_fault(description, read_profile(profile).account)
+    if fault is not None:
+        raise errors.BadRequest(fault)
+    return description
 
 
 def _judge_profile(said: _AccountFile) -> str:
@@ -151,27 +151,6 @@ def _judge_account(account: str) -> str:
     if not account.isascii() or not (account == "" or account.isalnum()) or len(account) > 40:
         raise errors.BadRequest("account: must have up to 40 letters and digits")
     return account
-
-
-def _check_url(field: str, url: str, environment: Environment, *, is_bare: bool) -> None:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        raise errors.BadRequest(f"{field}: is no URL") from None
-    if parts.scheme not in ("https", "http") or not host or parts.username or parts.password or parts.fragment:
-        raise errors.BadRequest(f"{field}: must be an https URL without user, password and fragment")
-    if not url.isascii() or not url.isprintable() or " " in url or len(url) > 255:
-        raise errors.BadRequest(f"{field}: must have up to 255 printable ASCII characters")
-    if is_bare and (parts.path not in ("", "/") or parts.query):
-        raise errors.BadRequest(f"{field}: must be the bare host: the paths are those of the kind")
-    is_local = is_loopback(host)
-    if is_local and environment != "counterpart":
-        raise errors.BadRequest(
-            f"{field}: is this machine, which only an account of the environment counterpart may be on"
-        )
-    if parts.scheme == "http" and not is_local:
-        raise errors.BadRequest(f"{field}: must be https: http is for this machine alone")
 
 
 def _check_options(options: Mapping[str, Option]) -> None:

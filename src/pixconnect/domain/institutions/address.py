@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
+from typing import Final, Protocol
 from urllib.parse import SplitResult, urlsplit
 
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import Environment, InstitutionAccount
 from pixconnect.domain.profiles.account_traits import AccountTraits
 
+_LENGTH_MAX: Final = 255
 
-def find_address_fault(account: InstitutionAccount, traits: AccountTraits) -> str | None:
+
+class Addressed(Protocol):
+    """An account, or the file that describes one."""
+
+    @property
+    def environment(self) -> Environment: ...
+
+    @property
+    def profile(self) -> str: ...
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def token_url(self) -> str: ...
+
+
+def find_address_fault(account: Addressed, traits: AccountTraits) -> str | None:
     """What is wrong with the account's addresses, in words that name the member of its file; ``None`` if nothing is.
 
     Real hosts are a closed list, and no host of the list is a counterpart: play money never meets them.
@@ -21,6 +40,8 @@ def find_address_fault(account: InstitutionAccount, traits: AccountTraits) -> st
         fault = _find_fault(account, traits, url)
         if fault is not None:
             return f"{member}: {fault}"
+    if account.environment != "counterpart" and urlsplit(account.base_url).path not in ("", "/"):
+        return "base_url: must be the bare host: the paths are those of the kind"
     return None
 
 
@@ -32,7 +53,7 @@ def token_address(account: InstitutionAccount, traits: AccountTraits, path: str)
     return (f"https://{host}" if host else account.base_url.rstrip("/")) + path
 
 
-def _find_fault(account: InstitutionAccount, traits: AccountTraits, url: str) -> str | None:
+def _find_fault(account: Addressed, traits: AccountTraits, url: str) -> str | None:
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -41,6 +62,8 @@ def _find_fault(account: InstitutionAccount, traits: AccountTraits, url: str) ->
     host = (parts.hostname or "").lower()
     if not host or not url.isascii() or not url.isprintable() or " " in url or parts.username is not None:
         return "must be an https address with a host, and without user info"
+    if len(url) > _LENGTH_MAX:
+        return f"must have up to {_LENGTH_MAX} characters"
     if parts.query or parts.fragment:
         return "must have neither a query nor a fragment"
     if account.environment == "counterpart":

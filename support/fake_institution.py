@@ -27,6 +27,7 @@ from pixconnect.domain.institutions.institution import (
     UnknownOutcome,
     Webhook,
 )
+from pixconnect.domain.money import br_code
 from support.records import OUTSIDE_ISPB
 from support.service import FakeClock
 
@@ -93,7 +94,7 @@ class FakeInstitution:
                 status="active",
                 created_at=self._clock.real_now(),
                 lifetime_s=terms.lifetime_s,
-                code=f"00020126{terms.txid}",
+                code=br_code.format_dynamic_br_code(f"pix.example/{terms.txid}", "Loja", "Sao Paulo"),
                 location=f"pix.example/{terms.txid}",
             ),
         )
@@ -105,24 +106,25 @@ class FakeInstitution:
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         self.calls.append(f"revise {terms.txid}")
-        if self.answers:
-            return self.answers.pop(0)
-        found = self.charges[terms.txid]
-        self.charges[terms.txid] = structs.replace(
-            found,
+        return await self._change(
+            terms.txid,
             amount_cents=terms.amount_cents,
             key=terms.key,
             lifetime_s=terms.lifetime_s,
-            revision=found.revision + 1,
         )
-        return self.charges[terms.txid]
 
     async def remove_charge(self, txid: str) -> OpeningAnswer:
         self.calls.append(f"remove {txid}")
-        if self.answers:
-            return self.answers.pop(0)
-        self.charges[txid] = structs.replace(self.charges[txid], status="removed_by_us")
-        return self.charges[txid]
+        return await self._change(txid, status="removed_by_us")
+
+    async def _change(self, txid: str, **members: Any) -> OpeningAnswer:
+        if self.before_answer is not None:
+            await self.before_answer()
+        answer = self.answers.pop(0) if self.answers else None
+        found = self.charges[txid]
+        if answer is None or self.loses_answers:
+            self.charges[txid] = structs.replace(found, revision=found.revision + 1, **members)
+        return answer or self.charges[txid]
 
     async def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False

@@ -48,6 +48,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "institution_proposal",
         "institution_certificate",
         "charge_opening",
+        "charge_change",
         "institution_allowance",
         "refund_day",
         "rail_step",

@@ -439,6 +439,22 @@ begin
 end $function$;
 revoke execute on function check_charges() from public;
 
+-- check_removed_there: migration 0072
+create function check_removed_there() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from charge_change
+        where charge_id = new.id and holder_id = new.holder_id and kind = 'remove' and state = 'done'
+    ) then
+        raise exception 'charge % of holder % looks removed and can still be paid at its institution', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_charge_is_removed_there_first';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_removed_there() from public;
+
 -- check_revisions: migrations 0050, 0055
 create function check_revisions() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -536,6 +552,8 @@ create trigger check_new after insert on charge referencing new table as new_row
     check_charges();
 create trigger check_new_held after insert on charge for each row when (new.held_by is not null) execute function
     check_held_charge();
+create trigger check_removed_there after update on charge for each row when (new.institution_id is not null and old.status <>
+    new.status and (new.status in ('REMOVED_BY_RECEIVER', 'REMOVED_BY_PSP'))) execute function check_removed_there();
 create trigger check_revision after update of revision on charge for each row when (old.revision is distinct from new.revision)
     execute function check_revisions();
 create trigger instants_are_finite after insert or update of expires_at on charge for each row when (not
@@ -2393,7 +2411,10 @@ create table charge_opening (
     calls_count integer default 0 not null,
     due_at timestamp with time zone not null,
     created_at timestamp with time zone not null,
+    reference text collate "C",
     constraint charge_opening_pkey primary key (charge_id, holder_id),
+    constraint a_reference_fits_a_static_code check (reference is null or reference ~ '^[a-zA-Z0-9]{1,25}$' and state =
+        'opened'),
     constraint charge_opening_created_at_check check (isfinite(created_at)),
     constraint charge_opening_due_at_check check (isfinite(due_at)),
     constraint charge_opening_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
@@ -2407,10 +2428,11 @@ create table charge_opening (
 );
 create index charge_opening_due on charge_opening (due_at) where state = 'opening';
 create unique index charge_opening_name on charge_opening (external_id, holder_id) where state in ('opening', 'opened');
+create unique index charge_opening_reference on charge_opening (institution_id, reference) where reference is not null;
 create unique index charge_opening_txid on charge_opening (institution_id, txid) where state in ('opening', 'opened');
 create trigger keep_opening_ended before update on charge_opening for each row when (old.state <> 'opening') execute function
     keep_opening_ended();
-grant insert, select, update (state, refusal_code, refusal_reason, calls_count, due_at) on table charge_opening to
+grant insert, select, update (state, refusal_code, refusal_reason, calls_count, due_at, reference) on table charge_opening to
     pixconnect_service;
 comment on table charge_opening is
     'Charges that are being opened, or were, at institutions; nobody sees one before it has its code.';
@@ -2424,10 +2446,82 @@ comment on column charge_opening.state is
 comment on column charge_opening.wanted is 'What is to be opened, as JSON.';
 comment on column charge_opening.fingerprint is 'A hash of the request, which tells a replay from a conflict.';
 comment on column charge_opening.refusal_code is 'Of the institution, where it was certainly refused.';
-comment on column charge_opening.refusal_reason is 'In the institution''s words.';
+comment on column charge_opening.refusal_reason is 'In the institution''s words, why it was refused, or what it said last.';
 comment on column charge_opening.calls_count is 'How often the institution was asked to open it.';
 comment on column charge_opening.due_at is 'When a worker asks next, in real time.';
 comment on column charge_opening.created_at is 'When it was asked for, in real time.';
+comment on column charge_opening.reference is
+    'The reference in the static code that the charge was answered with, by which payments name it; null without one.';
+
+-- keep_change_ended: migration 0072
+create function keep_change_ended() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the change % of charge % is % and stays so', old.id, old.txid, old.state
+        using errcode = 'integrity_constraint_violation', constraint = 'a_change_that_ended_stays_ended';
+end $function$;
+revoke execute on function keep_change_ended() from public;
+
+-- charge_change: What was wanted of charges at institutions after they were opened, and what became of it.
+create table charge_change (
+    id bigint generated always as identity not null,
+    charge_id bigint not null,
+    holder_id bigint not null,
+    institution_id smallint not null,
+    txid text collate "C" not null,
+    kind text not null,
+    contents text,
+    removal text,
+    state text not null,
+    reason text,
+    revision_there integer,
+    asked_by text,
+    calls_count integer not null,
+    due_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint charge_change_pkey primary key (id),
+    constraint a_removal_says_whose_it_is check ((kind = 'remove') = (removal is not null)),
+    constraint a_revision_says_something check ((kind = 'revise') = (contents is not null)),
+    constraint charge_change_asked_by_check check (length(asked_by) <= 4096),
+    constraint charge_change_calls_count_check check (calls_count >= 0),
+    constraint charge_change_contents_check check (length(contents) <= 65536),
+    constraint charge_change_created_at_check check (isfinite(created_at)),
+    constraint charge_change_due_at_check check (isfinite(due_at)),
+    constraint charge_change_kind_check check (kind in ('revise', 'remove', 'withdraw')),
+    constraint charge_change_reason_check check (length(reason) <= 1000),
+    constraint charge_change_removal_check check (removal in ('REMOVED_BY_RECEIVER', 'REMOVED_BY_PSP')),
+    constraint charge_change_revision_there_check check (revision_there >= 0),
+    constraint charge_change_state_check check (state in ('asked', 'done', 'refused', 'given_up', 'overtaken')),
+    constraint charge_change_txid_check check (length(txid) >= 26 and length(txid) <= 35),
+    constraint change_is_of_a_charge foreign key (charge_id, holder_id) references charge(id, holder_id),
+    constraint charge_change_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create unique index charge_change_asked on charge_change (charge_id, holder_id) where state = 'asked';
+create index charge_change_due on charge_change (institution_id, due_at) where state = 'asked';
+create index charge_change_of_charge on charge_change (charge_id, holder_id, id);
+create trigger keep_change_ended before update on charge_change for each row when (old.state <> 'asked') execute function
+    keep_change_ended();
+grant insert, select, update (state, reason) on table charge_change to pixconnect_operator;
+grant insert, select, update (state, reason, revision_there, calls_count, due_at) on table charge_change to pixconnect_service;
+comment on table charge_change is 'What was wanted of charges at institutions after they were opened, and what became of it.';
+comment on column charge_change.id is 'Our own name for it.';
+comment on column charge_change.charge_id is 'The charge.';
+comment on column charge_change.holder_id is 'The holder of the charge.';
+comment on column charge_change.institution_id is 'The account at which the charge was opened.';
+comment on column charge_change.txid is 'The charge''s.';
+comment on column charge_change.kind is
+    'Revise; remove; withdraw: remove what may have been opened there of a charge that has a static code.';
+comment on column charge_change.contents is 'What a revised charge is to say, as JSON.';
+comment on column charge_change.removal is 'What a removed charge becomes: its receiver''s act, or an operator''s.';
+comment on column charge_change.state is
+    'Asked until the institution''s answer is known; then done, refused, given up (nothing was sent), or overtaken by a payment.';
+comment on column charge_change.reason is 'In the institution''s words, why it was refused, or what it said last.';
+comment on column charge_change.revision_there is
+    'The institution''s revision of the charge before it was asked; null until then.';
+comment on column charge_change.asked_by is 'The caller, as JSON; null if an operator asked.';
+comment on column charge_change.calls_count is 'How often somebody has begun to ask the institution.';
+comment on column charge_change.due_at is 'When a worker asks next, in real time.';
+comment on column charge_change.created_at is 'When it was asked for, in real time.';
 
 -- check_allowance: migration 0069
 create function check_allowance() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'

@@ -29,6 +29,7 @@ from pixconnect.usecases.institutions.give_back import give_back_due
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
+from pixconnect.usecases.money.charge_change import go_on_changing
 from pixconnect.usecases.money.charge_opening import go_on_opening
 from pixconnect.usecases.money.handover import give_up_there, move_due_there
 from pixconnect.usecases.money.settlement import Fence
@@ -162,8 +163,9 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
 
 
 async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence) -> None:
-    """Go on once with the charges that are being opened at an account."""
+    """Go on once with the charges that are being opened, revised or removed at an account."""
     await go_on_opening(context, opened)
+    await go_on_changing(context, opened)
 
 
 _WORK: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, move_orders, go_on_with_charges)

@@ -4,11 +4,9 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.money.charge_contents import ChargeContents
+from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.standard import charge as standard_usecases
 from support.account_shop import Shop, make_owner
 from support.books import check_books
 from support.records import outside_party, own_key
@@ -43,11 +41,3 @@ async def test_nothing_is_sent_outside(shop: Shop) -> None:
     with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
         await transfer_usecases.start_transfer(shop.context, shop.house, request)
     assert await read_funds(shop.live, shop.house) == (1000, 0)
-
-
-async def test_the_standards_door_hands_out_no_code_that_nobody_can_pay(shop: Shop) -> None:
-    caller = structs.replace(shop.house, scopes=frozenset(SCOPES))
-    contents = ChargeContents(lifetime_s=3600, amount_cents=100, key=own_key())
-    with pytest.raises(errors.Forbidden):
-        await standard_usecases.put_charge(shop.context, caller, None, contents)
-    assert await shop.live.fetch("select from charge") == []

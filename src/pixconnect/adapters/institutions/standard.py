@@ -85,6 +85,7 @@ class StandardInstitution:
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
+            lifetime_max_s=self._known.lifetime_max_s,
             has_balance=False,
             # The standard makes the id the refund's identity: a second one under it is answered or refused.
             repeats_refunds=True,

@@ -84,6 +84,7 @@ class WooviInstitution:
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
+            lifetime_max_s=self._known.lifetime_max_s,
         )
 
     @property

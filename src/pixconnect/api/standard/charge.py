@@ -25,7 +25,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated
-from pixconnect.domain.money import tax_id
+from pixconnect.domain.money import br_code, tax_id
+from pixconnect.domain.money.charge import Charge, counts_from
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer
 from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.usecases.standard import charge as charge_usecases
@@ -154,21 +155,31 @@ def _show(services: Services, shown: StandardCharge, paid_by: Mapping[int, Pix] 
     place = shown.location and location.show(services, shown.location, charge.txid)
     pix = (paid_by or {}).get(charge.id)
     return CobCompleta(
-        calendario=Calendario(criacao=format_milliseconds(charge.created_at), expiracao=contents.lifetime_s),
+        calendario=Calendario(criacao=format_milliseconds(counts_from(charge)), expiracao=contents.lifetime_s),
         txid=charge.txid,
         revisao=shown.revision,
         devedor=contents.payer and _show_payer(contents.payer),
         loc=place,
-        location=place and place.location,
+        location=_find_location_there(charge) if place is None else place.location,
         # An earlier revision describes the charge while it was active.
         status=COB_STATUSES[charge.status] if shown.is_latest else "ATIVA",
         valor=_show_value(contents),
         chave=contents.key,
         solicitacao_pagador=contents.question,
         linhas=[Linha(nome=line.name, valor=line.value) for line in contents.lines] or None,
-        pix_copia_e_cola=charge.br_code if place else None,
+        pix_copia_e_cola=charge.br_code if place or charge.institution_id is not None else None,
         pix=None if pix is None else [pix],
     )
+
+
+def _find_location_there(charge: Charge) -> str | None:
+    """Where an institution serves it, as its code says; a static code leads nowhere, and locations of ours are unbound."""
+    if charge.institution_id is None:
+        return None
+    try:
+        return br_code.parse_br_code(charge.br_code).location
+    except errors.InvalidQrCode:
+        return None
 
 
 def _show_value(contents: ChargeContents) -> Valor:

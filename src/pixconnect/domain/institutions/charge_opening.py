@@ -7,6 +7,9 @@
        ├──certainly refused──► refused
        └──nothing was sent──► given_up
 
+Where the account allows it, a charge that nobody knows of within the time gets a static code: it is opened too, with the
+``reference`` by which payments name it, and what may be there is withdrawn (``charge_change``), never completed.
+
 What is not known is asked about, never guessed: the txid is ours, and the institution opens one charge under it.
 """
 
@@ -18,14 +21,19 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.charge_change import write_terms
 from pixconnect.domain.institutions.institution import ChargeTerms
-from pixconnect.domain.money.charge_contents import Payer
+from pixconnect.domain.money.charge_contents import ChargeContents, Line, Payer
 
 OPENING_TIMEOUT_S: Final = 3.0
 """So long a caller waits for the institution; then a worker goes on."""
 WORKER_AFTER: Final = timedelta(seconds=5)
 """From the beginning: nobody else asks while the caller's process may still."""
 _WAITS: Final = (timedelta(seconds=2), timedelta(seconds=5), timedelta(seconds=15), timedelta(minutes=1))
+
+REFERENCE_LENGTH: Final = 25
+"""What a static code has room for."""
 
 OpeningState = Literal["opening", "opened", "refused", "given_up"]
 
@@ -38,15 +46,22 @@ class WantedCharge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lifetime_s: int
     payer: Payer | None = None
 
-    def terms(self, txid: str) -> ChargeTerms:
-        return ChargeTerms(
-            txid=txid,
-            key=self.key,
-            amount_cents=self.amount_cents,
+    question: str | None = None
+    lines: tuple[Line, ...] = ()
+    asked_by: Caller | None = None
+
+    def contents(self) -> ChargeContents:
+        return ChargeContents(
             lifetime_s=self.lifetime_s,
-            payer_name=None if self.payer is None else self.payer.name,
-            payer_tax_id=None if self.payer is None else self.payer.tax_id,
+            amount_cents=self.amount_cents,
+            key=self.key,
+            payer=self.payer,
+            question=self.question,
+            lines=self.lines,
         )
+
+    def terms(self, txid: str) -> ChargeTerms:
+        return write_terms(txid, self.contents())
 
 
 class ChargeOpening(Struct, frozen=True, kw_only=True):
@@ -60,6 +75,8 @@ class ChargeOpening(Struct, frozen=True, kw_only=True):
     fingerprint: bytes
     refusal_code: str | None
     refusal_reason: str | None
+    reference: str | None = None
+    """In the static code that it was answered with."""
     calls_count: int
     """How often the institution was asked to open it."""
     due_at: datetime

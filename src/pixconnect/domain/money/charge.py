@@ -144,6 +144,13 @@ def open_standard_charge(
     )
 
 
+def counts_from(charge: Charge) -> datetime:
+    """The instant from which its lifetime counts: at an institution that by its own clock."""
+    if charge.institution_id is None or charge.contents is None:
+        return charge.created_at
+    return charge.expires_at - timedelta(seconds=charge.contents.lifetime_s)
+
+
 def read_contents(charge: Charge) -> ChargeContents:
     """What it says at the latest, whichever door has made it."""
     if charge.contents is not None:
@@ -167,7 +174,7 @@ def may_be_changed(charge: Charge) -> bool:
 def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Charge:
     """Give it other contents. One that had expired can be paid again if they give it more time."""
     errors.ensure(may_be_changed(charge), charge.status)
-    expires_at = charge.created_at + timedelta(seconds=contents.lifetime_s)
+    expires_at = counts_from(charge) + timedelta(seconds=contents.lifetime_s)
     is_revived = charge.status == "EXPIRED" and now < expires_at
     return msgspec.structs.replace(
         charge,

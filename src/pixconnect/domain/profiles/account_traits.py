@@ -81,6 +81,8 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """How late a payment may come into the list of received ones; no source says."""
     lifetime_min_s: int = 1
     """How long a charge must run."""
+    lifetime_max_s: int = 2_147_483_647
+    """How long it may run."""
 
     def find_pace(self, route: Route, *, is_homologation: bool) -> Pace:
         """The institution's own where one is known."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.domain.institutions.charge_opening import ChargeOpening, decode_wanted, encode_wanted
+from pixconnect.domain.institutions.charge_opening import ChargeOpening, OpeningState, decode_wanted, encode_wanted
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 
@@ -15,7 +15,7 @@ OPENING: Final = Table(
     ChargeOpening,
     """
     charge_id bigint, holder_id bigint, institution_id smallint, external_id text, txid text, state text, wanted text,
-    fingerprint bytea, refusal_code text, refusal_reason text, calls_count integer, due_at timestamptz,
+    fingerprint bytea, refusal_code text, refusal_reason text, reference text, calls_count integer, due_at timestamptz,
     created_at timestamptz
     """,
     key=("charge_id", "holder_id"),
@@ -59,6 +59,16 @@ async def find_txid(connection: Connection | Pool, institution_id: int, txid: st
     return OPENING.read_found(await connection.fetchrow(_FIND_TXID, institution_id, txid))
 
 
+_FIND_REFERENCE: Final[LiteralString] = f"""
+    select {OPENING.select} from charge_opening where institution_id = $1 and reference = $2
+"""
+
+
+async def find_reference(connection: Connection | Pool, institution_id: int, reference: str) -> ChargeOpening | None:
+    """The one whose static code has this reference on the account."""
+    return OPENING.read_found(await connection.fetchrow(_FIND_REFERENCE, institution_id, reference))
+
+
 async def find_refused_txid(pool: Pool, holder_id: int, external_id: str) -> str | None:
     """The txid under which the last one of this name was refused, unless another charge has it there."""
     return await pool.fetchval(_FIND_REFUSED, holder_id, external_id)
@@ -83,21 +93,32 @@ async def give_up_all(connection: Connection, institution_id: int) -> None:
 
 
 _END: Final[LiteralString] = """
-    update charge_opening set state = $3, refusal_code = $4, refusal_reason = left($5, 1000)
-    where charge_id = $1 and holder_id = $2 and state = 'opening' returning charge_id
+    update charge_opening set state = $3, refusal_code = $4, refusal_reason = left($5, 1000), reference = $6
+    where charge_id = $1 and holder_id = $2 and state = 'opening' and (calls_count = $7 or $3 = 'opened')
+    returning charge_id
 """
 
 
 async def end(
     connection: Connection,
-    charge_id: int,
-    holder_id: int,
-    state: str,
+    opening: ChargeOpening,
+    state: OpeningState,
+    *,
     refusal_code: str | None = None,
     refusal_reason: str | None = None,
+    reference: str | None = None,
 ) -> bool:
-    """End one that is still open; ``False`` if another process has."""
-    found = await connection.fetchval(_END, charge_id, holder_id, state, refusal_code, refusal_reason)
+    """End one that is still open; ``False`` if it has ended, or, unless it is opened, somebody has begun to ask since."""
+    found = await connection.fetchval(
+        _END,
+        opening.charge_id,
+        opening.holder_id,
+        state,
+        refusal_code,
+        refusal_reason,
+        reference,
+        opening.calls_count,
+    )
     return found is not None
 
 
@@ -122,9 +143,24 @@ async def take_due(
 
 
 _PUT_OFF: Final[LiteralString] = """
-    update charge_opening set due_at = $3 where charge_id = $1 and holder_id = $2 and state = 'opening'
+    update charge_opening set due_at = $3, refusal_reason = left($4, 1000)
+    where charge_id = $1 and holder_id = $2 and state = 'opening'
 """
 
 
-async def put_off(pool: Pool, charge_id: int, holder_id: int, until: datetime) -> None:
-    await pool.execute(_PUT_OFF, charge_id, holder_id, until)
+async def put_off(pool: Pool, charge_id: int, holder_id: int, until: datetime, reason: str) -> None:
+    """Let it be asked about again later; ``reason`` is what the institution said last."""
+    await pool.execute(_PUT_OFF, charge_id, holder_id, until, reason)
+
+
+_TAKE_NAMED: Final[LiteralString] = f"""
+    update charge_opening set due_at = $3, calls_count = calls_count + 1
+    where institution_id = $1 and txid = any($2::text[]) and state = 'opening' returning {OPENING.select}
+"""
+
+
+async def take_named(
+    pool: Pool, institution_id: int, txids: Sequence[str], again_at: datetime
+) -> Sequence[ChargeOpening]:
+    """Those of these txids of which nobody knows yet whether they are open, put off for everybody else."""
+    return [OPENING.read(row) for row in await pool.fetch(_TAKE_NAMED, institution_id, txids, again_at)]

@@ -104,7 +104,7 @@ _FIND_SERVED: Final[LiteralString] = f"""
     where place.status = 'COB_BOUND'
     union all
     select place.token, {CHARGE.select} from place join charge on charge.txid = place.token
-    where place.status is null and charge.contents is null
+    where place.status is null and charge.contents is null and charge.institution_id is null
 """
 
 

@@ -23,6 +23,7 @@ from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
 from pixconnect.domain.money.charge import expire_charge, may_be_changed, may_expire
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import charge as charge_store
@@ -33,8 +34,8 @@ from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, found, name_account
 from pixconnect.usecases.institutions.statement import SettlingContext, record_file, settle_items
+from pixconnect.usecases.money.charge_change import note_removal, remove_locked
 from pixconnect.usecases.money.movement import post_statement_item
-from pixconnect.usecases.standard.charge_removal import remove
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import begin_work
 
@@ -90,6 +91,7 @@ async def close_account(
         # No process reads there any more while its balance leaves; what one has read already is seen at the end.
         await account_store.set_state(connection, account.id, "paused")
         await opening_store.give_up_all(connection, account.id)
+        await change_store.give_up_all_of(connection, account.id)
     while await _end_charges(context, account, last_at):
         pass
     for holder_id in holder_ids:
@@ -127,7 +129,8 @@ async def _end_charges(context: OperatorContext, account: InstitutionAccount, la
                 work.changes.move_charge(charge, after)
                 work.announce_charge(after, "qrcode.expired")
             elif may_be_changed(charge):
-                remove(work, charge, "REMOVED_BY_PSP")
+                await note_removal(connection, charge, "REMOVED_BY_PSP", context.clock.real_now())
+                remove_locked(work, charge, "REMOVED_BY_PSP")
             else:
                 continue
             ended += 1

@@ -18,6 +18,7 @@ from pixconnect.domain.institutions.institution import (
     InstitutionUnavailable,
     KnownPayer,
     MalformedItem,
+    OpenAccount,
     ReceivedPix,
 )
 from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_due
@@ -32,6 +33,7 @@ from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.charge import expire_charges_there
+from pixconnect.usecases.money.charge_opening import ask_about_paid
 from pixconnect.usecases.money.incoming import find_change
 from pixconnect.usecases.money.report import take_reports
 
@@ -73,7 +75,8 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
     try:
         async for page in institution.list_received(since, began_at, only_returned=pace == "deep"):
             count += len(page)
-            is_whole = await record_page(context, page) and is_whole
+            known = await _leave_unknown(context, institution, page)
+            is_whole = await record_page(context, known) and len(known) == len(page) and is_whole
     except InstitutionUnavailable as error:
         await note_failure(context, account, pace, error.reason)
         raise
@@ -118,6 +121,18 @@ async def expire_there(context: Context, institution: Institution) -> int:
         return 0
     heard_until = near.began_at - institution.traits.list_lag
     return await expire_charges_there(context, account.id, heard_until, EXPIRED_MAX)
+
+
+async def _leave_unknown(
+    context: Context, institution: Institution, page: Sequence[ReceivedPix | MalformedItem]
+) -> Sequence[ReceivedPix | MalformedItem]:
+    """Without what pays charges that nobody knows to be open, so that it pays them once they are; they are asked about now."""
+    txids = [pix.txid for pix in page if isinstance(pix, ReceivedPix) and pix.txid is not None]
+    if not txids:
+        return page
+    opened = OpenAccount(account=_account(context), institution=institution)
+    waiting = await ask_about_paid(context, opened, txids)
+    return [item for item in page if isinstance(item, MalformedItem) or item.txid not in waiting]
 
 
 async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedItem]) -> bool:

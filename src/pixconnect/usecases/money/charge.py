@@ -30,7 +30,13 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasPool, HasWrites
 from pixconnect.usecases.frame.idempotency import Idempotency
-from pixconnect.usecases.money.charge_opening import OpeningContext, open_there
+from pixconnect.usecases.money.charge_opening import (
+    OpeningContext,
+    RefusedByInstitution,
+    explain_refusal,
+    open_there,
+    want_charge,
+)
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
@@ -62,7 +68,10 @@ async def create_charge(context: ChargeContext, caller: Caller, request: ChargeR
         return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     account = await context.directory.read_account(caller.holder_id)
     if account.institution_id is not None:
-        return await open_there(context, caller, request, key, account.institution_id)
+        try:
+            return await open_there(context, caller, want_charge(context, caller, request, key), account.institution_id)
+        except RefusedByInstitution as refused:
+            raise explain_refusal(refused.refusal) from None
     # All ids are made here, before the first try, so that a batch whose commit was lost finds what it wrote.
     txid = identifiers.make_txid(context.clock.now(), context.entropy)
     new = NewCharge(

@@ -5,18 +5,24 @@
     [ the opening ] ─► the institution, at most 3 s ─► [ the charge with its code, PENDING, qrcode.pending ] ─► answer
                               │ nobody knows: 504, and a worker asks on       │ certainly refused: 422
                               └ nothing was sent: 503, nothing is left        └ the same name opens anew, under the same txid
+
+Where the account's ``static_fallback`` is set, what nobody knows and what was not sent is answered with a static code instead.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
+
+import structlog
+from msgspec import Struct
 
 from pixconnect.domain.frame import errors, identifiers
-from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.frame.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.charge_change import ABSENT_FOR, find_lifetime_fault, keep_caller
 from pixconnect.domain.institutions.charge_opening import (
     OPENING_TIMEOUT_S,
     WORKER_AFTER,
@@ -34,60 +40,92 @@ from pixconnect.domain.institutions.institution import (
     OpeningAnswer,
     UnknownOutcome,
 )
-from pixconnect.domain.money import br_code
-from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.charge import Charge, ChargeRequest, read_contents
+from pixconnect.domain.money.charge_contents import say_the_same
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import (
-    HasClock,
-    HasDirectory,
-    HasEntropy,
-    HasIds,
     HasInstitutions,
     HasPolicy,
-    HasPool,
-    HasWrites,
 )
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.writing.unit_of_work import begin_work
+from pixconnect.usecases.money.opened_charge import OpeningContext, fall_back, finish, tell_unknown
 
 LOOK_EVERY_S: Final = 0.05
 DUE_MAX: Final = 20
 """Openings that a worker asks about before it looks at anything else of the account."""
 
 
-class OpeningContext(
-    HasPool, HasWrites, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, HasInstitutions, Protocol
-): ...
+REMOVED_THERE: Final = CertainRefusal(
+    code="txid", reason="the charge of this txid was removed at the institution", member="txid"
+)
+
+_log = structlog.get_logger(__name__)
 
 
-async def open_there(
-    context: OpeningContext, caller: Caller, request: ChargeRequest, key: str, institution_id: int
-) -> Charge:
+class RefusedByInstitution(Exception):  # noqa: N818  each door has its own error for it
+    """The institution certainly refuses it, or certainly would; nothing was done."""
+
+    def __init__(self, refusal: CertainRefusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
+
+
+class NewOpening(Struct, frozen=True, kw_only=True):
+    """A charge to be opened, judged; the contract's door names it by ``external_id``, the standard's by its txid."""
+
+    wanted: WantedCharge
+    external_id: str | None = None
+    txid: str | None = None
+    """``None`` lets the service make one."""
+    request: ChargeRequest | None = None
+    """Of the contract's door."""
+
+    def was_made_as(self, found: Charge | ChargeOpening) -> bool:
+        """Whether what has its name is what the same request made before."""
+        if self.request is not None:
+            return was_made_by(found.fingerprint, self.request)
+        contents = read_contents(found) if isinstance(found, Charge) else found.wanted.contents()
+        return found.txid == self.txid and say_the_same(contents, self.wanted.contents())
+
+
+def want_charge(context: HasPolicy, caller: Caller, request: ChargeRequest, key: str) -> NewOpening:
+    """What a judged request of the contract's door wants; ``key`` is normalised."""
+    wanted = WantedCharge(
+        amount_cents=request.amount_cents,
+        key=key,
+        lifetime_s=context.policy.charge_lifetime_s,
+        payer=request.payer,
+        asked_by=keep_caller(caller),
+    )
+    return NewOpening(wanted=wanted, external_id=request.external_id, request=request)
+
+
+async def open_there(context: OpeningContext, caller: Caller, new: NewOpening, institution_id: int) -> Charge:
     """Open a charge at the account on which the caller's money lies.
 
-    Args:
-        request: Judged.
-        key: Normalised; the holder's.
-        institution_id: The account.
-
     Raises:
-        ExternalIdConflict: The name was used with other contents.
-        RuleBroken: The institution refuses it.
+        ExternalIdConflict: The name was used with other contents, or another holder of the account has the txid.
+        RefusedByInstitution: The institution refuses it.
         ServiceUnavailable: The account is paused, or nothing was sent; nothing was done.
         OutcomeUnknown: The institution has not answered in time: the same request gets the charge once it is known.
     """
-    made = await _find_made(context, caller, request)
+    made = await _find_made(context, caller, new)
     if isinstance(made, Charge):
         return made
     if made is not None:
         return await _await_end(context, made)
-    opened = await context.institutions.find(institution_id)
-    if opened is None:
-        raise errors.ServiceUnavailable("the account at the institution is paused: nothing was done", retry_after_s=30)
-    opening = await _begin(context, caller, request, key, opened)
+    opened = await require_account(context, institution_id)
+    fault = find_lifetime_fault(opened.institution.traits, new.wanted.lifetime_s)
+    if fault is not None:
+        raise RefusedByInstitution(CertainRefusal(code="lifetime", reason=fault, member="calendario.expiracao"))
+    opening = await _begin(context, caller, new, opened)
     if opening is None:
-        return await open_there(context, caller, request, key, institution_id)
+        named = None if new.txid is None else await opening_store.find_txid(context.pool, institution_id, new.txid)
+        if named is not None and named.holder_id != caller.holder_id:
+            raise errors.ExternalIdConflict("txid: another charge of the account at the institution has it")
+        return await open_there(context, caller, new, institution_id)
     try:
         async with asyncio.timeout(OPENING_TIMEOUT_S):
             answer = await opened.institution.open_charge(opening.wanted.terms(opening.txid))
@@ -96,103 +134,91 @@ async def open_there(
     return await _answer_caller(context, opened, opening, answer)
 
 
-async def go_on_opening(context: OpeningContext, opened: OpenAccount) -> int:
-    """Ask about the openings of an account that are due, and answer how many there were.
+async def require_account(context: HasInstitutions, institution_id: int) -> OpenAccount:
+    """The account, for a request; ``ServiceUnavailable`` while it is paused."""
+    opened = await context.institutions.find(institution_id)
+    if opened is None:
+        raise errors.ServiceUnavailable("the account at the institution is paused: nothing was done", retry_after_s=30)
+    return opened
 
-    Raises:
-        InstitutionUnavailable: It gives no answer now; those that were not reached are due again later.
-    """
+
+async def go_on_opening(context: OpeningContext, opened: OpenAccount) -> int:
+    """Ask about the openings of an account that are due, and answer how many there were; a defect stops none of the others."""
     now = context.clock.real_now()
     due = await opening_store.take_due(context.pool, opened.account.id, now, now + timedelta(minutes=1), DUE_MAX)
     for opening in due:
-        answer = await _ask(opened.institution, opening)
-        match answer:
-            case OpenedCharge():
-                await finish(context, opened, opening, answer)
-            case CertainRefusal():
-                await _refuse(context, opening, answer)
-            case _:
-                again_at = context.clock.real_now() + wait_for(opening.calls_count)
-                await opening_store.put_off(context.pool, opening.charge_id, opening.holder_id, again_at)
+        try:
+            await _go_on(context, opened, opening)
+        except (*DATABASE_FAILED, errors.PixConnectError):
+            raise
+        except Exception as error:  # noqa: BLE001  what one opening meets must not stop the others
+            _log.exception("an opening met a defect", charge_id=opening.charge_id, reason=type(error).__name__)
     return len(due)
 
 
-async def finish(
-    context: OpeningContext, opened: OpenAccount, opening: ChargeOpening, there: OpenedCharge
-) -> Charge | None:
-    """Write the charge that the institution has opened; ``None`` if the opening has ended otherwise meanwhile."""
-    account = await context.directory.read_account(opening.holder_id)
-    code = there.code
-    if code is None and there.location is not None:
-        code = br_code.format_dynamic_br_code(there.location, account.party.name, account.city)
-    if code is None:
-        raise errors.InvariantBroken(
-            "an institution opened a charge that nobody can pay: it has no code and no location"
-        )
-    async with context.writes.transaction() as batch:
-        locked = await opening_store.lock(batch.connection, opening.charge_id, opening.holder_id)
-        if locked is None or locked.state != "opening":
-            return await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
-        work = await begin_work(batch)
-        wanted = opening.wanted
-        charge = Charge(
-            id=opening.charge_id,
-            holder_id=opening.holder_id,
-            external_id=opening.external_id,
-            fingerprint=opening.fingerprint,
-            txid=opening.txid,
-            amount_cents=wanted.amount_cents,
-            key=wanted.key,
-            payer=wanted.payer,
-            br_code=code,
-            status="PENDING",
-            slot=opening.charge_id % SLOTS_COUNT,
-            created_at=work.now,
-            modified_at=work.now,
-            # The institution's clock decides until when it can be paid.
-            expires_at=there.created_at + timedelta(seconds=there.lifetime_s),
-            institution_id=opened.account.id,
-        )
-        work.changes.add_charge(charge)
-        work.announce_charge(charge, "qrcode.pending")
-        await work.write()
-        await opening_store.end(batch.connection, opening.charge_id, opening.holder_id, "opened")
-    return charge
+async def ask_about_paid(context: OpeningContext, opened: OpenAccount, txids: Sequence[str]) -> Collection[str]:
+    """Ask now about charges whose payments are listed and which nobody knows to be open.
+
+    Returns:
+        The txids that are still unknown: their payments wait for a later reading, as long as an opening may still arrive.
+    """
+    now = context.clock.real_now()
+    waiting = set[str]()
+    for opening in await opening_store.take_named(context.pool, opened.account.id, txids, now + timedelta(minutes=1)):
+        is_known = await _go_on(context, opened, opening)
+        if not is_known and now - opening.created_at < ABSENT_FOR:
+            waiting.add(opening.txid)
+    return waiting
 
 
-async def _find_made(context: OpeningContext, caller: Caller, request: ChargeRequest) -> Charge | ChargeOpening | None:
+async def _go_on(context: OpeningContext, opened: OpenAccount, opening: ChargeOpening) -> bool:
+    """Ask about one, and answer whether it is known now."""
+    answer = await _ask(opened.institution, opening)
+    match answer:
+        case OpenedCharge():
+            await finish(context, opening, answer)
+        case CertainRefusal():
+            await _refuse(context, opening, answer)
+        case NotSent(reason=reason) | UnknownOutcome(reason=reason):
+            again_at = context.clock.real_now() + wait_for(opening.calls_count)
+            await opening_store.put_off(context.pool, opening.charge_id, opening.holder_id, again_at, reason)
+            return False
+    return True
+
+
+async def _find_made(context: OpeningContext, caller: Caller, new: NewOpening) -> Charge | ChargeOpening | None:
     """What the same request has made before, or is making."""
-    if request.external_id is None:
+    name = new.external_id or new.txid
+    if name is None:
         return None
-    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
-    found = charge or await opening_store.find(context.pool, caller.holder_id, request.external_id)
-    if found is not None and not was_made_by(found.fingerprint, request):
+    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, name)
+    found = charge or await opening_store.find(context.pool, caller.holder_id, name)
+    if found is not None and not new.was_made_as(found):
         raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")
     return found
 
 
-async def _begin(
-    context: OpeningContext, caller: Caller, request: ChargeRequest, key: str, opened: OpenAccount
-) -> ChargeOpening | None:
-    """Make the opening durable; ``None`` if another process has taken its name meanwhile."""
-    external_id = request.external_id or context.entropy.uuid7()
+async def _begin(context: OpeningContext, caller: Caller, new: NewOpening, opened: OpenAccount) -> ChargeOpening | None:
+    """Make the opening durable; ``None`` if another process has taken its name or txid meanwhile."""
+    external_id, txid = new.external_id or new.txid, new.txid
+    if txid is None and external_id is not None:
+        # What was refused opens anew under the same txid: should the refused one be there after all, it is this one.
+        txid = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
+    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
+    if external_id is None:
+        # At the standard's door a charge is named by its txid.
+        external_id = txid if new.request is None else context.entropy.uuid7()
     now = context.clock.real_now()
-    # What was refused opens anew under the same txid: should the refused one be there after all, it is this one.
-    refused = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
     opening = ChargeOpening(
         charge_id=await context.ids.charge_id(),
         holder_id=caller.holder_id,
         institution_id=opened.account.id,
         external_id=external_id,
-        txid=refused or identifiers.make_txid(context.clock.now(), context.entropy),
+        txid=txid,
         state="opening",
-        wanted=WantedCharge(
-            amount_cents=request.amount_cents,
-            key=key,
-            lifetime_s=context.policy.charge_lifetime_s,
-            payer=request.payer,
-        ),
-        fingerprint=fingerprint(request),
+        wanted=new.wanted,
+        # A charge of the standard's door is no replay of any request of the contract's.
+        fingerprint=b"" if new.request is None else fingerprint(new.request),
         refusal_code=None,
         refusal_reason=None,
         calls_count=1,
@@ -207,21 +233,29 @@ async def _answer_caller(
     context: OpeningContext, opened: OpenAccount, opening: ChargeOpening, answer: OpeningAnswer
 ) -> Charge:
     match answer:
+        case OpenedCharge(status="removed_by_us" | "removed_by_institution"):
+            raise tell_unknown(opening)
         case OpenedCharge():
-            charge = await finish(context, opened, opening, answer)
+            charge = await finish(context, opening, answer)
             return errors.require(charge, "nobody else has ended it: a worker asks later")
         case CertainRefusal():
-            await _refuse(context, opening, answer)
-            raise explain_refusal(answer)
+            if not await _refuse(context, opening, answer):
+                raise tell_unknown(opening)
+            raise RefusedByInstitution(answer)
+        case NotSent() | UnknownOutcome() if opened.account.options.get("static_fallback") is True:
+            return await fall_back(context, opening, answer)
         case NotSent(reason=reason, retry_after=after):
             async with write_alone(context.pool) as connection:
-                await opening_store.end(connection, opening.charge_id, opening.holder_id, "given_up")
+                is_ended = await opening_store.end(connection, opening, "given_up")
+            if not is_ended:
+                # A worker asks by now, so that this is not certain any more.
+                raise tell_unknown(opening)
             wait_s = 1 if after is None else max(1, round(after.total_seconds()))
             raise errors.ServiceUnavailable(
                 f"the institution could not be asked: {reason}; nothing was done", retry_after_s=wait_s
             )
         case UnknownOutcome():
-            raise _unknown(opening)
+            raise tell_unknown(opening)
 
 
 async def _await_end(context: OpeningContext, opening: ChargeOpening) -> Charge:
@@ -233,12 +267,12 @@ async def _await_end(context: OpeningContext, opening: ChargeOpening) -> Charge:
             break
         await asyncio.sleep(LOOK_EVERY_S)
     else:
-        raise _unknown(opening)
+        raise tell_unknown(opening)
     if found.state == "opened":
         charge = await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
         return errors.require(charge, "what is opened has its charge")
     if found.state == "refused":
-        raise explain_refusal(CertainRefusal(code=found.refusal_code or "", reason=found.refusal_reason or ""))
+        raise RefusedByInstitution(CertainRefusal(code=found.refusal_code or "", reason=found.refusal_reason or ""))
     raise errors.ServiceUnavailable("the institution could not be asked; nothing was done")
 
 
@@ -250,21 +284,25 @@ async def _ask(institution: Institution, opening: ChargeOpening) -> OpeningAnswe
     except InstitutionUnavailable as error:
         return UnknownOutcome(reason=error.reason)
     if there is None:
-        return await institution.open_charge(terms)
+        there = await institution.open_charge(terms)
+        if not isinstance(there, OpenedCharge):
+            return there
+    if there.status in ("removed_by_us", "removed_by_institution"):
+        return REMOVED_THERE
     if there.is_as_asked(terms):
         return there
     return CertainRefusal(code="txid", reason="another charge has this txid at the institution", member="txid")
 
 
-async def _refuse(context: OpeningContext, opening: ChargeOpening, refusal: CertainRefusal) -> None:
+async def _refuse(context: OpeningContext, opening: ChargeOpening, refusal: CertainRefusal) -> bool:
     async with write_alone(context.pool) as connection:
-        await opening_store.end(
-            connection, opening.charge_id, opening.holder_id, "refused", refusal.code, refusal.reason
+        return await opening_store.end(
+            connection, opening, "refused", refusal_code=refusal.code, refusal_reason=refusal.reason
         )
 
 
 def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
-    """The nearest refusal of ours."""
+    """The contract's nearest refusal."""
     member, text = refusal.member or "", f"the institution refuses it: {refusal.reason or refusal.code}"
     if "chave" in member:
         return errors.PixKeyNotOwned(f"key: {text}")
@@ -272,12 +310,6 @@ def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
         return errors.AmountOutOfRange(f"amount: {text}")
     if "devedor" in member:
         return errors.InvalidTaxId(f"payer.tax_id: {text}")
+    if "expiracao" in member:
+        return errors.InvalidQrCode(f"expiry: {text}")
     return errors.InvalidQrCode(text)
-
-
-def _unknown(opening: ChargeOpening) -> errors.OutcomeUnknown:
-    return errors.OutcomeUnknown(
-        f"the institution has not answered yet whether the charge of external_id {opening.external_id} is open: the same "
-        "request under it gets the charge once that is known",
-        opening.txid,
-    )

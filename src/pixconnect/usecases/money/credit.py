@@ -57,10 +57,13 @@ class Credit(Struct, frozen=True, kw_only=True):
     gives_back: bool = False
     """Whether that account gives back by itself what pays no charge."""
 
+    charge_txid: str | None = None
+    """Of the charge that it names: what it carries itself, or the txid of the charge whose static code has that reference."""
+
     @property
     def code(self) -> tuple[str, int]:
         """By which its charge is known; no charge has an empty txid."""
-        return self.report.txid or "", self.holder_id
+        return self.charge_txid or "", self.holder_id
 
 
 def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfer, Misfit | None]:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.rail import CreditReport
+from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame.context import HasDirectory, HasPool
@@ -14,16 +15,25 @@ from pixconnect.usecases.frame.context import HasDirectory, HasPool
 class CreditedContext(HasPool, HasDirectory, Protocol): ...
 
 
-async def find_holder_there(context: CreditedContext, account: InstitutionAccount, report: CreditReport) -> int:
-    """The holder of its charge; otherwise that of its key, if it lies on the account; otherwise the account's house."""
+async def find_credited_there(
+    context: CreditedContext, account: InstitutionAccount, report: CreditReport
+) -> tuple[int, str | None]:
+    """Whose it is, and the txid of the charge that it names.
+
+    It is the holder's whose charge it names, also by the reference of a static code; otherwise that of its key, if it lies on
+    the account; otherwise the account's house.
+    """
     if report.txid is not None:
         charged = await charge_store.find_holder_there(context.pool, account.id, report.txid)
         if charged is not None:
-            return charged
+            return charged, report.txid
+        opening = await opening_store.find_reference(context.pool, account.id, report.txid)
+        if opening is not None:
+            return opening.holder_id, opening.txid
     key = report.credit_party.key
     owner = None if key is None else await context.directory.find_owner(key)
     if owner is not None:
         holder = await holder_store.find(context.pool, owner)
         if holder is not None and holder.institution_id == account.id:
-            return owner
-    return account.house_id
+            return owner, None
+    return account.house_id, None

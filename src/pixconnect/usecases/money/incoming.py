@@ -41,7 +41,7 @@ from pixconnect.usecases.frame.context import HasDirectory, HasPool, HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.automatic_refund import PlanningContext, note_giving_back, plan_refund
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, receive
-from pixconnect.usecases.money.credited_holder import find_holder_there
+from pixconnect.usecases.money.credited_holder import find_credited_there
 from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
 from pixconnect.usecases.money.settlement import is_surely_not_ours
 from pixconnect.writing.batch import Batch
@@ -89,11 +89,11 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
 
 async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
     """Credit a payment, or refuse it; the same answer however often it is reported."""
-    account = context.policy.account
+    account, charge_txid, key_was_removed = context.policy.account, report.txid, False
     if account is None:
         holder_id, key_was_removed = await find_credited_holder(context, report)
     else:
-        holder_id, key_was_removed = await find_holder_there(context, account, report), False
+        holder_id, charge_txid = await find_credited_there(context, account, report)
     if holder_id is None:
         can_refuse = context.policy.abilities.refuses_credits
         answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
@@ -110,6 +110,7 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
             key_was_removed=key_was_removed,
             institution_id=account and account.id,
             gives_back=account is not None and gives_back(account),
+            charge_txid=charge_txid,
         )
         answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit not in (None, NOT_GIVEN_BACK):
@@ -228,7 +229,7 @@ async def forget_refusals(context: HasPool) -> None:
 
 
 async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:
-    wanted = {(txid, credit.holder_id) for credit in batch if (txid := credit.report.txid) is not None}
+    wanted = {credit.code for credit in batch if credit.charge_txid is not None}
     charges = await work.lock_charges_by_txid(sorted(wanted))
     # A code of another holder whose money goes to this one is refused. Only of names that we made does one know whose they are.
     here = {credit.code for credit in batch if credit.institution_id is None}

@@ -14,12 +14,13 @@ from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChan
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.money.opened_charge import OpeningContext
 from pixconnect.usecases.standard.charge_write import ENTITY, WRITE_CHARGES, ChargeWrite, StandardCharge
+from pixconnect.usecases.standard.institution_charge import NewContents, judge_key, patch_there, put_there
 from pixconnect.usecases.standard.location import locate_charges
 
 
-class StandardChargeContext(HasPool, HasWrites, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, Protocol): ...
+class StandardChargeContext(OpeningContext, Protocol): ...
 
 
 async def put_charge(
@@ -44,6 +45,12 @@ async def put_charge(
         Violated: All that the state of things forbids.
         OutcomeUnknown: The commit was not answered; ``txid`` is the one under which to repeat it.
     """
+    account = await context.directory.read_account(caller.holder_id)
+    if account.institution_id is not None:
+        put = NewContents(txid=txid, contents=contents, location_id=location_id, is_new=is_new)
+        there = await put_there(context, caller, account.institution_id, put)
+        if there is not None:
+            return there
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
     write = await _make_write(context, caller, txid, contents.key, location_id)
@@ -70,6 +77,10 @@ async def patch_charge(
         NotFound: There is no such charge.
         Violated: All that the state of things forbids.
     """
+    if (await context.directory.read_account(caller.holder_id)).institution_id is not None:
+        there = await patch_there(context, caller, txid, change, location_id=location_id, removes=removes)
+        if there is not None:
+            return there
     write = await _make_write(context, caller, txid, change.key, location_id)
     write.change, write.removes = change, removes
     return await context.writes.submit(WRITE_CHARGES, write)
@@ -108,14 +119,7 @@ async def _make_write(
     context: StandardChargeContext, caller: Caller, txid: str, key: str | None, location_id: int | None
 ) -> ChargeWrite:
     account = await context.directory.read_account(caller.holder_id)
-    if account.institution_id is not None:
-        raise errors.Forbidden(
-            "cobranças desta conta são abertas na instituição, pela outra API deste serviço, e não aqui"
-        )
-    violations: list[Violation] = []
-    if key is not None and await context.directory.find_owner(key) != caller.holder_id:
-        reason = "a chave não pertence a este usuário recebedor"
-        violations.append(Violation(property=f"{ENTITY}.chave", reason=reason, value=key))
+    violations = await judge_key(context, caller, key)
     prefix = context.policy.location_prefix
     return ChargeWrite(
         holder_id=caller.holder_id,

@@ -22,7 +22,7 @@ from pixconnect.domain.standard.location import Location
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
-from pixconnect.usecases.standard import charge_removal
+from pixconnect.usecases.money.charge_change import remove_locked
 from pixconnect.usecases.standard.location import open_own_location
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -255,7 +255,7 @@ def _remove(
     violations = _judge_state(charge, REMOVAL)
     if violations:
         raise Violated(ENTITY, violations)
-    removed = write.made = charge_removal.remove(work, charge, "REMOVED_BY_RECEIVER")
+    removed = write.made = remove_locked(work, charge, "REMOVED_BY_RECEIVER")
     work.changes.origins.add("charge_change", removed.id, work.now, write.caller)
     locked.charges[removed.txid, removed.holder_id] = removed
     return StandardCharge.of(removed, own)

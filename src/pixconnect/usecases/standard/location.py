@@ -20,13 +20,13 @@ from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import Location, LocationKind
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import location as location_store
-from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasPool, HasWrites
+from pixconnect.usecases.frame.context import HasDirectory, HasEntropy, HasIds, HasPool, HasWrites
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
 
-class LocationContext(HasPool, HasWrites, HasEntropy, HasIds, Protocol): ...
+class LocationContext(HasPool, HasWrites, HasEntropy, HasIds, HasDirectory, Protocol): ...
 
 
 class LocatingContext(HasPool, HasWrites, HasIds, Protocol): ...
@@ -57,6 +57,8 @@ class ShownLocation(Struct, frozen=True, kw_only=True):
 
 
 async def create_location(context: LocationContext, caller: Caller, kind: LocationKind) -> Location:
+    """Make a free one; ``Forbidden`` where the holder's charges are served by an institution."""
+    await _check_served_here(context, caller)
     new = NewLocation(
         holder_id=caller.holder_id,
         location_id=await context.ids.location_id(),
@@ -85,6 +87,13 @@ async def _create_locations(batch: Batch[NewLocation]) -> list[Location]:
 CREATE_LOCATIONS: Final = WriteOperation("create_locations", _create_locations)
 
 
+async def _check_served_here(context: LocationContext, caller: Caller) -> None:
+    if (await context.directory.read_account(caller.holder_id)).institution_id is not None:
+        raise errors.Forbidden(
+            "as cobranças desta conta são servidas pela instituição: suas locations só podem ser lidas"
+        )
+
+
 async def read_location(context: LocationContext, caller: Caller, location_id: int) -> ShownLocation:
     location = await location_store.find_by_id(context.pool, caller.holder_id, location_id)
     if location is None:
@@ -109,8 +118,10 @@ async def unbind_location(context: LocationContext, caller: Caller, location_id:
     """Take a location away from its charge, which no code leads to from then on; one that is free stays as it is.
 
     Raises:
+        Forbidden: The holder's charges are served by an institution.
         ServiceUnavailable: Another request gave it to another charge at the same time.
     """
+    await _check_served_here(context, caller)
     return await context.writes.submit(
         UNBIND_LOCATIONS, UnboundLocation(holder_id=caller.holder_id, location_id=location_id)
     )
@@ -168,7 +179,12 @@ async def locate_charges(context: LocatingContext, charges: Sequence[Charge]) ->
     """The locations of charges of one holder, by the charge's id; those that have none yet get theirs."""
     bound = {(charge.id, charge.holder_id): charge for charge in charges if not charge.is_unbound}
     found = await location_store.find_of_charges(context.pool, bound) if bound else {}
-    missing = [name for name, charge in bound.items() if name not in found and charge.contents is None]
+    # Those at institutions are served there.
+    missing = [
+        name
+        for name, charge in bound.items()
+        if name not in found and charge.contents is None and charge.institution_id is None
+    ]
     if missing:
         found |= await _place_missing(context, sorted(missing))
     return {charge_id: location for (charge_id, _), location in found.items()}

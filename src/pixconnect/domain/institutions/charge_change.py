@@ -1,0 +1,102 @@
+"""A change of a charge that is open at an institution: durable before it is asked for, and asked about until it is known.
+
+::
+
+    asked ──it is so there──► done         (only now the charge changes here)
+      │  ▲────nobody knows: look, and ask again
+      ├──certainly refused──► refused
+      ├──nothing was sent───► given_up
+      └──it is paid there───► overtaken    (the payment wins)
+
+A charge has one such change at a time. What is asked for again is the same, so a second time does no harm.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.institution import ChargeTerms, InstitutionTraits, OpenedCharge
+from pixconnect.domain.money.charge import Removal
+from pixconnect.domain.money.charge_contents import ChargeContents
+
+ChangeKind = Literal["revise", "remove", "withdraw"]
+"""``withdraw`` removes what may have been opened of a charge that was answered with a static code."""
+ChangeState = Literal["asked", "done", "refused", "given_up", "overtaken"]
+
+ABSENT_FOR: Final = timedelta(minutes=10)
+"""So long after an opening nobody knows whether it still arrives; what is absent then was never opened."""
+
+
+class ChargeChange(Struct, frozen=True, kw_only=True):
+    id: int
+    charge_id: int
+    holder_id: int
+    institution_id: int
+    txid: str
+    kind: ChangeKind
+    contents: ChargeContents | None = None
+    """What a revised charge is to say."""
+    removal: Removal | None = None
+    """What a removed charge becomes."""
+    state: ChangeState = "asked"
+    reason: str | None = None
+    """In the institution's words: why it was refused, or what it said last."""
+    revision_there: int | None = None
+    """The institution's revision of the charge before it was asked."""
+    asked_by: Caller | None = None
+    """``None`` if an operator asked."""
+    calls_count: int
+    """How often somebody has begun to ask the institution: who has begun before ends nothing any more."""
+    due_at: datetime
+    """When a worker asks next, in real time."""
+    created_at: datetime
+
+    def wants_the_same(self, other: ChargeChange) -> bool:
+        return (self.kind, self.contents, self.removal) == (other.kind, other.contents, other.removal)
+
+
+def is_done_there(change: ChargeChange, there: OpenedCharge) -> bool:
+    """Whether the charge is as wanted there; a revision counts only if it is later than the one before it was asked for."""
+    if change.contents is None:
+        return there.status in ("removed_by_us", "removed_by_institution")
+    if there.status != "active" or change.revision_there is None or there.revision <= change.revision_there:
+        return False
+    return (
+        there.is_as_asked(write_terms(change.txid, change.contents)) and there.lifetime_s == change.contents.lifetime_s
+    )
+
+
+def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
+    """What a charge is to say there."""
+    payer = contents.payer
+    return ChargeTerms(
+        txid=txid,
+        key=contents.key,
+        amount_cents=contents.amount_cents,
+        lifetime_s=contents.lifetime_s,
+        payer_name=None if payer is None else payer.name,
+        payer_tax_id=None if payer is None else payer.tax_id,
+        text_for_payer=contents.question,
+        additional=[(line.name, line.value) for line in contents.lines],
+    )
+
+
+def find_lifetime_fault(traits: InstitutionTraits, lifetime_s: int) -> str | None:
+    """Why an institution takes no charge that runs so long; ``None`` if it does."""
+    if traits.lifetime_min_s <= lifetime_s <= traits.lifetime_max_s:
+        return None
+    return f"the institution takes charges that run from {traits.lifetime_min_s} to {traits.lifetime_max_s} s"
+
+
+def keep_caller(caller: Caller) -> Caller:
+    """Of a caller what says who asked, and nothing that allows anything."""
+    return msgspec.structs.replace(caller, scopes=frozenset[str](), certificate=None)
+
+
+encode_caller = msgspec.json.Encoder().encode
+decode_caller = msgspec.json.Decoder(Caller).decode

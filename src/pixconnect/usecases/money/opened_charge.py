@@ -1,0 +1,136 @@
+"""Writes charges that an institution has opened, or that are answered with a static code while nobody knows whether it has."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import SLOTS_COUNT
+from pixconnect.domain.institutions.charge_change import ChargeChange
+from pixconnect.domain.institutions.charge_opening import REFERENCE_LENGTH, ChargeOpening
+from pixconnect.domain.institutions.institution import NotSent, OpenedCharge, UnknownOutcome
+from pixconnect.domain.money import br_code
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.charge_contents import ChargeContents
+from pixconnect.store.institutions import charge_change as change_store
+from pixconnect.store.institutions import charge_opening as opening_store
+from pixconnect.store.money import charge as charge_store
+from pixconnect.usecases.frame.context import (
+    HasClock,
+    HasDirectory,
+    HasEntropy,
+    HasIds,
+    HasInstitutions,
+    HasPolicy,
+    HasPool,
+    HasWrites,
+)
+from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
+
+
+class OpeningContext(
+    HasPool, HasWrites, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, HasInstitutions, Protocol
+): ...
+
+
+async def finish(context: OpeningContext, opening: ChargeOpening, there: OpenedCharge) -> Charge | None:
+    """Write the charge that the institution has opened; ``None`` if the opening has ended otherwise meanwhile."""
+    account = await context.directory.read_account(opening.holder_id)
+    code = there.code
+    if code is None and there.location is not None:
+        code = br_code.format_dynamic_br_code(there.location, account.party.name, account.city)
+    if code is None:
+        raise errors.InvariantBroken(
+            "an institution opened a charge that nobody can pay: it has no code and no location"
+        )
+    # The institution's clock decides until when it can be paid.
+    contents = structs.replace(opening.wanted.contents(), lifetime_s=there.lifetime_s)
+    async with context.writes.transaction() as batch:
+        locked = await opening_store.lock(batch.connection, opening.charge_id, opening.holder_id)
+        if locked is None or locked.state != "opening":
+            return await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
+        work = await begin_work(batch)
+        charge = _write_charge(work, opening, contents, code, counted_from=there.created_at)
+        await work.write()
+        await opening_store.end(batch.connection, opening, "opened")
+    return charge
+
+
+def _write_charge(
+    work: UnitOfWork, opening: ChargeOpening, contents: ChargeContents, code: str, *, counted_from: datetime
+) -> Charge:
+    charge = Charge(
+        id=opening.charge_id,
+        holder_id=opening.holder_id,
+        external_id=opening.external_id,
+        fingerprint=opening.fingerprint,
+        txid=opening.txid,
+        amount_cents=contents.amount_cents,
+        key=contents.key,
+        payer=contents.payer,
+        br_code=code,
+        status="PENDING",
+        slot=opening.charge_id % SLOTS_COUNT,
+        created_at=work.now,
+        modified_at=work.now,
+        expires_at=counted_from + timedelta(seconds=contents.lifetime_s),
+        contents=contents,
+        institution_id=opening.institution_id,
+    )
+    work.changes.add_charge(charge)
+    if opening.wanted.asked_by is not None:
+        work.changes.origins.add("charge", charge.id, charge.created_at, opening.wanted.asked_by)
+    work.announce_charge(charge, "qrcode.pending")
+    return charge
+
+
+async def fall_back(context: OpeningContext, opening: ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
+    """Write the charge with a static code, which it keeps; what may be open there is withdrawn, never completed."""
+    account = await context.directory.read_account(opening.holder_id)
+    wanted, reference = opening.wanted, context.entropy.token(REFERENCE_LENGTH)
+    code = br_code.format_static_br_code(
+        wanted.key, account.party.name, account.city, amount_cents=wanted.amount_cents, txid=reference
+    )
+    async with context.writes.transaction() as batch:
+        locked = await opening_store.lock(batch.connection, opening.charge_id, opening.holder_id)
+        if locked is None or locked.state != "opening":
+            # A worker has learnt of it meanwhile.
+            found = await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
+            if found is None:
+                raise tell_unknown(opening)
+            return found
+        work = await begin_work(batch)
+        charge = _write_charge(work, opening, wanted.contents(), code, counted_from=work.now)
+        await work.write()
+        await opening_store.end(batch.connection, opening, "opened", reference=reference)
+        if isinstance(answer, UnknownOutcome) or locked.calls_count > opening.calls_count:
+            now = context.clock.real_now()
+            await change_store.insert(batch.connection, _withdraw(charge, opening.institution_id, now))
+    return charge
+
+
+def _withdraw(charge: Charge, institution_id: int, now: datetime) -> ChargeChange:
+    """Remove there what may have been opened; until it may not arrive any more, that it is absent says nothing."""
+    return ChargeChange(
+        id=0,
+        charge_id=charge.id,
+        holder_id=charge.holder_id,
+        institution_id=institution_id,
+        txid=charge.txid,
+        kind="withdraw",
+        calls_count=0,
+        due_at=now,
+        created_at=now,
+    )
+
+
+def tell_unknown(opening: ChargeOpening) -> errors.OutcomeUnknown:
+    """For a caller whose time is over."""
+    return errors.OutcomeUnknown(
+        f"the institution has not answered yet whether the charge of external_id {opening.external_id} is open: the same "
+        "request under it gets the charge once that is known",
+        opening.txid,
+    )

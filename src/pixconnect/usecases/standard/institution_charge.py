@@ -1,0 +1,178 @@
+"""Charges at institutions as the standard's door asks for them: opened, revised and removed there, and shown as they are there.
+
+What the state of things forbids is told before the institution is asked; what it refuses is told in the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.charge_change import keep_caller
+from pixconnect.domain.institutions.charge_opening import WantedCharge
+from pixconnect.domain.institutions.institution import CertainRefusal
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
+from pixconnect.store.institutions import charge_change as change_store
+from pixconnect.store.money import charge as charge_store
+from pixconnect.usecases.frame.context import HasDirectory, HasPool
+from pixconnect.usecases.money.charge_change import change_there
+from pixconnect.usecases.money.charge_opening import NewOpening, RefusedByInstitution, open_there
+from pixconnect.usecases.money.opened_charge import OpeningContext
+from pixconnect.usecases.standard.charge_write import ENTITY, REMOVAL, StandardCharge
+
+_PROPERTIES: Final = ("chave", "valor.original", "valor", "devedor", "calendario.expiracao", "status")
+"""Members of a charge that an institution's refusal may name."""
+
+
+class NewContents(Struct, frozen=True, kw_only=True):
+    """All that a charge is to say."""
+
+    txid: str | None
+    """``None`` lets the service make one."""
+    contents: ChargeContents
+    location_id: int | None
+    is_new: bool
+    """Refuse where there is one, whatever it says."""
+
+
+async def put_there(
+    context: OpeningContext, caller: Caller, institution_id: int, put: NewContents
+) -> StandardCharge | None:
+    """Open a charge at the holder's account, or revise it there; ``None`` if one of the holder's before that has the txid."""
+    charge = None if put.txid is None else await charge_store.find_by_txid(context.pool, caller.holder_id, put.txid)
+    if charge is not None and charge.institution_id is None:
+        return None
+    if charge is not None and put.is_new:
+        raise errors.ExternalIdConflict("txid: there is a charge of this txid")
+    if charge is not None and await _says_already(context, charge, put.contents):
+        return StandardCharge.of(charge, None)
+    violations = [*await judge_key(context, caller, put.contents.key), *_judge(put.contents, put.location_id)]
+    if charge is not None:
+        violations += _judge_left_out(charge_rules.read_contents(charge), put.contents)
+    if violations:
+        raise Violated(ENTITY, violations)
+    try:
+        if charge is not None:
+            return StandardCharge.of(await change_there(context, caller, charge, contents=put.contents), None)
+        return StandardCharge.of(await open_there(context, caller, _want_charge(caller, put), institution_id), None)
+    except RefusedByInstitution as refused:
+        raise _explain(refused.refusal) from None
+    except errors.ExternalIdConflict as conflict:
+        if put.is_new:
+            raise
+        reason = "este txid já é de outra cobrança, ou o external_id de outra"
+        raise Violated(ENTITY, [Violation(property="txid", reason=reason, value=put.txid)]) from conflict
+
+
+async def patch_there(
+    context: OpeningContext,
+    caller: Caller,
+    txid: str,
+    change: ContentsChange,
+    *,
+    location_id: int | None,
+    removes: bool,
+) -> StandardCharge | None:
+    """Revise a charge at its institution, or remove it there; ``None`` if it is not at one.
+
+    Raises:
+        NotFound: There is no such charge.
+        Violated: What forbids it, and what the institution refuses.
+    """
+    charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
+    if charge is None:
+        raise errors.NotFound("txid: there is no such charge")
+    if charge.institution_id is None:
+        return None
+    if removes:
+        return await _remove(context, caller, charge)
+    contents = change_contents(charge_rules.read_contents(charge), change)
+    violations = [*await judge_key(context, caller, change.key), *_judge(contents, location_id)]
+    if violations:
+        raise Violated(ENTITY, violations)
+    if await _says_already(context, charge, contents):
+        return StandardCharge.of(charge, None)
+    try:
+        return StandardCharge.of(await change_there(context, caller, charge, contents=contents), None)
+    except RefusedByInstitution as refused:
+        raise _explain(refused.refusal) from None
+
+
+async def judge_key(context: HasDirectory, caller: Caller, key: str | None) -> list[Violation]:
+    """Whether a key that is asked for is the holder's."""
+    if key is None or await context.directory.find_owner(key) == caller.holder_id:
+        return []
+    reason = "a chave não pertence a este usuário recebedor"
+    return [Violation(property=f"{ENTITY}.chave", reason=reason, value=key)]
+
+
+async def _remove(context: OpeningContext, caller: Caller, charge: Charge) -> StandardCharge:
+    # Who was told that nobody knows repeats the same request, and gets what became of it.
+    last = await change_store.find_last(context.pool, charge.id, charge.holder_id)
+    is_told_late = last is not None and (last.kind, last.state) == ("remove", "done") and last.calls_count > 1
+    if charge.status == "REMOVED_BY_RECEIVER" and is_told_late:
+        return StandardCharge.of(charge, None)
+    try:
+        return StandardCharge.of(await change_there(context, caller, charge, removal="REMOVED_BY_RECEIVER"), None)
+    except RefusedByInstitution as refused:
+        raise _explain(refused.refusal, REMOVAL) from None
+
+
+async def _says_already(context: HasPool, charge: Charge, contents: ChargeContents) -> bool:
+    # While nobody knows what it says there, it says nothing already.
+    is_known = await change_store.find_asked(context.pool, charge.id, charge.holder_id) is None
+    return is_known and say_the_same(contents, charge_rules.read_contents(charge))
+
+
+def _want_charge(caller: Caller, put: NewContents) -> NewOpening:
+    contents = put.contents
+    wanted = WantedCharge(
+        amount_cents=contents.amount_cents,
+        key=contents.key,
+        lifetime_s=contents.lifetime_s,
+        payer=contents.payer,
+        question=contents.question,
+        lines=contents.lines,
+        asked_by=keep_caller(caller),
+    )
+    return NewOpening(wanted=wanted, txid=put.txid)
+
+
+def _judge(contents: ChargeContents, location_id: int | None) -> list[Violation]:
+    """What the door offers, and charges at institutions do not."""
+    found: list[Violation] = []
+    if contents.may_change_amount:
+        reason = "não é oferecido nas cobranças desta conta, que são abertas na instituição"
+        found.append(Violation(property=f"{ENTITY}.valor.modalidadeAlteracao", reason=reason, value="1"))
+    elif contents.amount_cents == 0:
+        reason = "deve ser maior que 0.00 nas cobranças desta conta"
+        found.append(Violation(property=f"{ENTITY}.valor.original", reason=reason, value="0.00"))
+    if location_id is not None:
+        reason = "as cobranças desta conta são servidas pela instituição: loc só pode ser lida"
+        found.append(Violation(property=f"{ENTITY}.loc.id", reason=reason, value=str(location_id)))
+    return found
+
+
+def _judge_left_out(before: ChargeContents, after: ChargeContents) -> Sequence[Violation]:
+    """What a put would take away: a revision at the institution takes nothing away."""
+    left_out = dict(
+        devedor=before.payer is not None and after.payer is None,
+        solicitacaoPagador=before.question is not None and after.question is None,
+        infoAdicionais=bool(before.lines) and not after.lines,
+    )
+    reason = "não pode ser retirado de uma cobrança que está aberta na instituição"
+    return [Violation(property=f"{ENTITY}.{name}", reason=reason) for name, is_so in left_out.items() if is_so]
+
+
+def _explain(refusal: CertainRefusal, sent: str | None = None) -> Violated:
+    named = (refusal.member or "").removeprefix(f"{ENTITY}.")
+    place = f"{ENTITY}.{named}" if named in _PROPERTIES else "txid" if refusal.code == "txid" else ENTITY
+    reason = f"a cobrança não é aceita na instituição: {refusal.reason}"
+    return Violated(ENTITY, [Violation(property=place, reason=reason, value=sent)])

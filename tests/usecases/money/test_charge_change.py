@@ -1,0 +1,192 @@
+"""Charges at an institution that are revised and removed: there first, and known before it is shown here."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
+from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, OpeningAnswer, UnknownOutcome
+from pixconnect.domain.money.charge import Charge, read_contents
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money.charge_change import change_there, go_on_changing
+from pixconnect.usecases.money.charge_opening import RefusedByInstitution
+from pixconnect.usecases.standard import charge_removal
+from support.account_shop import Shop
+from support.books import check_books
+from support.operators import as_operator
+
+SILENT: OpeningAnswer = UnknownOutcome(reason="silence")
+
+
+async def revise(shop: Shop, charge: Charge, **changes: Any) -> Charge:
+    contents = structs.replace(read_contents(charge), **changes)
+    return await change_there(shop.context, shop.house, charge, contents=contents)
+
+
+async def remove(shop: Shop, charge: Charge) -> Charge:
+    return await change_there(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
+
+
+async def go_on(shop: Shop) -> int:
+    shop.live.clock.advance(seconds=90)
+    return await go_on_changing(shop.at, shop.opened)
+
+
+async def read(shop: Shop, charge: Charge) -> Charge:
+    return await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)
+
+
+async def states(shop: Shop) -> list[str]:
+    return [row["state"] for row in await shop.live.fetch("select state from charge_change order by id")]
+
+
+async def test_a_charge_is_revised_there_and_then_here(shop: Shop) -> None:
+    charge = await shop.charge()
+    revised = await revise(shop, charge, amount_cents=2000, lifetime_s=7200)
+    assert shop.there.charges[charge.txid].amount_cents == revised.amount_cents == 2000
+    began_at = shop.there.charges[charge.txid].created_at
+    assert (revised.status, revised.revision, revised.expires_at) == ("PENDING", 1, began_at + timedelta(seconds=7200))
+    assert await states(shop) == ["done"]
+    await check_books(shop.live)
+
+
+async def test_a_change_is_durable_before_it_is_asked_for(shop: Shop) -> None:
+    charge, seen = await shop.charge(), list[Any]()
+
+    async def look() -> None:
+        seen.append((await states(shop), (await read(shop, charge)).status))
+
+    shop.there.before_answer = look
+    removed = await remove(shop, charge)
+    assert seen == [(["asked"], "PENDING")], "it looks removed only once it is"
+    assert removed.status == "REMOVED_BY_RECEIVER"
+    names = [row["name"] for row in await shop.live.fetch("select name from event order by id")]
+    assert names == ["qrcode.pending", "qrcode.expired"]
+    await check_books(shop.live)
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+async def test_a_lost_answer_is_looked_after_and_never_guessed(shop: Shop, *, is_done: bool) -> None:
+    charge = await shop.charge()
+    shop.there.answers, shop.there.loses_answers = [SILENT], is_done
+    with pytest.raises(errors.OutcomeUnknown):
+        await revise(shop, charge, amount_cents=2000)
+    assert (await read(shop, charge)).amount_cents == 1000
+    with pytest.raises(errors.ServiceUnavailable, match="another change"):
+        await remove(shop, charge)
+    assert await go_on_changing(shop.at, shop.opened) == 0, "its caller's process may still ask"
+    shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
+    assert await go_on_changing(shop.at, shop.opened) == 1
+    assert (await read(shop, charge)).amount_cents == shop.there.charges[charge.txid].amount_cents == 2000
+    assert shop.there.charges[charge.txid].revision == 1, "what was done is not asked for again"
+    assert [call.split()[0] for call in shop.there.calls].count("revise") == (1 if is_done else 2)
+    await check_books(shop.live)
+
+
+async def test_a_repeated_request_waits_for_the_first_one(shop: Shop) -> None:
+    charge = await shop.charge()
+    both = await asyncio.gather(*(revise(shop, charge, amount_cents=2000) for _ in range(4)))
+    assert {one.revision for one in both} == {1}
+    assert shop.there.charges[charge.txid].revision == 1
+
+
+async def test_a_payment_that_arrives_meanwhile_wins(shop: Shop) -> None:
+    charge = await shop.charge()
+    shop.there.answers = [SILENT]
+    with pytest.raises(errors.OutcomeUnknown):
+        await remove(shop, charge)
+    there = shop.there.charges[charge.txid]
+    shop.there.charges[charge.txid] = structs.replace(there, status="paid")
+    shop.pay(txid=charge.txid)
+    await go_on(shop)
+    assert await states(shop) == ["overtaken"]
+    await shop.read()
+    assert (await read(shop, charge)).status == "APPROVED"
+    with pytest.raises(RefusedByInstitution):
+        await remove(shop, charge)
+    await check_books(shop.live)
+
+
+async def test_a_payment_that_was_read_first_ends_the_change(shop: Shop) -> None:
+    charge = await shop.charge()
+    shop.there.answers, shop.there.loses_answers = [SILENT], True
+    with pytest.raises(errors.OutcomeUnknown):
+        await remove(shop, charge)
+    shop.pay(txid=charge.txid)
+    await shop.read()
+    await go_on(shop)
+    assert await states(shop) == ["overtaken"]
+    assert (await read(shop, charge)).status == "APPROVED"
+    await check_books(shop.live)
+
+
+async def test_what_the_institution_refuses_changes_nothing(shop: Shop) -> None:
+    charge = await shop.charge()
+    shop.there.answers = [CertainRefusal(code="CobOperacaoInvalida", reason="a cobrança não está ATIVA")]
+    with pytest.raises(RefusedByInstitution, match="não está ATIVA"):
+        await revise(shop, charge, amount_cents=2000)
+    assert (await read(shop, charge)).amount_cents == 1000
+    assert await states(shop) == ["refused"]
+    assert (await revise(shop, charge, amount_cents=2000)).amount_cents == 2000
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_where_nothing_was_sent_nothing_is_left(shop: Shop, *, is_read: bool) -> None:
+    charge = await shop.charge()
+    shop.there.answers, shop.there.is_reachable = [NotSent(reason="429", retry_after=timedelta(seconds=7))], is_read
+    with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+        await remove(shop, charge)
+    assert await states(shop) == ["given_up"]
+    shop.there.is_reachable, shop.there.answers = True, []
+    assert (await remove(shop, charge)).status == "REMOVED_BY_RECEIVER"
+
+
+async def test_a_charge_that_somebody_removed_there_is_not_shown_as_payable(shop: Shop) -> None:
+    charge = await shop.charge()
+    there = shop.there.charges[charge.txid]
+    shop.there.charges[charge.txid] = structs.replace(there, status="removed_by_institution")
+    with pytest.raises(RefusedByInstitution, match="removed at the institution"):
+        await revise(shop, charge, amount_cents=2000)
+    assert (await read(shop, charge)).status == "REMOVED_BY_PSP"
+    await check_books(shop.live)
+
+
+async def test_an_expired_charge_that_gets_more_time_there_can_be_paid_again(shop: Shop) -> None:
+    charge = await shop.charge()
+    shop.live.clock.advance(days=1, seconds=5)
+    await charge_usecases.expire_charges_there(shop.context, shop.account.id, shop.live.clock.real_now(), 10)
+    assert (await read(shop, charge)).status == "EXPIRED"
+    assert (await revise(shop, charge, lifetime_s=3 * 86_400)).status == "PENDING"
+
+
+async def test_an_operators_removal_is_done_there_by_a_worker(shop: Shop) -> None:
+    charge = await shop.charge()
+    operator = as_operator(shop.context)
+    with pytest.raises(errors.OutcomeUnknown, match="until then it can be paid"):
+        await charge_removal.remove_charge(operator, charge.holder_id, charge.txid, wait_s=0)
+    assert (await read(shop, charge)).status == "PENDING"
+    assert await go_on_changing(shop.at, shop.opened) == 1
+    assert shop.there.charges[charge.txid].status == "removed_by_us"
+    assert (await read(shop, charge)).status == "REMOVED_BY_PSP"
+    with pytest.raises(errors.BadRequest, match="REMOVED_BY_PSP"):
+        await charge_removal.remove_charge(operator, charge.holder_id, charge.txid)
+    await check_books(shop.live)
+
+
+async def test_an_operator_waits_for_the_institution(shop: Shop) -> None:
+    charge = await shop.charge()
+    operator = as_operator(shop.context)
+    asked = asyncio.create_task(charge_removal.remove_charge(operator, charge.holder_id, charge.txid))
+    while not await go_on_changing(shop.at, shop.opened):  # noqa: ASYNC110  nobody tells
+        await asyncio.sleep(0.01)
+    assert (await asked).status == "REMOVED_BY_PSP"
+
+
+async def test_the_schema_knows_no_charge_that_is_removed_here_alone(shop: Shop) -> None:
+    charge = await shop.charge()
+    with pytest.raises(Exception, match="looks removed and can still be paid"):
+        await shop.live.fetch(f"update charge set status = 'REMOVED_BY_PSP' where id = {charge.id}")

@@ -162,7 +162,7 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
         pass
 
 
-async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence) -> None:
+async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Go on once with the charges that are being opened, revised or removed at an account."""
     await go_on_opening(context, opened)
     await go_on_changing(context, opened)

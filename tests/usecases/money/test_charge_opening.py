@@ -9,12 +9,16 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
 from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, OpeningAnswer, UnknownOutcome
+from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.money.charge_opening import go_on_opening
-from support.account_shop import Shop
+from pixconnect.usecases.money.charge_change import change_there, go_on_changing
+from pixconnect.usecases.money.charge_opening import RefusedByInstitution, go_on_opening
+from support.account_shop import Shop, open_shop
 from support.books import check_books
+from support.fake_institution import FakeInstitution
 from support.operators import as_operator
+from support.service import Service
 
 SILENT: OpeningAnswer = UnknownOutcome(reason="silence")
 
@@ -142,3 +146,52 @@ async def test_a_charge_at_an_institution_expires_by_its_readings_alone(shop: Sh
     assert await charge_store.find_expired_there(shop.context.pool, shop.account.id, later, 10) == [
         (charge.id, shop.house.holder_id)
     ]
+
+
+@pytest.fixture
+async def static_shop(live: Service, there: FakeInstitution) -> Shop:
+    return await open_shop(live, there, options={"static_fallback": True})
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_static_code_while_the_bank_is_silent_is_kept(static_shop: Shop, *, is_there: bool) -> None:
+    shop = static_shop
+    shop.there.answers, shop.there.loses_answers = [SILENT], is_there
+    charge = await shop.charge("order-1")
+    code = parse_br_code(charge.br_code)
+    assert (code.kind, code.amount_cents, code.key) == ("static", 1000, charge.key)
+    assert code.txid is not None
+    assert await shop.charge("order-1") == charge
+    for _ in range(4):
+        shop.live.clock.advance(minutes=5)
+        await go_on_opening(shop.at, shop.opened)
+        await go_on_changing(shop.at, shop.opened)
+    assert [there.status for there in shop.there.charges.values()] == (["removed_by_us"] if is_there else [])
+    assert [row["state"] for row in await shop.live.fetch("select state from charge_change")] == ["done"]
+    with pytest.raises(RefusedByInstitution, match="static code"):
+        await change_there(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
+    shop.pay(txid=code.txid)
+    await shop.read()
+    found = await charge_store.find_by_id(shop.context.pool, charge.holder_id, charge.id)
+    assert found is not None
+    assert (found.status, found.br_code) == ("APPROVED", charge.br_code)
+    await check_books(shop.live)
+
+
+async def test_where_nothing_was_sent_a_static_code_leaves_nothing_to_withdraw(static_shop: Shop) -> None:
+    shop = static_shop
+    shop.there.answers = [NotSent(reason="no connection")]
+    charge = await shop.charge()
+    assert parse_br_code(charge.br_code).kind == "static"
+    assert await shop.live.fetch("select from charge_change") == []
+
+
+async def test_a_payment_of_a_charge_that_nobody_knows_to_be_open_waits_for_it(shop: Shop) -> None:
+    shop.there.answers, shop.there.loses_answers = [SILENT], True
+    with pytest.raises(errors.OutcomeUnknown):
+        await shop.charge("order-1")
+    (txid,) = shop.there.charges
+    shop.pay(txid=txid)
+    await shop.read()
+    assert (await shop.charge("order-1")).status == "APPROVED", "it was asked about before the payment was recorded"
+    await check_books(shop.live)

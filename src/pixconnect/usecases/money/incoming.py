@@ -97,8 +97,7 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
     if holder_id is None:
         can_refuse = context.policy.abilities.refuses_credits
         answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
-        # A holder has got the account meanwhile.
-        if answered is None:
+        if answered is None:  # a holder has got the account meanwhile
             return await receive_credit(context, report)
     else:
         credit = Credit(

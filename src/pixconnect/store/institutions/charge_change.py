@@ -59,7 +59,7 @@ _READ: Final[LiteralString] = f"select {CHANGE.select} from charge_change where 
 _LOCK: Final[LiteralString] = f"select {CHANGE.select} from charge_change where id = $1 for update"
 
 
-async def find_asked(connection: Connection | Pool, charge_id: int, holder_id: int) -> ChargeChange | None:
+async def find_under_way(connection: Connection | Pool, charge_id: int, holder_id: int) -> ChargeChange | None:
     """The one whose outcome nobody knows yet."""
     return CHANGE.read_found(await connection.fetchrow(_FIND_ASKED, charge_id, holder_id))
 

@@ -143,7 +143,7 @@ async def begin_change(
         ServiceUnavailable: Another change is under way.
     """
     locked, _ = await charge_store.lock(connection, [(charge.id, charge.holder_id)])
-    under_way = await change_store.find_asked(connection, charge.id, charge.holder_id)
+    under_way = await change_store.find_under_way(connection, charge.id, charge.holder_id)
     if under_way is not None:
         if under_way.wants_the_same(wanted):
             return under_way, False

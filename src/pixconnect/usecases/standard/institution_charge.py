@@ -127,7 +127,7 @@ async def _remove(context: OpeningContext, caller: Caller, charge: Charge) -> St
 
 async def _says_already(context: HasPool, charge: Charge, contents: ChargeContents) -> bool:
     # While nobody knows what it says there, it says nothing already.
-    is_known = await change_store.find_asked(context.pool, charge.id, charge.holder_id) is None
+    is_known = await change_store.find_under_way(context.pool, charge.id, charge.holder_id) is None
     return is_known and say_the_same(contents, charge_rules.read_contents(charge))
 
 

@@ -439,7 +439,7 @@ begin
 end $function$;
 revoke execute on function check_charges() from public;
 
--- check_removed_there: migration 0077
+-- check_removed_there: migration 0078
 create function check_removed_there() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -2453,7 +2453,7 @@ comment on column charge_opening.created_at is 'When it was asked for, in real t
 comment on column charge_opening.reference is
     'The reference in the static code that the charge was answered with, by which payments name it; null without one.';
 
--- keep_change_ended: migration 0077
+-- keep_change_ended: migration 0078
 create function keep_change_ended() returns trigger language plpgsql
 as $function$
 begin

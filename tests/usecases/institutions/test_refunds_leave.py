@@ -139,6 +139,25 @@ async def test_a_certain_refusal_of_the_first_call_ends_it(shop: Shop) -> None:
     assert await read_state(shop, refund) == "closed"
 
 
+@pytest.mark.parametrize("is_reachable", [True, False])
+async def test_a_refusal_of_what_was_returned_before_a_restore_is_none(live: Service, *, is_reachable: bool) -> None:
+    there = FakeInstitution(live.clock)
+    shop = await open_shop(live, there)
+    refund = await begin(shop)
+    step = (await shop.memory.open([refund.return_id]))[refund.return_id]
+    await there.refund(step.original_end_to_end_id or "", step.name_there or "", step.amount_cents)
+    there.refund_answers = [REFUSED]
+    there.is_reachable = is_reachable
+    await shop.move_orders()
+    assert (await read_again(shop, refund)).status == ("RETURNED" if is_reachable else "PROCESSING")
+    there.is_reachable = True
+    live.clock.advance(seconds=60)
+    await shop.move_orders()
+    assert (await read_again(shop, refund)).status == "RETURNED"
+    assert (there.given_back_cents, await read_funds(live, shop.house)) == (1000, (0, 0))
+    await check_books(live)
+
+
 async def test_of_an_institution_that_is_silent_nothing_is_concluded(shop: Shop) -> None:
     shop.there.refund_answers = [LOST_BEFORE]
     refund = await begin(shop)

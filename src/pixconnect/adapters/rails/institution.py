@@ -122,8 +122,7 @@ class InstitutionRail(RecordingRail):
             case ListedRefund():
                 return await self._hear(calling, answer)
             case CertainRefusal(reason=reason) if not calling.may_be_done:
-                refused = _close(calling, "refused", reject_code.WRONG_CONTENTS, reason)
-                return _reject(refused) if await self._memory.take(calling, refused) else Unknown()
+                return await self._believe(calling, reason)
             case NotSent() if not calling.may_be_done:
                 # It was no call at all.
                 back = structs.replace(calling, state="minted", called_at=None)
@@ -132,6 +131,17 @@ class InstitutionRail(RecordingRail):
             case CertainRefusal() | NotSent() | UnknownOutcome():
                 await self._memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
                 return Unknown()
+
+    async def _believe(self, calling: RailStep, reason: str) -> SubmitAnswer:
+        """A restored database has forgotten calls that were done: a second one may be refused because of the first."""
+        try:
+            found = await self._institution.read_refund(calling.original_end_to_end_id or "", calling.name_there or "")
+        except InstitutionUnavailable:
+            return Unknown()  # its row says that we call, so it is asked about
+        if found is not None:
+            return await self._hear(calling, found)
+        refused = _close(calling, "refused", reject_code.WRONG_CONTENTS, reason)
+        return _reject(refused) if await self._memory.take(calling, refused) else Unknown()
 
     async def _ask(self, step: RailStep | None) -> QueryAnswer:
         try:

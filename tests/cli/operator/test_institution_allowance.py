@@ -1,0 +1,137 @@
+"""``pixconnect institution allow``, ``confirm`` and ``unmatched``, in live mode, beside a database."""
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.usecases.institutions import allowance as allowance_usecases
+from support.account_shop import open_shop
+from support.command_line import CommandLine
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.service import FakeClock, open_service
+
+LIVE = dict(
+    PIXCONNECT_MODE="live",
+    PIXCONNECT_INSTITUTION_NAME="Loja",
+    PIXCONNECT_ISPB="12345678",
+    PIXCONNECT_BASE_URL="https://pix.shop.example",
+    PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32",
+)
+
+
+async def open_account(database: Addresses) -> str:
+    """Add an account on which something came in that pays no charge; the name of that Pix."""
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    await owner.close()
+    # The verbs go by the machine's own clock.
+    clock = FakeClock(SystemClock().now())
+    async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
+        shop = await open_shop(service, FakeInstitution(clock))
+        charge = await shop.charge()
+        shop.pay(1000, txid=charge.txid)
+        alone = shop.pay(700)
+        await shop.read()
+        return alone.end_to_end_id
+
+
+async def propose(database: Addresses, hours_ago: int) -> None:
+    """Have ana propose to allow 500 cents, on an account at which money can be lost."""
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("update institution_account set environment = 'production'")
+    await owner.close()
+    clock = FakeClock(SystemClock().now())
+    clock.advance(hours=-hours_ago)
+    async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
+        assert await allowance_usecases.allow(as_operator(service.context, "ana"), "loja", 500) is not None
+
+
+@pytest.fixture
+def alone(database: Addresses) -> str:
+    return asyncio.run(open_account(database))
+
+
+@pytest.fixture
+def live(database: Addresses, tmp_path: Path, alone: str) -> CommandLine:
+    return CommandLine(database, tmp_path, **LIVE)
+
+
+def read_account(live: CommandLine) -> dict[str, Any]:
+    (account,) = live.json("institution", "list")["institutions"]
+    return account
+
+
+def read_newest_verb(live: CommandLine) -> tuple[str, str, str]:
+    entry = live.json("audit", "list")["entries"][0]
+    return entry["operator"], entry["verb"], entry["subject"]
+
+
+def test_at_a_counterpart_a_sum_is_allowed_at_once(live: CommandLine) -> None:
+    assert read_account(live)["allowed"] == dict(refunds_day_cents=0, by=None)
+    done = live.run("institution", "allow", "loja", "--refunds", "500", "--json", PIXCONNECT_OPERATOR="ana")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == '{"name":"loja","refunds_day_cents":500,"acts_now":true}\n'
+    assert read_account(live)["allowed"] == dict(refunds_day_cents=500, by="ana")
+    assert read_newest_verb(live) == ("ana", "institution allow", "institution loja")
+    assert "nothing waits for a second operator on loja" in live.refusal("institution", "confirm", "loja")
+
+
+@pytest.mark.parametrize("sum_said", ["-1", "1.5", "1000000000000"])
+def test_a_sum_that_cannot_be_is_refused_and_changes_nothing(live: CommandLine, sum_said: str) -> None:
+    done = live.run("institution", "allow", "loja", "--refunds", sum_said)
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    assert "refunds" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert read_account(live)["allowed"]["refunds_day_cents"] == 0
+
+
+def test_a_raise_waits_an_hour_and_is_lowered_at_once(live: CommandLine, database: Addresses) -> None:
+    asyncio.run(propose(database, hours_ago=0))
+    made = live.json("institution", "allow", "loja", "--refunds", "600")
+    assert (made["refunds_day_cents"], made["acts_now"]) == (600, False)
+    assert datetime.fromisoformat(made["confirmable_at"]) > SystemClock().now()
+    assert len(read_account(live)["waiting"]) == 1, "what was proposed before is forgotten"
+    refused = live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
+    assert "may be confirmed from" in refused
+    assert read_account(live)["allowed"]["refunds_day_cents"] == 0
+    assert live.json("institution", "allow", "loja", "--refunds", "0")["acts_now"]
+    assert read_account(live).get("waiting") is None
+
+
+def test_another_operator_confirms_what_was_proposed(live: CommandLine, database: Addresses) -> None:
+    asyncio.run(propose(database, hours_ago=2))
+    assert read_account(live)["waiting"] == ["allow, proposed by ana"]
+    assert "another operator" in live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="ana")
+    assert read_account(live)["allowed"]["refunds_day_cents"] == 0
+    done = live.run("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
+    assert (done.returncode, "loja: allow is confirmed" in done.stdout + done.stderr) == (0, True), done.stderr
+    assert read_account(live)["allowed"] == dict(refunds_day_cents=500, by="rui")
+    assert read_newest_verb(live) == ("rui", "institution confirm", "institution loja")
+    assert "nothing waits" in live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
+
+
+def test_what_pays_no_charge_is_listed(live: CommandLine, alone: str) -> None:
+    (listed,) = live.json("institution", "unmatched", "loja", "--days", "1")["unmatched"]
+    told = {name: listed[name] for name in ("holder", "end_to_end_id", "amount_cents", "returned_cents")}
+    assert told == dict(holder=1, end_to_end_id=alone, amount_cents=700, returned_cents=0)
+    assert listed.get("given_back") is None, "its operator has not asked for that"
+    shown = live.run("institution", "unmatched", "loja").stdout
+    assert alone in shown
+
+
+@pytest.mark.parametrize("words", [["allow", "other", "--refunds", "1"], ["confirm", "other"], ["unmatched", "other"]])
+def test_an_account_that_is_not_there_is_named(live: CommandLine, words: list[str]) -> None:
+    assert "there is no account other" in live.refusal("institution", *words)
+
+
+@pytest.mark.parametrize("days", ["0", "401"])
+def test_days_have_a_bound(live: CommandLine, days: str) -> None:
+    done = live.run("institution", "unmatched", "loja", "--days", days)
+    assert (done.returncode != 0, "days" in done.stderr) == (True, True)

@@ -785,3 +785,20 @@ async def test_a_page_by_cursor_reads_the_same_at_any_depth(new_database: Addres
                 assert page.next is not None
                 blocks.append(await count_blocks(connection, listing(read, span), times=7))
             assert max(blocks) <= 2 * 64, blocks
+
+
+async def test_orders_due_over_our_own_rail_are_found_by_their_own_index(new_database: Addresses) -> None:
+    async with open_tables(new_database) as (owner, _):
+        await fill(owner, 1, 9_000, HOT)
+        await owner.execute("analyze open_order")
+        pool = cast("Pool", OneConnection(owner))
+        await order_store.find_due(pool, range(256), STARTED_AT, MIDDLE, 64)
+        kept = await owner.fetchrow(
+            "select name, cardinality(parameter_types) as parameters_count from pg_prepared_statements"
+            " where statement like '%institution_id is null order by due_at%' and statement not like '%pg_prepared%'"
+        )
+        assert kept is not None
+        arguments = f"array{list(range(256))}, '{STARTED_AT}', '{MIDDLE}', 64"
+        plan = [row[0] for row in await owner.fetch(f'explain execute "{kept["name"]}" ({arguments})')]
+        scans = [line.strip() for line in plan if "Scan" in line]
+        assert [" using open_order_due on open_order " in scan for scan in scans] == [True], plan

@@ -58,6 +58,13 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "move of the clock": "pixconnect.sandbox.tables:write_clock",
     },
 }
+# What a worker may die before or after over an account at an institution; one point at several functions is one.
+_STANDARD, _WOOVI = "standard:StandardInstitution", "woovi:WooviInstitution"
+_CALLS_THERE: Final = (
+    ("name there", "pixconnect.store.institutions.rail_step:insert"),  # after it: minted, and not called
+    *(("refund there", f"pixconnect.adapters.institutions.{there}.refund") for there in (_STANDARD, _WOOVI)),
+    *(("question there", f"pixconnect.adapters.institutions.{there}.read_refund") for there in (_STANDARD, _WOOVI)),
+)
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all"),
@@ -74,6 +81,9 @@ POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
 ) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)
 
+POINTS_THERE: Final = tuple(f"work {moment} {name}" for name in dict(_CALLS_THERE) for moment in ("before", "after"))
+"""In an installation with accounts at institutions."""
+
 
 class KillPoints:
     """The test's side.
@@ -87,7 +97,7 @@ class KillPoints:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def arm(self, point: str) -> None:
-        assert point in POINTS, point
+        assert point in (*POINTS, *POINTS_THERE), point
         (self._folder / point).touch()
 
     def disarm_all(self) -> int:
@@ -122,7 +132,7 @@ def watch() -> None:
         rail = importlib.import_module("pixconnect.domain.money.rail")
         adapter = importlib.import_module("pixconnect.adapters.rails.sandbox")
         adapter.SandboxRail.abilities = rail.Abilities(**json.loads(can.read_text()))
-    for name, target in _CALLS.get(part, {}).items():
+    for name, target in (*_CALLS.get(part, {}).items(), *(_CALLS_THERE if part == "work" else ())):
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
     if can.exists() and part in {"serve", "work"}:
         # After it is wrapped: these stand in front of the sandbox's.

@@ -73,8 +73,7 @@ def describe(both: Both, name: str) -> Path:
 class Caller:
     """The holder's program, which asks again under the same name until it knows."""
 
-    def __init__(self, both: Both) -> None:
-        scopes = ("charge.read", "charge.write", "ledger.read")
+    def __init__(self, both: Both, *scopes: str) -> None:
         made = run(both.live, "client", "create", "--holder-id", "1", *_options("--scope", scopes), "--json")
         self._client = {key: made[key] for key in ("client_id", "client_secret")}
         self._url = both.url
@@ -134,7 +133,7 @@ def test_what_is_paid_there_is_here_to_the_cent_whoever_dies(both: tuple[str, Bo
     opening = run(two.live, "institution", "show", "loja", "--json")
     assert opening["balance_here_cents"] == 100_000_000
     assert opening.get("balance_there_cents") == (None if stated else 100_000_000)
-    caller = Caller(two)
+    caller = Caller(two, "charge.read", "charge.write", "ledger.read")
     paid: dict[str, int] = {}
     killed = ("work", "serve", "serve", "work", "serve")
     for number, part in enumerate(killed):

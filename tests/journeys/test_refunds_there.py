@@ -19,7 +19,7 @@ from support.ports import reserved_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("refunds there")]
 
-KINDS = ("efi",)
+KINDS = ("efi", "inter", "woovi", "sicoob")
 CUT_OFF = "work before refund there"
 """Where the row says that we call and nobody did: what Woovi never got is only asked about."""
 POINTS = (

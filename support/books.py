@@ -210,6 +210,7 @@ RULES: Final = {
         left join lateral (
             select array_agg(name order by id) as names from event
             where event.resource = 'transfer' and resource_id = transfer.id and event.holder_id = transfer.holder_id
+                and name <> 'transfer.in.completed'
         ) as told on true
         where names is distinct from case
             when status = 'PROCESSING' then array['transfer.' || lower(direction) || '.processing']
@@ -218,6 +219,16 @@ RULES: Final = {
                 'transfer.' || lower(direction) || case when settled_at is null then '.error' else '.confirmed' end
             ]
         end
+    """,
+    "a payment has an event of its payer if that became known later, and once": """
+        select transfer.id from transfer
+        left join payer_completion as completion on completion.transfer_id = transfer.id
+            and completion.holder_id = transfer.holder_id
+        where (completion.transfer_id is not null)::integer <> (
+            select count(*) from event
+            where event.resource = 'transfer' and resource_id = transfer.id and event.holder_id = transfer.holder_id
+                and name = 'transfer.in.completed'
+        ) or completion.before = transfer.counterparty
     """,
     "every state of a refund has exactly one event, in order": """
         select refund.id from refund

@@ -20,6 +20,7 @@ from pixconnect.api.contract import (
     sandbox,
     statement,
     transfer,
+    transfer_parties,
 )
 from pixconnect.api.docs import documents, guides
 from pixconnect.api.faces.operations import find_face_form, list_face_routes
@@ -86,6 +87,8 @@ TRANSFERS: Final = Section(
             ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_id),
         Row("get_transfer_outcome", "GET", "/v1/connect/transfer/id/{id}/outcome", "transfer.read",
             ID, Nothing, Nothing, transfer.TransferOutcome, transfer.get_transfer_outcome),
+        Row("get_transfer_parties", "GET", "/v1/connect/transfer/id/{id}/parties", "transfer.read",
+            ID, Nothing, Nothing, transfer_parties.TransferParties, transfer_parties.get_transfer_parties),
         Row("get_transfer_by_external_id", "GET", "/v1/connect/transfer/external-id/{externalId}", "transfer.read",
             EXTERNAL_ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_external_id),
         Row("get_transfer_by_end_to_end_id", "GET", "/v1/connect/transfer/end-to-end-id/{endToEndId}", "transfer.read",

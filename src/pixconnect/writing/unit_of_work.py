@@ -123,6 +123,10 @@ class UnitOfWork:
         if key_webhook.is_told_of(transfer):
             self._tell_key(event, transfer.id, transfer)
 
+    def announce_payer(self, transfer: Transfer) -> None:
+        """More of who paid is known now."""
+        self.changes.add_event(announce_transfer(transfer, self._take_event_id(), self.now))
+
     def announce_refund(self, refund: Refund) -> None:
         event = announce_refund(refund, self._take_event_id())
         self.changes.add_event(event)

@@ -10,7 +10,7 @@ from standardwebhooks import Webhook
 
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.main import main
-from pixconnect.domain.frame.event import EVENT_FACTS
+from pixconnect.domain.frame.event import EVENT_FACTS, INSTITUTION_EVENT_NAMES
 from support.installation import Installation
 from support.listening_program import a_program
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("name", EVENT_FACTS)
+@pytest.mark.parametrize("name", [name for name in EVENT_FACTS if name not in INSTITUTION_EVENT_NAMES])
 def test_each_event_is_made_to_happen_with_chosen_data(name: str, run: Run) -> None:
     chosen = ("--external-id", f"chosen-{name}") if ".in." not in name and name != "movement.posted" else ()
     event = run("trigger", name, "--amount", "4321", *chosen)
@@ -45,6 +45,11 @@ def test_an_event_that_there_is_not_is_told_with_the_nearest(
     assert capsys.readouterr().err.endswith("it is 'refund.out.eror'; did you mean refund.out.error?\n")
     assert main(["events", "show", "1"]) == ExitStatus.REFUSED
     assert "there is no event 1 among the newest" in capsys.readouterr().err
+
+
+def test_what_only_an_institution_causes_is_refused(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trigger", "transfer.in.completed"]) == ExitStatus.REFUSED
+    assert "happens on accounts at institutions only" in capsys.readouterr().err
 
 
 def test_an_endpoint_is_added_tried_out_rotated_and_removed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -239,3 +239,55 @@ async def test_the_accounts_own_statement_is_kept_and_what_is_nobodys_is_a_movem
         assert await sweep_statement(shop.at, shop.account, shop.there) == expected
     assert await read_funds(shop.live, shop.house) == (970, 0)
     await check_books(shop.live)
+
+
+async def list_completions(shop: Shop) -> list[str]:
+    rows = await shop.live.fetch("select body::jsonb as body from event where name = 'transfer.in.completed'")
+    return [row["body"] for row in rows]
+
+
+async def test_a_payer_becomes_known_later_once_and_no_money_moves(shop: Shop) -> None:
+    masked = KnownPayer(tax_id="***982247**", is_masked=True, ispb="12345678")
+    pix = shop.pay(700, payer=masked)
+    for payer in (masked, KnownPayer()):
+        shop.there.received[0] = structs.replace(pix, payer=payer)
+        await shop.read()
+    assert await list_completions(shop) == []
+    whole = KnownPayer(name="Ana", tax_id="529.982.247-25", ispb="12345678")
+    for payer in (whole, masked, structs.replace(whole, branch="1", account_number="77")):
+        shop.there.received[0] = structs.replace(pix, payer=payer)
+        await shop.read()
+    (told,) = await list_completions(shop)
+    assert '"status": "CONFIRMED"' in told
+    (row,) = await shop.live.fetch(
+        "select counterparty ->> 'name' as name, counterparty ->> 'tax_id' as tax_id, before ->> 'tax_id' as before,"
+        " counterparty ->> 'branch' as branch from transfer join payer_completion on transfer_id = id"
+    )
+    assert tuple(row) == ("Ana", "529.982.247-25", "***982247**", "0"), (
+        "what comes after the first time is not taken over"
+    )
+    assert await read_funds(shop.live, shop.house) == (700, 0)
+    assert await kept_usecases.list_kept(as_operator(shop.context), with_closed=True) == []
+    await check_books(shop.live)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        KnownPayer(name="Ana", tax_id="***000000**", is_masked=True),
+        KnownPayer(name="Bia", tax_id="52998224725"),
+        KnownPayer(ispb="87654321", branch="0001"),
+    ],
+)
+async def test_another_payer_than_the_known_one_is_kept_once_and_changes_nothing(shop: Shop, other: KnownPayer) -> None:
+    pix = shop.pay(700, payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True, ispb="12345678"))
+    await shop.read()
+    before = await shop.live.fetch("select counterparty from transfer")
+    shop.there.received[0] = structs.replace(pix, payer=other)
+    for _ in range(2):
+        await shop.read()
+    kept = await kept_usecases.list_kept(as_operator(shop.context), with_closed=True)
+    assert [(one.reason, one.name) for one in kept] == [("changed_repeat", pix.end_to_end_id)]
+    assert await shop.live.fetch("select counterparty from transfer") == before
+    assert await list_completions(shop) == []
+    await check_books(shop.live)

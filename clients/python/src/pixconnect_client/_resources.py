@@ -50,6 +50,7 @@ from pixconnect_client.records import (
     Transaction,
     Transfer,
     TransferOutcome,
+    TransferParties,
     TransferParty,
 )
 
@@ -185,6 +186,11 @@ class Transfers(Resource[SenderT]):
     def outcome(self, id: int) -> Call[TransferOutcome]:  # noqa: A002  as the service calls it
         """How it ended, and why."""
         return get_one("/v1/connect/transfer/id/{id}/outcome", TransferOutcome, id=id)
+
+    @operation
+    def parties(self, id: int) -> Call[TransferParties]:  # noqa: A002  as the service calls it
+        """What is known of both its sides, and whose its name is."""
+        return get_one("/v1/connect/transfer/id/{id}/parties", TransferParties, id=id)
 
     @listing
     def list(

@@ -39,6 +39,14 @@ class Direction(OpenEnum):
     OUT = "OUT"
 
 
+class MemberCertainty(OpenEnum):
+    """How a member of a party is known: whole, with stars, or not at all."""
+
+    KNOWN = "known"
+    MASKED = "masked"
+    UNKNOWN = "unknown"
+
+
 class InitiationType(OpenEnum):
     """How the payee was named."""
 
@@ -162,6 +170,7 @@ class EventName(OpenEnum):
     REFUND_OUT_RETURNED = "refund.out.returned"
     REFUND_OUT_ERROR = "refund.out.error"
     MOVEMENT_POSTED = "movement.posted"
+    TRANSFER_IN_COMPLETED = "transfer.in.completed"
 
 
 class ErrorCode(OpenEnum):

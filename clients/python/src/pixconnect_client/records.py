@@ -18,6 +18,7 @@ from pixconnect_client.enums import (
     EventName,
     HealthStatus,
     KeyType,
+    MemberCertainty,
     ReadinessStatus,
     RefundReason,
     RefundStatus,
@@ -130,6 +131,45 @@ class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it failed, if it did: the rail's code, or the service's."""
     reason: str | None = None
     """The same as a sentence."""
+
+
+class PartyMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One member of a party, and how it is known."""
+
+    certainty: MemberCertainty
+    """``known`` is whole, ``masked`` is with stars as the institution sends it, ``unknown`` is not told."""
+    value: str | None = None
+    """What it is, unless it is unknown."""
+
+
+class KnownParty(Struct, frozen=True, kw_only=True):
+    """One side of a transfer as far as it is known. Of your own side it is what this service knows of you."""
+
+    account_number: PartyMember
+    account_type: PartyMember
+    """No institution tells it of a payer."""
+    bank: PartyMember
+    branch: PartyMember
+    ispb: PartyMember
+    key: PartyMember
+    """The Pix key that was paid or found; of a payer it is never told."""
+    key_type: PartyMember
+    name: PartyMember
+    tax_id: PartyMember
+
+
+class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of both sides of a transfer, and its names."""
+
+    payer: KnownParty
+    payee: KnownParty
+    end_to_end_id: str
+    is_end_to_end_id_ours: bool
+    """Whether that name is the service's alone, so that no other institution finds the Pix by it."""
+    transaction_identification: str | None = None
+    """The txid that it carries, if there is one."""
+    institution: str | None = None
+    """The account at an institution on which it lies, as the operator calls it."""
 
 
 class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -243,7 +243,8 @@ def example_of_answer(row: AnyOperation, schemas: Mapping[str, Schema]) -> objec
 def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Schema]) -> object:
     # The name says what has become of it, and of all but charges the direction.
     _, *direction, became = event.upper().split(".")
-    payload: dict[str, object] = {"status": became}
+    # More is known then of one that was accepted before.
+    payload: dict[str, object] = dict(status="CONFIRMED" if became == "COMPLETED" else became)
     if direction:
         payload |= {"impact_type": direction[0], "flow": direction[0]}
     if direction == ["IN"]:

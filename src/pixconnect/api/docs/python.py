@@ -24,6 +24,7 @@ _METHODS: Final[Mapping[str, str]] = dict(
     initiate_pix_with_qrcode="transfers.create_by_qr_code",
     get_transfer_by_id="transfers.get",
     get_transfer_outcome="transfers.outcome",
+    get_transfer_parties="transfers.parties",
     get_transfer_by_external_id="transfers.get_by_external_id",
     get_transfer_by_end_to_end_id="transfers.get_by_end_to_end_id",
     list_transfers_by_holder="transfers.list",

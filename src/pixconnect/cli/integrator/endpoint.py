@@ -111,7 +111,7 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
             code="AC03",
         )
         # Any that it is for; the first are the cheapest.
-        recipes.RECIPES[_first(endpoint)](chosen)
+        recipes.follow(_first(endpoint), chosen)
         deadline_s = time.monotonic() + timeout_s
         while not (tried := _find_tried(client, endpoint_id, before)) and time.monotonic() < deadline_s:
             time.sleep(_ASKED_AGAIN_AFTER_S)

@@ -149,6 +149,14 @@ RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, C
 )
 
 
+def follow(event: EventName, chosen: Chosen) -> Mark:
+    """Cause an event; one that only an institution causes is refused."""
+    recipe = RECIPES.get(event)
+    if recipe is None:
+        raise CommandError(f"EVENT: {event} happens on accounts at institutions only, and never in a sandbox")
+    return recipe(chosen)
+
+
 def _charge(chosen: Chosen) -> Charge:
     _refuse_taken(chosen, "charge", chosen.client.charges.get_by_external_id)
     return chosen.client.charges.create(chosen.amount, chosen.key, external_id=chosen.external_id)

@@ -76,6 +76,15 @@ def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json
     )
 
 
+@app.command
+def parties(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json = False) -> None:
+    """Print what is known of both sides of a transfer, and whether its name is the network's or ours."""
+    with open_session() as session:
+        found = find(session.client, transfer, is_external_id=external_id)
+        known = session.client.transfers.parties(found.id)
+    records.show(known, as_json=json)
+
+
 @app.command(name="list")
 def list_transfers(
     *,

@@ -54,7 +54,7 @@ def trigger(
         )
         # The sandbox's time, which may be ahead; a little earlier, because we read it before we act.
         since = client.sandbox.clock().now - timedelta(seconds=1)
-        field, value = recipes.RECIPES[event](chosen)
+        field, value = recipes.follow(event, chosen)
 
         def is_meant(found: FoundEvent) -> bool:
             return found["name"] == event and found["payload"].get(field) == value

@@ -30,9 +30,12 @@ EventName = Literal[
     "refund.out.returned",
     "refund.out.error",
     "movement.posted",
+    "transfer.in.completed",
 ]
-OWN_EVENT_NAMES: Final = ("movement.posted",)
+OWN_EVENT_NAMES: Final = ("movement.posted", "transfer.in.completed")
 """Those that the contract does not know."""
+INSTITUTION_EVENT_NAMES: Final = frozenset[EventName](("transfer.in.completed",))
+"""Those that only happen on accounts at institutions, and never in a sandbox."""
 EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
 EVENT_FACTS: Final = dict[EventName, str](
@@ -59,6 +62,10 @@ EVENT_FACTS: Final = dict[EventName, str](
         (
             "movement.posted",
             "Your institution has moved money on your account by no Pix of yours: a fee, a wire, a person's act.",
+        ),
+        (
+            "transfer.in.completed",
+            "More is known of who made a payment to you: read its parties. No money moved, and its status is what it was.",
         ),
     )
 )

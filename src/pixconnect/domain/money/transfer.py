@@ -366,9 +366,10 @@ def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents + amount_cents)
 
 
-def announce_transfer(transfer: Transfer, event_id: int) -> Event:
-    """Make the event of the state that a transfer has just reached."""
-    name = _EVENT_NAMES[transfer.direction, transfer.status]
+def announce_transfer(transfer: Transfer, event_id: int, completed_at: datetime | None = None) -> Event:
+    """Make the event of the state that a transfer has just reached, or of its payer, who became known at an instant."""
+    name = _EVENT_NAMES[transfer.direction, transfer.status] if completed_at is None else "transfer.in.completed"
+    at = completed_at or transfer.modified_at
     payload = events.TransferPayload(
         id=transfer.id,
         external_id=transfer.external_id,
@@ -387,8 +388,8 @@ def announce_transfer(transfer: Transfer, event_id: int) -> Event:
         resource="transfer",
         resource_id=transfer.id,
         slot=transfer.slot,
-        body=events.encode_body(event_id, name, payload, transfer.modified_at),
-        created_at=transfer.modified_at,
+        body=events.encode_body(event_id, name, payload, at),
+        created_at=at,
     )
 
 

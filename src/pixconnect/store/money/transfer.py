@@ -17,8 +17,13 @@ from pixconnect.store.frame.part import of_columns, update_of
 from pixconnect.store.frame.table import Table, fetch_row
 from pixconnect.store.money.refused_credit import REFUSED_CREDIT, RefusedCredit
 
-_encode_party = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 _decode_party = msgspec.json.Decoder(Party).decode
+
+
+def encode_party(party: Party) -> str:
+    return _encode(party).decode()
+
 
 TRANSFER: Final = Table(
     "transfer",
@@ -32,7 +37,7 @@ TRANSFER: Final = Table(
     network_settled_at timestamptz, institution_id smallint
     """,
     read={"counterparty": (_decode_party, "counterparty")},
-    write={"counterparty": lambda transfer: _encode_party(transfer.counterparty).decode()},
+    write={"counterparty": lambda transfer: encode_party(transfer.counterparty)},
 )
 
 # A new transfer has these columns' defaults; to send them all the same makes its insert 8 % slower.

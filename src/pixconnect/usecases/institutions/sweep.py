@@ -21,6 +21,7 @@ from pixconnect.domain.institutions.institution import (
     OpenAccount,
     ReceivedPix,
 )
+from pixconnect.domain.institutions.known_party import compare_parties
 from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_due
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.kept_report import KeptItem, Misfit
@@ -30,6 +31,7 @@ from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context, HasPool
 from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.payer import complete_payers
 from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.charge import expire_charges_there
@@ -151,10 +153,15 @@ async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedIt
 
 async def _record_received(context: Context, account: InstitutionAccount, listed: Mapping[str, ReceivedPix]) -> bool:
     recorded = await transfer_store.find_named(context.pool, list(listed), "IN")
+    told: dict[str, tuple[Transfer, Party]] = {}
     for name, transfer in recorded.items():
-        misfit = _find_misfit(account, listed[name], transfer)
+        report = as_report(listed[name])
+        misfit = _find_misfit(account, listed[name], transfer, report.debit_party)
         if misfit is not None:
-            await kept_usecases.keep(context.pool, as_report(listed[name]), misfit)
+            await kept_usecases.keep(context.pool, report, misfit)
+        else:
+            told[name] = transfer, report.debit_party
+    await complete_payers(context, told)
     new = [as_report(pix) for name, pix in listed.items() if name not in recorded]
     return not new or await take_reports(context, new) == len(new)
 
@@ -186,8 +193,8 @@ def _name_payer(payer: KnownPayer) -> Party:
     return structs.replace(UNKNOWN_PARTY, **{member: text for member, text in told.items() if text})
 
 
-def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer) -> Misfit | None:
-    """What a list says otherwise of a payment than it said before; its returns and its payer may become more."""
+def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer, payer: Party) -> Misfit | None:
+    """What a list says otherwise of a payment than it said before; its returns may become more, and its payer known."""
     if transfer.institution_id != account.id:
         both = f"it was credited on {transfer.institution_id} and is listed on {account.id} too"
         return Misfit(reason="changed_repeat", explanation=f"another account has it: {both}")
@@ -197,7 +204,7 @@ def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transf
         txid=(transfer.txid, pix.txid),
         instant=(transfer.network_settled_at, pix.settled_at),
     )
-    return find_change(told)
+    return find_change(told | compare_parties(transfer.counterparty, payer))
 
 
 def _account(context: Context) -> InstitutionAccount:

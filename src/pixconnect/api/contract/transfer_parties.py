@@ -1,0 +1,98 @@
+"""What is known of a transfer's parties, on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.frame.operation import Nothing, Request
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.institutions.known_party import Certainty, judge_member
+from pixconnect.domain.money.holder import Party
+from pixconnect.usecases.reading import parties as parties_usecases
+from pixconnect.usecases.reading.parties import PartiesView
+
+
+class PartyMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One member of a party, and how it is known."""
+
+    certainty: Certainty
+    """`known` is whole, `masked` is with stars as the institution sends it, `unknown` is not told."""
+    value: Annotated[str, Meta(examples=["Maria Silva"])] | None = None
+    """What it is, unless it is unknown."""
+
+
+class KnownParty(Struct, frozen=True, kw_only=True):
+    """One side of a transfer as far as it is known. Of your own side it is what this service knows of you."""
+
+    account_number: PartyMember
+    """With its check digit."""
+    account_type: PartyMember
+    """The kind of account. No institution tells it of a payer."""
+    bank: PartyMember
+    """The institution's name."""
+    branch: PartyMember
+    """Without a check digit."""
+    ispb: PartyMember
+    """The institution's identifier."""
+    key: PartyMember
+    """The Pix key that was paid or found; of a payer it is never told."""
+    key_type: PartyMember
+    """The key's type."""
+    name: PartyMember
+    """The account's owner."""
+    tax_id: PartyMember
+    """The owner's CPF or CNPJ."""
+
+
+class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of both sides of a transfer, and its names."""
+
+    payer: KnownParty
+    """Who paid."""
+    payee: KnownParty
+    """Who was paid."""
+    end_to_end_id: Annotated[str, Meta(examples=["E99999003202611201234a1B2c3D4e5F"])]
+    """Its name."""
+    is_end_to_end_id_ours: bool
+    """Whether that name is this service's alone: the network does not know it, so no other institution finds the Pix by it.
+    False once it is the network's."""
+    transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
+    """The txid that it carries, if there is one."""
+    institution: Annotated[str, Meta(examples=["loja"])] | None = None
+    """The account at an institution on which it lies, as the operator calls it."""
+
+
+async def get_transfer_parties(services: Services, request: Request[int, Nothing, Nothing]) -> TransferParties:
+    """Read what is known of a transfer's parties.
+
+    An institution may tell nothing of a payer, or a part with stars, or more of it later. The transfer itself always has all
+    members: here is said which of them are known. What became known later was told by `transfer.in.completed`.
+    """
+    return show_parties(await parties_usecases.read_parties(services.context, request.caller, request.parameter))
+
+
+def show_parties(found: PartiesView) -> TransferParties:
+    transfer, view = found.view.transfer, found.view
+    is_told = transfer.institution_id is not None
+    return TransferParties(
+        payer=_show_known(view.debit_party, is_told=is_told and transfer.direction == "IN"),
+        payee=_show_known(view.credit_party, is_told=is_told and transfer.direction == "OUT"),
+        end_to_end_id=transfer.shown_id,
+        is_end_to_end_id_ours=found.is_named_by_us,
+        transaction_identification=transfer.txid,
+        institution=found.institution,
+    )
+
+
+def _show_known(party: Party, *, is_told: bool) -> KnownParty:
+    members = {member: _show_member(party, member) for member in KnownParty.__struct_fields__}
+    # An account's kind looks the same whether it is that or unknown: institutions never tell it.
+    kind = PartyMember(certainty="unknown") if is_told else PartyMember(certainty="known", value=party.account_type)
+    return KnownParty(**members | dict(account_type=kind))
+
+
+def _show_member(party: Party, member: str) -> PartyMember:
+    certainty = judge_member(party, member)
+    return PartyMember(certainty=certainty, value=None if certainty == "unknown" else getattr(party, member))

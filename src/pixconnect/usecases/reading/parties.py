@@ -1,0 +1,48 @@
+"""What is known of a transfer's two sides, and by which names the network and the institution know it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.transfer import Transfer, TransferView
+from pixconnect.usecases.frame.context import HasInstitutions
+from pixconnect.usecases.money.transfer import TransferContext, read_transfer_by_id
+
+
+class PartiesContext(TransferContext, HasInstitutions, Protocol): ...
+
+
+class PartiesView(Struct, frozen=True, kw_only=True):
+    view: TransferView
+    is_named_by_us: bool
+    """Its end-to-end id is ours alone: the network has never been told it, or has one of its own that nobody knows yet."""
+    institution: str | None
+    """The account at an institution on which it lies, as the operator named it."""
+
+
+async def read_parties(context: PartiesContext, caller: Caller, transfer_id: int) -> PartiesView:
+    """Read a transfer of the caller's with what is known of its sides.
+
+    Raises:
+        NotFound: The caller has none of this id.
+    """
+    view = await read_transfer_by_id(context, caller, transfer_id)
+    transfer = view.transfer
+    institution = None
+    if transfer.institution_id is not None:
+        accounts = await context.institutions.list_all()
+        institution = next((one.name for one in accounts if one.id == transfer.institution_id), None)
+    is_ours = _is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
+    return PartiesView(view=view, is_named_by_us=is_ours, institution=institution)
+
+
+def _is_named_by_us(transfer: Transfer, *, keeps_our_id: bool) -> bool:
+    if transfer.is_book or transfer.status == "CANCELLED":
+        return True
+    if transfer.direction == "IN" or transfer.network_id is not None:
+        return False
+    # Institutions make names of their own; of the installation's own rail its abilities say it.
+    return transfer.institution_id is not None or not keeps_our_id

@@ -51,6 +51,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "charge_change",
         "institution_allowance",
         "refund_day",
+        "return_name",
         "rail_step",
         "give_back",
         "institution_sweep",

@@ -2584,6 +2584,25 @@ comment on column refund_day.institution_id is 'The account.';
 comment on column refund_day.day is 'The day, in service time.';
 comment on column refund_day.cents is 'The sum, in cents, whatever became of it.';
 
+-- return_name: What returns that nobody here is known to have asked for were asked under there: each once of a payment.
+create table return_name (
+    asked_as text collate "C" not null,
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    refund_id bigint not null,
+    constraint return_name_pkey primary key (asked_as, transfer_id, holder_id),
+    constraint return_has_one_name unique (refund_id, holder_id),
+    constraint return_name_asked_as_check check (length(asked_as) >= 1 and length(asked_as) <= 100),
+    constraint return_name_refund_id_holder_id_fkey foreign key (refund_id, holder_id) references refund(id, holder_id)
+);
+grant insert, select on table return_name to pixconnect_service;
+comment on table return_name is
+    'What returns that nobody here is known to have asked for were asked under there: each once of a payment.';
+comment on column return_name.asked_as is 'The id that whoever asked for it gave it at the institution.';
+comment on column return_name.transfer_id is 'The payment that it returns.';
+comment on column return_name.holder_id is 'The holder who had received it.';
+comment on column return_name.refund_id is 'The refund that was recorded of it.';
+
 -- check_rail_step: migration 0069
 create function check_rail_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$

@@ -12,9 +12,11 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund, ReceivedPix
+from pixconnect.domain.institutions.rail_memory import name_there
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import ability
 from pixconnect.domain.money.rail import MovementReport
+from pixconnect.store.institutions import return_name as name_store
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.institutions.statement import record_listed, settle_items
@@ -22,6 +24,7 @@ from pixconnect.usecases.institutions.sweep import record_page
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money.movement import post_statement_item
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
@@ -413,3 +416,108 @@ async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, 
 def test_its_external_ids_are_kept_for_it(external_id: str, shop: Shop) -> None:
     with pytest.raises(errors.ExternalIdConflict):
         ability.check_external_id(shop.at.policy.abilities, external_id)
+
+
+async def name_ours(shop: Shop, external_id: str) -> str:
+    """What the institution knows a request by, whatever is remembered here."""
+    keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
+    return name_there(keys[shop.account.id], shop.account.id, "refund", shop.house.holder_id, external_id)
+
+
+async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(shop: Shop) -> None:
+    await shop.allow()
+    pix = shop.pay(1000)
+    await shop.read()
+    # The database was put back to before it: only the institution knows of it.
+    give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
+    await shop.read()
+    assert await refunds(shop) == [
+        (f"theirs:{shop.there.received[0].refunds[0].return_id}", 600, "RETURNED", "institution")
+    ]
+    for _ in range(2):
+        repeated = await shop.give_back(pix, 600, external_id="r1")
+        assert (repeated.status, repeated.amount_cents, repeated.external_id) == ("RETURNED", 600, "r1")
+    read = await refund_usecases.read_refund_by_external_id(shop.context, shop.house, "r1")
+    assert read == repeated
+    with pytest.raises(errors.ExternalIdConflict):
+        await shop.give_back(pix, 400, external_id="r1")
+    await shop.move_orders()
+    assert await funds(shop) == (400, 0, 0)
+    assert (len(await refunds(shop)), shop.there.refunds) == (1, {})
+    # What nobody had asked for before is new.
+    await shop.give_back(pix, 400, external_id="r2")
+    await shop.move_orders()
+    await shop.read()
+    assert await funds(shop) == (0, 0, 0)
+    assert await kept(shop) == []
+    await check_books(shop.live)
+
+
+async def test_a_request_that_came_again_before_the_list_was_read_is_ended_by_it(shop: Shop) -> None:
+    await shop.allow()
+    pix = shop.pay(1000)
+    await shop.read()
+    give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
+    # Accepted again, and no worker has noted yet how it will be called there.
+    refund = await shop.give_back(pix, 600, external_id="r1")
+    await shop.read()
+    assert [(cents, status, by) for _, cents, status, by in await refunds(shop)] == [(600, "PROCESSING", "service")]
+    assert await funds(shop) == (400, 600, 0)
+    # Once it is asked for under its name, what is there is what answers.
+    listed = shop.there.received[0].refunds[0]
+    shop.there.refunds[pix.end_to_end_id, listed.id] = listed
+    for _ in range(2):
+        await shop.move_orders()
+        await shop.read()
+    ended = await refund_usecases.read_refund_by_id(shop.context, shop.house, refund.id)
+    assert (ended.status, ended.network_id) == ("RETURNED", listed.return_id)
+    assert await funds(shop) == (400, 0, 0)
+    assert await kept(shop) == []
+    await check_books(shop.live)
+
+
+async def test_two_returns_that_look_alike_are_two_however_they_are_named(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    for asked_as in ("h3", "h4"):
+        give_back(shop, pix, 100, id=asked_as, return_id=None)
+    for _ in range(2):
+        await shop.read()
+    assert await funds(shop) == (800, 0, 0)
+    # One that was named is told again without its name, and a moment later.
+    told = shop.there.received[0].refunds
+    named = structs.replace(told[0], return_id="D99999004202607011500zzzzzzzzzzz")
+    shop.there.received[0] = structs.replace(shop.there.received[0], refunds=[named, told[1]])
+    await shop.read()
+    moved = structs.replace(told[0], settled_at=told[0].settled_at and told[0].settled_at + timedelta(seconds=1))
+    shop.there.received[0] = structs.replace(shop.there.received[0], refunds=[moved, told[1]])
+    await shop.read()
+    assert await funds(shop) == (800, 0, 0)
+    await check_books(shop.live)
+
+
+@pytest.mark.parametrize("way", ["failed here", "another amount", "refused later", "another payment"])
+async def test_what_is_listed_otherwise_of_a_refund_of_ours_is_kept_for_a_person(shop: Shop, way: str) -> None:
+    await shop.allow()
+    pix, other = shop.pay(1000), shop.pay(1000)
+    await shop.read()
+    shop.there.refund_status = (
+        "refused" if way == "failed here" else "under_way" if way == "another amount" else "returned"
+    )
+    refund = await shop.give_back(pix, 400)
+    await shop.move_orders()
+    before = await funds(shop)
+    ours = structs.replace(
+        next(iter(shop.there.refunds.values())),
+        status="refused" if way == "refused later" else "returned",
+        amount_cents=700 if way == "another amount" else 400,
+        settled_at=shop.live.clock.real_now(),
+    )
+    listed = other if way == "another payment" else pix
+    index = next(i for i, one in enumerate(shop.there.received) if one.end_to_end_id == listed.end_to_end_id)
+    shop.there.received[index] = structs.replace(shop.there.received[index], refunds=[ours])
+    for _ in range(2):
+        await shop.read()
+    assert len(await kept(shop)) == 1
+    assert await funds(shop) == before
+    assert refund.return_id
+    await check_books(shop.live)

@@ -58,9 +58,8 @@ async def test_a_part_of_what_came_in_goes_back_under_a_name_of_ours(shop: Shop)
     (((_, name), listed),) = shop.there.refunds.items()
     assert (returned.status, returned.network_id) == ("RETURNED", listed.return_id)
     assert name.isalnum()
-    assert await step_store.find_our_names(shop.live.context.pool, shop.account.id, [name, "theirs"]) == {
-        name: refund.return_id
-    }
+    steps = await step_store.find_named(shop.live.context.pool, shop.account.id, [name, "theirs"])
+    assert {there: step.order_name for there, step in steps.items()} == {name: refund.return_id}
     assert await read_funds(shop.live, shop.house) == (600, 0)
     await check_books(shop.live)
 

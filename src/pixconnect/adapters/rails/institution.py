@@ -96,6 +96,14 @@ class InstitutionRail(RecordingRail):
     async def _submit(self, step: RailStep | None) -> SubmitAnswer:
         if step is None or not self._may_call(step):
             return Unknown()
+        if not self._institution.traits.repeats_refunds:
+            # A restored database may have forgotten that it was asked for, and a second call would return it twice.
+            try:
+                found = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
+                if found is not None:
+                    return await self._hear(step, found)
+            except (MemoryUnavailable, InstitutionUnavailable):
+                return NotTaken()
         now = self._clock.real_now()
         calling = structs.replace(step, state="calling", called_at=step.called_at or now)
         try:

@@ -23,6 +23,8 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
+from pixconnect.domain.money.refund import Refund
+
 Kind = Literal["refund", "order"]
 State = Literal["new", "minted", "calling", "asked", "closed"]
 Outcome = Literal["answered", "refused", "never"]
@@ -80,3 +82,9 @@ def name_there(naming_key: bytes, institution_id: int, kind: Kind, holder_id: in
     """
     text = f"{institution_id}|{kind}|{holder_id}|{external_id}"
     return hmac.new(naming_key, text.encode(), hashlib.sha256).hexdigest()[:_NAME_LENGTH]
+
+
+def name_refund_there(naming_key: bytes, institution_id: int, refund: Refund) -> str:
+    """What the institution knows a refund of ours by."""
+    external_id = refund.external_id or refund.return_id
+    return name_there(naming_key, institution_id, "refund", refund.holder_id, external_id)

@@ -11,7 +11,6 @@ together never exceed the original. One that was made at the institution is told
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args
 from uuid import UUID
@@ -255,17 +254,6 @@ def name_institution_return(report: InstitutionReturn) -> str:
     """The external id of a return that was made at the institution."""
     name = report.return_id or f"{report.original_end_to_end_id}:{report.asked_as}"
     return THEIRS_PREFIX + name
-
-
-def find_institution_return(report: InstitutionReturn, refunds: Sequence[Refund]) -> Refund | None:
-    """The one of a payment's refunds that was recorded of this return, though its name may be told at one time only."""
-    unnamed = name_institution_return(msgspec.structs.replace(report, return_id=None))
-    names = {name_institution_return(report), unnamed}
-    for refund in refunds:
-        is_alike = (refund.amount_cents, refund.network_settled_at) == (report.amount_cents, report.settled_at)
-        if refund.external_id in names or (report.return_id is None and refund.made_by == "institution" and is_alike):
-            return refund
-    return None
 
 
 def open_institution_return(

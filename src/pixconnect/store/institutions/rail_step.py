@@ -85,14 +85,14 @@ async def take(pool: Pool, epochs: Mapping[int, int], before: RailStep, after: R
     return taken is not None
 
 
-_FIND_NAMES: Final[LiteralString] = """
-    select name_there, order_name from rail_step where institution_id = $1 and name_there = any($2) and kind = $3
+_FIND_NAMED: Final[LiteralString] = f"""
+    select {STEP.select} from rail_step where institution_id = $1 and name_there = any($2) and kind = $3
 """
 
 
-async def find_our_names(
+async def find_named(
     pool: Connection | Pool, institution_id: int, names_there: Sequence[str], kind: Kind = "refund"
-) -> dict[str, str]:
-    """Which of the names that an institution lists are ours, each with our order's name."""
-    rows = await pool.fetch(_FIND_NAMES, institution_id, names_there, kind)
-    return {row["name_there"]: row["order_name"] for row in rows}
+) -> dict[str, RailStep]:
+    """What we asked for, of the names that an institution lists; what others asked for is left out."""
+    rows = await pool.fetch(_FIND_NAMED, institution_id, names_there, kind)
+    return {row["name_there"]: STEP.read(row) for row in rows}

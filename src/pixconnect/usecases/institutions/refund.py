@@ -14,7 +14,7 @@ of it first, and it was taken for a movement, that movement is taken back in the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -24,6 +24,7 @@ from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.joining import ReversedMovement, make_movement_id
+from pixconnect.domain.institutions.rail_memory import name_refund_there
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
@@ -35,6 +36,7 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import rail_step as step_store
+from pixconnect.store.institutions import return_name as name_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
@@ -91,25 +93,24 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
         account: Where they are listed.
         listed: Payments as the institution lists them now.
     """
-    settled = {pix.end_to_end_id: pix for pix in listed if any(_is_over(refund) for refund in pix.refunds)}
-    if not settled:
+    ended = {pix.end_to_end_id: pix for pix in listed if any(refund.status != "under_way" for refund in pix.refunds)}
+    if not ended:
         return 0
-    originals = await transfer_store.find_named(context.pool, list(settled), "IN")
+    originals = await transfer_store.find_named(context.pool, list(ended), "IN")
     recorded = await refund_store.find_of_transfers(
         context.pool, [(original.id, original.holder_id) for original in originals.values()]
     )
-    under_way = {refund.return_id for of in recorded.values() for refund in of if refund.status == "PROCESSING"}
-    ours = await _end_ours(context, account, list(settled.values()), under_way)
+    ours = await _end_ours(context, account, listed, recorded)
+    made = await name_store.find_of_transfers(context.pool, list(recorded))
     new: list[ListedReturn] = []
-    for name, pix in settled.items():
+    for name, pix in ended.items():
         reports = [_as_report(pix, refund) for refund in pix.refunds if _is_over(refund) and refund.id not in ours]
         original = originals.get(name)
         if original is None:
             await _record_without_original(context, account, reports)
         elif original.institution_id == account.id and original.settled_at is not None:
-            before = recorded.get((original.id, original.holder_id), [])
             for report in reports:
-                known = refund_rules.find_institution_return(report, before)
+                known = made.get((report.asked_as, original.id, original.holder_id))
                 if known is None:
                     new.append(await _prepare(context, account, original, report))
                 else:
@@ -122,24 +123,44 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
 
 
 async def _end_ours(
-    context: Context, account: InstitutionAccount, listed: Sequence[ReceivedPix], under_way: Collection[str]
-) -> Mapping[str, str]:
-    """Refunds of ours that are listed as settled, by their names there: what is still under way here ends by that."""
-    over = {refund.id: refund for pix in listed for refund in pix.refunds if _is_over(refund)}
-    ours = await step_store.find_our_names(context.pool, account.id, list(over))
-    endings = [
-        SettledReport(
-            report_id=name,
-            id=order_name,
-            settled_at=over[name].settled_at or context.clock.now(),
-            network_id=over[name].return_id,
+    context: Context,
+    account: InstitutionAccount,
+    listed: Sequence[ReceivedPix],
+    recorded: Mapping[tuple[int, int], Sequence[Refund]],
+) -> Collection[str]:
+    """Refunds of ours that are listed as over, by their names there.
+
+    What is still under way here ends by that; what ended otherwise here, or was asked for otherwise, is kept for an operator.
+    """
+    over = [(pix, refund) for pix in listed for refund in pix.refunds if refund.status != "under_way"]
+    steps = await step_store.find_named(context.pool, account.id, [refund.id for _, refund in over])
+    states = {refund.return_id: refund.status for of in recorded.values() for refund in of}
+    endings: list[SettledReport] = []
+    for pix, refund in over:
+        step = steps.get(refund.id)
+        if step is None:
+            continue
+        asked = dict(
+            original=(step.original_end_to_end_id, pix.end_to_end_id),
+            amount_cents=(step.amount_cents, refund.amount_cents),
         )
-        for name, order_name in ours.items()
-        if order_name in under_way
-    ]
+        misfit = find_change(asked)
+        status = states.get(step.order_name)
+        if misfit is None and status == "RETURNED" and not _is_over(refund):
+            misfit = Misfit(reason="contradiction", explanation="it was returned, and is listed as refused")
+        if misfit is not None:
+            await kept_usecases.keep(context.pool, _as_report(pix, refund), misfit)
+        elif _is_over(refund) and status != "RETURNED":
+            settled_at = refund.settled_at or context.clock.now()
+            endings.append(
+                SettledReport(
+                    report_id=refund.id, id=step.order_name, settled_at=settled_at, network_id=refund.return_id
+                )
+            )
+    # What we had taken for failed contradicts us, and is kept as that.
     if endings:
         await take_reports(context, endings)
-    return ours
+    return steps.keys()
 
 
 async def _submit(context: ReturnContext, new: Sequence[ListedReturn]) -> list[datetime]:
@@ -249,17 +270,23 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
         work.connection,
         [(one.mistaken.holder_id, one.mistaken.item_id) for one in batch if one.mistaken is not None],
     )
+    naming_keys = await name_store.read_keys(work.connection, sorted(_accounts_of(originals.values())))
+    made = await name_store.find_of_transfers(work.connection, wanted)
     outcomes: list[RecordedReturn] = []
+    recorded: list[tuple[Refund, str]] = []
     proved: list[tuple[ReversedMovement, Refund]] = []
     for returned in batch:
         key = (returned.original.id, returned.holder_id)
-        of_original = refunds.setdefault(key, [])
-        if any(refund.id == returned.refund_id for refund in of_original):
-            outcomes.append(RecordedReturn(is_recorded=True))  # a try whose commit was lost
-            continue
-        outcome = _judge(returned.report, originals[key], of_original)
+        before = made.get((returned.report.asked_as, *key))
+        if before is not None:
+            # The same one, if it is a try whose commit was lost.
+            outcome = RecordedReturn(is_recorded=before.id == returned.refund_id)
+        elif _is_ours(returned, originals[key], refunds.get(key, []), naming_keys):
+            outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by what is listed
+        else:
+            outcome = _judge(returned.report, originals[key])
         outcomes.append(outcome)
-        if not outcome.is_recorded:
+        if before is not None or not outcome.is_recorded:
             continue
         mistaken = returned.mistaken
         if mistaken is not None:
@@ -269,10 +296,13 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
             if movement is not None:
                 take_back(work, movement, returned.report.return_id or returned.report.original_end_to_end_id)
         refund, originals[key] = _record(work, returned, originals[key], charges)
-        of_original.append(refund)
+        made[returned.report.asked_as, *key] = refund
+        recorded.append((refund, returned.report.asked_as))
         if mistaken is not None:
             proved.append((mistaken, refund))
     await work.write()
+    for refund, asked_as in recorded:
+        await name_store.insert(work.connection, refund, asked_as)
     for mistaken, refund in proved:
         await item_store.rejoin(work.connection, mistaken, ("refund", refund.id))
     return outcomes
@@ -281,10 +311,24 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
 RECORD_RETURNS: Final = WriteOperation("record_returns", _record_returns)
 
 
-def _judge(report: InstitutionReturn, original: Transfer, refunds: Sequence[Refund]) -> RecordedReturn:
+def _accounts_of(originals: Iterable[Transfer]) -> set[int]:
+    return {original.institution_id for original in originals if original.institution_id is not None}
+
+
+def _is_ours(
+    returned: ListedReturn, original: Transfer, refunds: Sequence[Refund], naming_keys: Mapping[int, bytes]
+) -> bool:
+    """Whether somebody here asked for it, though nobody may have noted the call yet."""
+    account_id = errors.require(original.institution_id, "it lies on an account")
+    return returned.report.asked_as in {
+        name_refund_there(naming_keys[account_id], account_id, refund)
+        for refund in refunds
+        if refund.made_by == "service" and refund.flow == "OUT"
+    }
+
+
+def _judge(report: InstitutionReturn, original: Transfer) -> RecordedReturn:
     """Whether it is recorded now: it is new, and can be believed."""
-    if refund_rules.find_institution_return(report, refunds) is not None:
-        return RecordedReturn()
     left_cents = original.amount_cents - original.returned_cents
     if report.amount_cents > left_cents:
         explanation = f"it returns {report.amount_cents} cents, and {left_cents} are left of what was received"

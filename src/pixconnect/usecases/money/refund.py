@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, Protocol
 
+from msgspec import structs
+
 from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.account import ABILITIES
 from pixconnect.domain.institutions.allowance import check_refund_day
+from pixconnect.domain.institutions.rail_memory import name_there
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import ability, reject_code
 from pixconnect.domain.money import refund as refund_rules
@@ -24,7 +27,9 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.ledger import check_may_withdraw
 from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import allowance as allowance_store
+from pixconnect.store.institutions import return_name as name_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
@@ -129,6 +134,7 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
     there = {each.institution_id for each in locked.transfers.values() if each.institution_id is not None}
     if there:
         locked.left_cents = await allowance_store.hold_refund_days(batch.connection, sorted(there), to_day(work.now))
+        locked.made_there = await _find_made_there(batch.connection, batch, locked)
     outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, locked))
     await work.write()
     return outcomes
@@ -137,6 +143,20 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
 START_REFUNDS: Final = WriteOperation(
     "start_refunds", _start_refunds, makes_orders=True, external_id_of=lambda new: new.external_id
 )
+
+
+async def _find_made_there(
+    connection: Connection, batch: Sequence[NewRefund], locked: _LockedRows
+) -> dict[int, Refund]:
+    """What requests had made before a restored database forgot them: under their names it was recorded as the institution's."""
+    keys = await name_store.read_keys(connection, sorted(locked.left_cents))
+    names: dict[str, NewRefund] = {}
+    for new in batch:
+        account_id = locked.transfers[new.original_id, new.holder_id].institution_id
+        if account_id is not None:
+            names[name_there(keys[account_id], account_id, "refund", new.holder_id, new.external_id)] = new
+    found = await name_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
+    return {names[name].refund_id: refund for name, refund in found.items()}
 
 
 async def _find_sent(context: RefundContext, received: Transfer) -> Transfer | None:
@@ -153,7 +173,19 @@ async def read_refund_by_id(context: RefundContext, caller: Caller, refund_id: i
 
 async def read_refund_by_external_id(context: RefundContext, caller: Caller, external_id: str) -> Refund:
     refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    if refund is None:
+        refund = await _find_forgotten(context, caller, external_id)
     return _found(refund, "externalId")
+
+
+async def _find_forgotten(context: RefundContext, caller: Caller, external_id: str) -> Refund | None:
+    """The refund of a request that a restored database has forgotten, and that its account's institution told of."""
+    for account_id, naming_key in (await name_store.read_keys_of_holder(context.pool, caller.holder_id)).items():
+        name = name_there(naming_key, account_id, "refund", caller.holder_id, external_id)
+        made = (await name_store.find_made(context.pool, [name], [caller.holder_id])).get(name)
+        if made is not None:
+            return structs.replace(made, external_id=external_id)
+    return None
 
 
 async def read_refund_by_return_id(context: RefundContext, caller: Caller, return_id: str) -> Refund:
@@ -175,6 +207,8 @@ class _LockedRows:
         self.charges = charges
         self.left_cents: dict[int, int] = {}
         """What may still be returned today over accounts at institutions."""
+        self.made_there: dict[int, Refund] = {}
+        """By the id of the new one: what the same request had made, as far as only the institution remembered."""
 
 
 async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRows:
@@ -191,6 +225,9 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRow
 def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     original = locked.transfers[new.original_id, new.holder_id]
     account_id = original.institution_id
+    made = locked.made_there.get(new.refund_id)
+    if made is not None:
+        return _answer_for(new, made)
     if account_id is not None:
         check_refund_day(new.request.amount_cents, locked.left_cents[account_id])
     refund_rules.check_refund(new.request.amount_cents, original, work.balances[new.holder_id], work.now)
@@ -206,6 +243,13 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     locked.transfers[original.id, original.holder_id] = returning
     work.changes.move_transfer(original, returning)
     return refund
+
+
+def _answer_for(new: NewRefund, made: Refund) -> Refund:
+    """A repeat's answer, of which only the institution remembered the first one."""
+    if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
+        raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
+    return structs.replace(made, external_id=new.external_id)
 
 
 def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_timeout: timedelta) -> Transfer:

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.domain.profiles.profile import read_profile
@@ -99,8 +100,10 @@ async def listening(bank: Bank) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def open_bank(database: postgres.Addresses, services: Services) -> AsyncIterator[Bank]:
-    async with open_webhook_service(database) as service, open_receiver() as receiver:
+async def open_bank(
+    database: postgres.Addresses, services: Services, clock: Clock | None = None
+) -> AsyncIterator[Bank]:
+    async with open_webhook_service(database, clock=clock) as service, open_receiver() as receiver:
         context, operator = service.context, as_operator(service.context)
         holder_id = service.caller.holder_id
         await holder_usecases.add_pix_key(operator, holder_id, "EMAIL", KEY)

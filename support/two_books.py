@@ -1,0 +1,226 @@
+"""One account's money in two books: a bank's behind its face over TLS, and a service's that reads it; one clock moves both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import date, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from msgspec import Struct, structs
+
+from pixconnect.adapters.institutions.opening import open_institution
+from pixconnect.adapters.rails.institution import InstitutionRail
+from pixconnect.adapters.system import SystemEntropy
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.rail import RailUnavailable, Rejected, Settled
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.statement import StatementLine
+from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import allowance as allowance_usecases
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.account_context import at_account
+from pixconnect.usecases.institutions.day import ShownDay
+from pixconnect.usecases.institutions.open_accounts import OpenAccounts
+from pixconnect.usecases.institutions.rail_memory import StoredRailMemory
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import statement as statement_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.movement import receive_movement
+from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.worker.accounts import look_after, move_orders, read_own_statement
+from support import postgres
+from support.account_shop import make_owner
+from support.account_there import open_account_there
+from support.faces import ACCOUNT, KEY, Bank
+from support.fake_institution import a_description
+from support.operators import as_operator
+from support.records import outside_party
+from support.service import FakeClock, Service, movement_report, no_fence, open_service
+
+_AWAY = (errors.ServiceUnavailable, InstitutionUnavailable, RailUnavailable)
+_WORK = (look_after, read_own_statement, move_orders)
+
+
+class MonthClock(FakeClock):
+    """Moved by hand, and it goes on by itself too where only a span is measured: rates and tokens see both."""
+
+    def monotonic_s(self) -> float:
+        return asyncio.get_running_loop().time() + self.real.timestamp()
+
+
+class There(Struct, frozen=True, kw_only=True):
+    """What happens at the bank, where its client and others move money."""
+
+    bank: Bank
+
+    @property
+    def context(self) -> Context:
+        return self.bank.service.context
+
+    @property
+    def caller(self) -> Caller:
+        return self.bank.service.caller
+
+    async def give_back(self, name: str, amount_cents: int) -> None:
+        """A person returns a received Pix in the bank's app."""
+        request = RefundRequest(end_to_end_id=name, amount_cents=amount_cents)
+        with suppress(errors.Refusal):
+            await refund_usecases.start_refund(self.context, self.caller, request)
+
+    async def send(self, amount_cents: int) -> None:
+        """A person pays somebody in the bank's app."""
+        request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
+        await transfer_usecases.start_transfer(self.context, self.caller, request)
+
+    async def move(self, item_id: str, kind: str, amount_cents: int, *, about: str | None = None) -> None:
+        """The bank takes a fee, or a wire leaves."""
+        own = (await self.context.directory.read_account(self.caller.holder_id)).party
+        changes: dict[str, Any] = dict(kind=kind, amount_cents=amount_cents, end_to_end_id=about, party=own)
+        await receive_movement(self.context, movement_report(self.bank.service, item_id, **changes))
+
+    async def end(self, chance: Random, share_rejected: float = 0.2) -> None:
+        """Whatever is under way on the bank's rail ends."""
+        refunds = await self.bank.service.fetch("select return_id from refund where status = 'PROCESSING' order by id")
+        sent = await self.bank.service.fetch(
+            "select end_to_end_id from transfer where status = 'PROCESSING' order by id"
+        )
+        names = [row[0] for row in (*refunds, *sent)]
+        ends = [
+            Rejected(code="AC03", reason="closed")
+            if chance.random() < share_rejected
+            else Settled(settled_at=self.context.clock.now())
+            for _ in names
+        ]
+        await end_orders(self.context, list(zip(names, ends, strict=True)))
+
+
+class Here(Struct, kw_only=True):
+    """Our service, whose worker can be killed: another one goes on, that knows only what is recorded."""
+
+    live: Service
+    account: InstitutionAccount
+    house: Caller
+    accounts: OpenAccounts
+
+    @property
+    def context(self) -> Context:
+        return structs.replace(self.live.context, institutions=self.accounts)
+
+    async def charge(self, amount_cents: int, external_id: str) -> Charge | None:
+        """Ask for it; ``None`` where it must be asked for again, under the same name."""
+        request = ChargeRequest(amount_cents=amount_cents, key=KEY, external_id=external_id)
+        try:
+            return await charge_usecases.create_charge(self.context, self.house, request)
+        except (errors.ServiceUnavailable, errors.OutcomeUnknown):
+            return None
+
+    async def give_back(self, name: str, amount_cents: int) -> None:
+        request = RefundRequest(end_to_end_id=name, amount_cents=amount_cents)
+        with suppress(errors.Refusal, errors.ServiceUnavailable):
+            await refund_usecases.start_refund(self.context, self.house, request)
+
+    async def work(self) -> None:
+        """What the worker's tasks of an account do once, side by side."""
+        opened = await self.accounts.find(self.account.id)
+        assert opened is not None, "a loss paused the account"
+        memory = StoredRailMemory(self.live.context.pool, no_fence, self.live.clock, self.account.id)
+        context = at_account(self.context, opened.account, InstitutionRail(opened.institution, memory, self.live.clock))
+
+        async def do_one(number: int) -> None:
+            with suppress(*_AWAY):
+                await _WORK[number](context, opened, no_fence, frozenset())
+
+        await asyncio.gather(*map(do_one, range(len(_WORK))))
+
+    async def die_at_work(self, turns_count: int) -> None:
+        """Begin, and be killed after so many turns of the loop."""
+        working = asyncio.create_task(self.work())
+        for _ in range(turns_count):
+            await asyncio.sleep(0)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await self.accounts.close()
+        self.accounts = _open_accounts(self.live)
+
+    async def list_days(self, last: date) -> list[ShownDay]:
+        count = (last - to_day(self.account.opened_at)).days + 1
+        return await day_usecases.list_days(self.context, self.account, last, count)
+
+
+class TwoBooks(Struct, frozen=True, kw_only=True):
+    there: There
+    here: Here
+    clock: MonthClock
+
+    async def list_lines(self) -> tuple[Counter[tuple[str, str, int]], Counter[tuple[str, str, int]]]:
+        """The lines of both books since they lie side by side: direction, network name, cents."""
+        since = self.here.account.opened_at
+        there = await _list_lines(self.there.context, self.there.caller, since)
+        here = await _list_lines(self.here.context, self.here.house, since)
+        return Counter(map(_name, there)), Counter(map(_name, here))
+
+
+def _name(line: StatementLine) -> tuple[str, str, int]:
+    moved = None if line.movement is None else line.movement.end_to_end_id
+    return line.direction, line.return_id or line.end_to_end_id or moved or "", line.amount_cents
+
+
+async def _list_lines(context: Context, caller: Caller, since: datetime) -> Sequence[StatementLine]:
+    statement = await statement_usecases.open_statement(context, caller, since, context.clock.now())
+    lines = [line async for part in statement_usecases.read_parts(context, statement) for line in part]
+    return [line for line in lines if line.movement is None or line.movement.kind != "opening_balance"]
+
+
+def _open_accounts(live: Service) -> OpenAccounts:
+    def open_one(account: InstitutionAccount, credential: Credential) -> Institution:
+        return open_institution(account, credential, live.clock, SystemEntropy())
+
+    return OpenAccounts(live.context.pool, live.context.secret_box, open_one, live.clock.monotonic_s)
+
+
+@asynccontextmanager
+async def open_two_books(
+    bank: Bank, clock: MonthClock, database: postgres.Addresses, face: str, folder: Path, **policy: Any
+) -> AsyncIterator[TwoBooks]:
+    """An account of the bank's client, read by a service on a database of its own."""
+    async with (
+        open_account_there(bank, face, folder, account="" if face == "efi" else ACCOUNT) as there,
+        open_service(database, clock=clock, is_sandbox=False, has_rail=False, **policy) as live,
+    ):
+        await live.execute_as_owner("insert into installation (mode) values ('live')")
+        told, credential = there.account, there.credential
+        house_id = await make_owner(live, ACCOUNT, told.tax_id)
+        said = a_description(
+            kind=told.kind,
+            profile=told.profile,
+            tax_id=told.tax_id,
+            base_url=told.base_url,
+            authorities=told.authorities,
+            account=told.account,
+            keys=list(told.keys),
+            receiving=credential,
+        )
+        operator = as_operator(live.context)
+
+        def open_one(account: InstitutionAccount, known: Credential) -> Institution:
+            return open_institution(account, known, clock, SystemEntropy())
+
+        account = await account_usecases.add_account(operator, open_one, "loja", said, house_id)
+        await allowance_usecases.allow(operator, account.name, 1_000_000)
+        house = Caller(client_id="test", holder_id=house_id, scopes=frozenset(SCOPES))
+        here = Here(live=live, account=account, house=house, accounts=_open_accounts(live))
+        yield TwoBooks(there=There(bank=bank), here=here, clock=clock)
+        await here.accounts.close()

@@ -1,0 +1,200 @@
+"""Days of an account as they are lived: money moves both ways, the bank is away, lists are late, who reads them is killed.
+
+Each day closes, and in the end both books have the same lines, by their network names, and the same balance to the cent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import date, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import pytest
+from msgspec import Struct, structs
+
+from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
+from api.faces.test_face_fault import Control
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule, SandboxControl
+from support import postgres
+from support.faces import Bank, open_bank
+from support.service import read_funds
+from support.two_books import MonthClock, TwoBooks, open_two_books
+
+STEPS_A_DAY = 5
+CLOSED_WITHIN = timedelta(days=4)
+"""A day's file that came too soon, or was not answered, is asked for again after a day."""
+TROUBLES = (
+    ("face_read", "unavailable"),
+    ("face_read", "no_answer"),
+    ("face_read", "lag:3600"),
+    ("face_read", "html:after"),
+    ("face_write", "unavailable"),
+    ("face_write", "no_answer"),
+    ("face_write", "duplicate_answer"),
+)
+
+
+@pytest.fixture
+def clock() -> MonthClock:
+    return MonthClock()
+
+
+@pytest.fixture
+def control() -> Control:
+    return Control()
+
+
+@pytest.fixture
+async def bank(
+    database: postgres.Addresses,
+    services: Services,  # noqa: F811
+    clock: MonthClock,
+    control: Control,
+) -> AsyncIterator[Bank]:
+    async with open_bank(database, services, clock) as opened:
+        context = structs.replace(opened.service.context, sandbox_control=cast("SandboxControl", control))
+        service = structs.replace(opened.service, context=context)
+        yield structs.replace(opened, service=service, services=structs.replace(opened.services, context=context))
+
+
+class Life(Struct, kw_only=True):
+    """What happens, by a seed; each step is one thing there or here, and the worker looks after it."""
+
+    books: TwoBooks
+    control: Control
+    chance: Random
+    paid: list[tuple[str, int]] = []
+    unasked: list[tuple[str, int]] = []
+    """Charges of which nobody knows yet whether they are open: asked for again under their names."""
+    unpaid: list[tuple[str, int]] = []
+    count: int = 0
+
+    async def live_a_day(self) -> None:
+        for _ in range(STEPS_A_DAY):
+            await self._break_something()
+            for _ in range(self.chance.randrange(1, 4)):
+                await self._move_money()
+            if self.chance.random() < 0.7:
+                await self.books.there.end(self.chance)
+            await self._work()
+            self.books.clock.advance(hours=24 / STEPS_A_DAY)
+
+    async def settle(self, last: date) -> None:
+        """Nothing breaks any more: the worker comes to the end of all that it began, and closes what it can."""
+        self.control.faults.replace([])
+        for _ in range(len(self.unasked)):
+            await self._ask()
+        until = self.books.clock.real + CLOSED_WITHIN
+        while self.books.clock.real < until:
+            await self.books.there.end(self.chance, share_rejected=0)
+            await self.books.here.work()
+            self.books.clock.advance(minutes=1)
+            await self.books.here.work()
+            days = await self.books.here.list_days(last)
+            if all(day.judged.state == "closed" for day in days) and await self._is_the_same():
+                return
+            self.books.clock.advance(hours=3)
+
+    async def _ask(self) -> None:
+        external_id, cents = self.unasked.pop(0)
+        charge = await self.books.here.charge(cents, external_id)
+        if charge is None:
+            self.unasked.append((external_id, cents))
+        else:
+            self.unpaid.append((charge.txid, cents))
+
+    async def _is_the_same(self) -> bool:
+        there, here = await self.books.list_lines()
+        return there == here
+
+    async def _work(self) -> None:
+        if self.chance.random() < 0.3:
+            await self.books.here.die_at_work(self.chance.randrange(1, 120))
+            self.books.clock.advance(seconds=20)
+        await self.books.here.work()
+        self.books.clock.advance(minutes=2)
+        await self.books.here.work()
+
+    async def _break_something(self) -> None:
+        drawn = self.chance.random()
+        if drawn < 0.5:
+            self.control.faults.replace([])
+        elif drawn < 0.6:
+            # The bank is away until the next step.
+            self.control.faults.replace([_rule("face_read", "unavailable"), _rule("face_write", "unavailable")])
+        else:
+            operation, effect = self.chance.choice(TROUBLES)
+            self.control.faults.replace([_rule(operation, effect, probability=0.5)])
+
+    async def _move_money(self) -> None:
+        self.count += 1
+        number, cents = self.count, self.chance.randrange(1, 5000)
+        there, here = self.books.there, self.books.here
+        match self.chance.randrange(10):
+            case 0 | 1 | 2:
+                self.paid.append((await there.bank.be_paid(None, cents), cents))
+            case 3:
+                self.unasked.append((f"order-{number}", cents))
+                await self._ask()
+            case 4 if self.unpaid:
+                # Some have ended meanwhile: our service's list of payments was late.
+                txid, wanted = self.unpaid.pop(self.chance.randrange(len(self.unpaid)))
+                self.paid.append((await there.bank.be_paid(txid, wanted), wanted))
+            case 5 if self.paid:
+                name, whole = self.chance.choice(self.paid)
+                await there.give_back(name, self.chance.randrange(1, whole + 1))
+            case 6 if self.paid:
+                name, whole = self.chance.choice(self.paid)
+                await here.give_back(name, self.chance.randrange(1, whole + 1))
+            case 7:
+                about = self.chance.choice(self.paid)[0] if self.paid and self.chance.random() < 0.5 else None
+                await there.move(f"fee-{number}", "fee", self.chance.randrange(1, 100), about=about)
+            case 8:
+                await there.move(f"moved-{number}", self.chance.choice(("wire", "by_hand", "boleto")), cents)
+            case _:
+                await there.send(cents)
+
+
+def _rule(operation: str, effect: str, **changes: Any) -> FaultRule:
+    return FaultRule(effect=effect, match=FaultMatch(operation=cast("Any", operation)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("face", "days_count", "seed"),
+    [
+        ("inter", 1, 1),
+    ],
+)
+async def test_each_day_closes_and_both_books_have_the_same_lines(
+    bank: Bank,
+    clock: MonthClock,
+    control: Control,
+    new_database: postgres.Addresses,
+    tmp_path: Path,
+    face: str,
+    days_count: int,
+    seed: int,
+) -> None:
+    # The account is added shortly before midnight, on a day on which nothing moves: of a line that tells no hour nobody
+    # knows whether the balance that was read already has it.
+    clock.advance(hours=35, minutes=50)
+    async with open_two_books(bank, clock, new_database, face, tmp_path, charge_lifetime_s=7200) as books:
+        await books.here.work()
+        clock.advance(minutes=15)
+        life = Life(books=books, control=control, chance=Random(seed))  # noqa: S311  what fails must fail again
+        for _ in range(days_count):
+            await life.live_a_day()
+        last = to_day(clock.real) - timedelta(days=1)
+        await life.settle(last)
+        there, here = await books.list_lines()
+        assert (there - here, here - there) == ({}, {}), "lost, and doubled or invented"
+        days = await books.here.list_days(last)
+        assert {day.judged.day: day.judged.state for day in days if day.judged.state != "closed"} == {}
+        assert len(days) == days_count + 1
+        assert await read_funds(books.here.live, books.here.house) == await read_funds(
+            bank.service, bank.service.caller
+        )

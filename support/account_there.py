@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from msgspec import Struct, structs
 
+from pixconnect.adapters.institutions.connection import InstitutionConnection
 from pixconnect.adapters.institutions.opening import open_institution
+from pixconnect.adapters.institutions.recording import RecordedConnection
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api.application import make_application
 from pixconnect.api.faces.door import FaceDoor
 from pixconnect.api.faces.frame import PREFIX
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution
+from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
@@ -88,9 +92,18 @@ class AccountThere(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_account_there(
-    bank: Bank, face: str, folder: Path, *, answers: Mapping[str, str] | None = None, **changes: Any
+    bank: Bank,
+    face: str,
+    folder: Path,
+    *,
+    answers: Mapping[str, str] | None = None,
+    note: Callable[[TakenExchange], None] | None = None,
+    **changes: Any,
 ) -> AsyncIterator[AccountThere]:
-    """Serve a face on a free port as an institution does, and open the bank's client's account at it."""
+    """Serve a face on a free port as an institution does, and open the bank's client's account at it.
+
+    Each exchange is shown to ``note``.
+    """
     profile, issued = read_profile(face), bank.issued
     papers = make_papers(issued.client.client_id)
     files = [folder / name for name in ("server.pem", "server.key", "authority.pem")]
@@ -119,7 +132,8 @@ async def open_account_there(
     )
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"
     account = make_account(face, url, **{"authorities": papers.authority, **changes})
-    institution = open_institution(account, credential, SystemClock(), SystemEntropy())
+    connect = InstitutionConnection if note is None else partial(RecordedConnection, note=note)
+    institution = open_institution(account, credential, SystemClock(), SystemEntropy(), connect=connect)
     try:
         yield AccountThere(institution=institution, account=account, credential=credential)
     finally:

@@ -1,11 +1,19 @@
 """``docs/reference/faces.md``, from the tables of faces and the profiles."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from pixconnect.api.faces.frame import Face, FaceOperation, list_rows_of_profile
 from pixconnect.api.faces.operations import TABLES
+from pixconnect.domain.institutions.recording import Recording
+from pixconnect.domain.institutions.rehearsal import is_of_path
 from pixconnect.domain.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
 
+RECORDINGS: Final = Path(__file__).parent.parent.parent / "tests" / "vectors" / "recordings"
+"""What `pixconnect institution rehearse --record` wrote."""
 _HEAD = """\
 # Faces
 
@@ -13,13 +21,15 @@ What is spoken of each institution's interface in the sandbox, and how it is kno
 `src/pixconnect/api/faces` and the profiles in `src/pixconnect/domain/profiles`. We are affiliated with none of these
 institutions, and nobody here has reached their environments.
 
-How an operation is known: *seen* is a recording; *read* an official source; *one source* something else, once; *inferred*
-our own conclusion. Nothing is called faithful that no source says. Faces are in sandbox mode only.
+How an operation is known: *seen on* a day is a recording of the institution's own test environment, which `pixconnect
+institution rehearse` made (there is none yet); *read* an official source; *one source* something else, once; *inferred* our own
+conclusion. Nothing is called faithful that no source says. Faces are in sandbox mode only.
 """
 
 
 def write_page() -> str:
     """``docs/reference/faces.md``."""
+    recordings = read_recordings(RECORDINGS)
     parts = [_HEAD]
     for name, list_rows in TABLES.items():
         profile = read_profile(name)
@@ -28,11 +38,35 @@ def write_page() -> str:
         own = list_rows(Face(profile=profile, is_homologation=True))
         # An institution that is a profile alone has no rules of its own there.
         has_rules = list_rows is not list_rows_of_profile
-        parts.append(_write_face(profile, [*rows, *(row for row in own if row.id not in known)], has_rules=has_rules))
+        all_rows = [*rows, *(row for row in own if row.id not in known)]
+        seen = [one for one in recordings if one.profile == name]
+        parts.append(_write_face(profile, all_rows, seen, has_rules=has_rules))
     return "\n".join(parts)
 
 
-def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation], *, has_rules: bool) -> str:
+def read_recordings(folder: Path) -> list[Recording]:
+    """Those of institutions' own test environments; what a face of ours said shows nothing about them."""
+    found = [msgspec.json.decode(file.read_bytes(), type=Recording) for file in sorted(folder.glob("*.json"))]
+    return [one for one in found if one.environment == "homologation"]
+
+
+def find_known(row: FaceOperation, recordings: Sequence[Recording]) -> str:
+    """How an operation is known: from the newest recording in which it succeeded, or as its table says."""
+    days = [
+        recording.made_at.date().isoformat()
+        for recording in recordings
+        for exchange in recording.exchanges
+        if exchange.method == row.method
+        and exchange.status is not None
+        and 200 <= exchange.status <= 299
+        and is_of_path(row.path, exchange.path)
+    ]
+    return f"seen on {max(days)}" if days else row.known
+
+
+def _write_face(
+    profile: InstitutionProfile, rows: Sequence[FaceOperation], recordings: Sequence[Recording], *, has_rules: bool
+) -> str:
     rules = "with the rules of its own test environment" if has_rules else "without rules of its test environment also"
     lines = [
         f"## {profile.title}",
@@ -53,7 +87,7 @@ def _write_face(profile: InstitutionProfile, rows: Sequence[FaceOperation], *, h
             if profile.token.path
             else []
         ),
-        *(f"| `{row.method} {row.path}` | yes | {row.known} | {row.differs} |" for row in rows),
+        *(f"| `{row.method} {row.path}` | yes | {find_known(row, recordings)} | {row.differs} |" for row in rows),
         *(f"| `{path}` | no | | {reason} |" for path, reason in profile.not_done.items()),
         "",
         *(_write_choices(profile) if profile.choices else ()),

@@ -115,6 +115,20 @@ def _options(name: str, values: tuple[str, ...]) -> list[str]:
     return [word for value in values for word in (name, value)]
 
 
+def rehearse(two: Both) -> None:
+    file = two.folder / "recording.json"
+    done = subprocess.run(
+        [*PIXCONNECT, "institution", "rehearse", "loja", "--record", str(file), "--json"],
+        env=two.live.environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    differs = {step["step"] for step in json.loads(done.stdout)["steps"] if step["outcome"] == "differs"}
+    # The bank's client may do anything, which a credential for receiving had better not.
+    assert differs <= {"permission send"}, done.stdout
+    assert done.returncode == (5 if differs else 0), done.stderr
+    assert KEY not in file.read_text()
+    assert "12345678000195" not in file.read_text()
+
+
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
     until = time.monotonic() + 90
     while not is_so():
@@ -163,6 +177,7 @@ def test_what_is_paid_there_is_here_to_the_cent_whoever_dies(both: tuple[str, Bo
     assert [each["whose"] for each in registered["webhooks"]] == ["ours"]
     assert run(two.live, "institution", "show", "loja", "--json")["webhook"] == "ours"
     run(two.live, "institution", "webhook", "restore", "loja")
+    rehearse(two)
     for charge_id in paid:
         assert caller.insist("GET", f"/v1/connect/charge/{charge_id}")["status"] == "APPROVED"
     assert run(two.live, "report", "list", "--json")["reports"] == []

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pixconnect.adapters.institutions.connection import InstitutionConnection
 from pixconnect.adapters.institutions.opening import InvalidInstitutionAccount, open_institution
+from pixconnect.adapters.institutions.recording import RecordedConnection
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.account_file import read_credential_files
 from pixconnect.domain.institutions.institution import Institution
+from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.foundation.pool import Pool
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions.credential import OpenInstitution
@@ -22,16 +26,24 @@ from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 _FILE_LENGTH_MAX: Final = 64 * 1024
 
 
-def make_opener(clock: SystemClock, entropy: SystemEntropy) -> OpenInstitution:
+def make_opener(
+    clock: SystemClock, entropy: SystemEntropy, note: Callable[[TakenExchange], None] | None = None
+) -> OpenInstitution:
     """What opens accounts in this process.
 
     It raises ``BadRequest`` for one that is described wrongly, or whose secret store lacks a file.
+
+    Args:
+        clock: Of its calls.
+        entropy: As above.
+        note: Is shown each exchange, with all that is secret in it.
     """
+    connect = InstitutionConnection if note is None else partial(RecordedConnection, note=note)
 
     def open_account(account: InstitutionAccount, credential: Credential) -> Institution:
         try:
             whole = read_credential_files(credential, read_text_file) if credential.is_outside else credential
-            return open_institution(account, whole, clock, entropy)
+            return open_institution(account, whole, clock, entropy, connect=connect)
         except InvalidInstitutionAccount as error:
             raise errors.BadRequest(str(error)) from None
 

@@ -83,6 +83,7 @@ _LIVE = {
         "unmatched",
         "confirm",
         "ask",
+        "rehearse",
         "webhook show",
         "webhook set",
         "webhook restore",

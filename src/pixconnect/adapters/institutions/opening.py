@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -49,8 +51,17 @@ def open_institution(
     clock: Clock,
     entropy: Entropy,
     bounds: CallBounds = _BOUNDS,
+    connect: Callable[[ssl.SSLContext, CallBounds], InstitutionConnection] = InstitutionConnection,
 ) -> Institution:
     """The account's port, in one event loop; nothing is sent yet.
+
+    Args:
+        account: The account.
+        credential: By which it is reached.
+        clock: Of its tokens and paces.
+        entropy: Of the names that requests need.
+        bounds: Of each call.
+        connect: Another way there, such as one that is recorded.
 
     Raises:
         InvalidInstitutionAccount: An address is not where its credentials may go, or the certificate cannot be used.
@@ -67,7 +78,7 @@ def open_institution(
         tls = make_account_tls(credential.certificate, credential.private_key, account.authorities)
     except ClientCertificateError as error:
         raise InvalidInstitutionAccount(f"certificate_file, private_key_file, ca_file: {error}") from None
-    connection = InstitutionConnection(tls, bounds)
+    connection = connect(tls, bounds)
     paces = CallPaces(profile.account, clock, entropy, is_homologation=account.environment == "homologation")
     parts = CallParts(
         connection=connection,

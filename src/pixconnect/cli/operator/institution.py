@@ -18,6 +18,7 @@ from pixconnect.cli.operator.institution_closing import close, confirm
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.cli.operator.institution_inquiry import ask
 from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_at_institution
+from pixconnect.cli.operator.institution_rehearsal import rehearse
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
@@ -41,6 +42,7 @@ app.command(close)
 app.command(confirm)
 app.command(institution_webhook.app)
 app.command(ask)
+app.command(rehearse)
 
 
 @app.command

@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 
 from pixconnect.cli.frame import operating
+from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.credential import OpenInstitution
 
@@ -20,8 +21,9 @@ def run_at_institution(use_case: Callable[[OperatorContext, OpenInstitution], Aw
     return operating.run(lambda context: use_case(context, opener))
 
 
-def make_opener() -> OpenInstitution:
+def make_opener(note: Callable[[TakenExchange], None] | None = None) -> OpenInstitution:
+    """What opens accounts; ``note`` is shown each exchange, with all that is secret in it."""
     from pixconnect.adapters.system import SystemClock, SystemEntropy  # noqa: PLC0415  help needs none of it
     from pixconnect.assembly import institutions  # noqa: PLC0415
 
-    return institutions.make_opener(SystemClock(), SystemEntropy())
+    return institutions.make_opener(SystemClock(), SystemEntropy(), note)

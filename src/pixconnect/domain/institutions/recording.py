@@ -1,0 +1,233 @@
+"""What was said between us and an institution while an account was rehearsed, without what is secret or of people.
+
+A recording can be answered from again, so what replaces a text has its form: digits stay digits, a QR code stays one, and a key
+is the same wherever it stands. Names of the network (end-to-end ids, txids) stay: they name institutions and instants, and no
+person.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Literal, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.institutions.account import Credential, Environment, InstitutionAccount, Kind
+from pixconnect.domain.money.br_code import format_static_br_code
+
+REDACTED: Final = "redacted"
+_CODE: Final = format_static_br_code("redacted@pix.example", "REDACTED", "SAO PAULO")
+"""Stands for each QR code, whose checksum would not bear a change."""
+_TEXT_MAX: Final = 600
+"""What is longer is a picture, and tells nothing."""
+_SECRET: Final = re.compile(r"(?i)token$|secret|password|senha|app_?id|client_?id|authorization|chave_?acesso")
+_PERSONAL: Final = re.compile(
+    r"(?i)(?!tipo).*(nome|name|friendly|fantasia|razao|cpf|cnpj|tax_?id|document|mail|fone|phone|logradouro|endereco|address|"
+    r"bairro|cidade|agencia|branch|info_?pagador|solicitacao_?pagador|descri|coment|comment|memo|historico|informac)"
+    r".*|conta(corrente)?|account(_?number)?|numero|detalhes?|uf|cep|city|zip_?code|payer_?message"
+)
+"""Members that are of people, or may hold what somebody wrote."""
+_PATTERNS: Final = (
+    re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"),
+    re.compile(r"(?<![0-9A-Za-z])\d{3}\.\d{3}\.\d{3}-\d{2}(?![0-9A-Za-z])"),
+    re.compile(r"(?<![0-9A-Za-z])\d{2}\.\d{3}\.\d{3}/\d{4}-\d{2}(?![0-9A-Za-z])"),
+    re.compile(r"(?<![0-9A-Za-z])(\d{11}|\d{14})(?![0-9A-Za-z])"),
+    re.compile(r"\+55\d{10,11}"),
+    re.compile(r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
+)
+"""People's names for themselves, wherever they stand."""
+_SEARCHED_MIN: Final = 8
+"""What is shorter is found only where it is the whole text: it could be a part of anything."""
+
+
+class TakenExchange(Struct, frozen=True, kw_only=True):
+    """A request and what came of it, as they were: it is shown and kept nowhere."""
+
+    method: str
+    target: str
+    authorization: str = ""
+    sent: bytes
+    status: int | None = None
+    media_type: str = ""
+    content: bytes = b""
+    failure: str | None = None
+    """Why there was no answer, after the name of the exception."""
+
+    def __repr__(self) -> str:
+        return f"TakenExchange({self.method})"
+
+
+class RecordedExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    sent: object = None
+    status: int | None = None
+    media_type: str = ""
+    form: Literal["json", "none", "other"] = "none"
+    """What the answer's content is; another one than JSON is not kept."""
+    content: object = None
+    failure: str | None = None
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """A file of ``institution rehearse --record``."""
+
+    kind: Kind
+    profile: str
+    environment: Environment
+    options: Sequence[str]
+    """Their names alone."""
+    made_at: datetime
+    key: str
+    """In place of the account's own."""
+    txid: str
+    refund_id: str
+    refunds: bool
+    """Whether it was allowed to return a cent."""
+    steps: Sequence[Sequence[str]]
+    """What the rehearsal found: each step, its outcome and why."""
+    exchanges: Sequence[RecordedExchange]
+
+
+class Redaction:
+    """Replaces what must not be read by others.
+
+    Args:
+        account: Whose owner and keys are replaced.
+        credential: As it is kept.
+        taken: What was said: of secrets that are kept in files only this knows.
+    """
+
+    def __init__(
+        self, account: InstitutionAccount, credential: Credential, taken: Sequence[TakenExchange] = ()
+    ) -> None:
+        told = {text for each in taken for text in _list_secrets(each)}
+        known = {text: REDACTED for text in (credential.client_id, credential.client_secret, *told) if text}
+        known |= {text: mask(text) for text in (account.tax_id, account.account) if text}
+        # What is told as somebody's name stands elsewhere too, as in a line of the statement.
+        known |= {text: mask(text) for each in taken for text in _list_names(_decode(each.content))}
+        known |= {key: redact_key(number) for number, key in enumerate(account.keys)}
+        # The longer first, as one may hold another.
+        self._known = dict(sorted(known.items(), key=lambda pair: -len(pair[0])))
+
+    def redact_exchange(self, taken: TakenExchange) -> RecordedExchange:
+        parts = urlsplit(taken.target)
+        form, content = self._read(taken.content, is_refusal=(taken.status or 0) >= 400)
+        return RecordedExchange(
+            method=taken.method,
+            path=self.redact_text(unquote(parts.path)),
+            query={name: self.redact_text(text) for name, text in parse_qsl(parts.query)},
+            sent=self._read_sent(taken.sent),
+            status=taken.status,
+            media_type=taken.media_type,
+            form=form,
+            content=content,
+            failure=taken.failure and self.redact_text(taken.failure),
+        )
+
+    def redact(self, value: object, name: str = "") -> object:
+        """The same without what is secret or of people.
+
+        Args:
+            value: Of JSON.
+            name: Of the member that has it, or of the one around its list.
+        """
+        if isinstance(value, dict):
+            members = cast("dict[str, object]", value)
+            return {each: self.redact(inside, each) for each, inside in members.items()}
+        if isinstance(value, list):
+            return [self.redact(each, name) for each in cast("list[object]", value)]
+        is_personal = _PERSONAL.fullmatch(name) is not None
+        if isinstance(value, str):
+            if value and _SECRET.search(name):
+                return REDACTED
+            if is_personal:
+                return self._known.get(value) or mask(value)
+            return self.redact_text(value)
+        if is_personal and type(value) in (int, float):
+            return 0
+        return value
+
+    def redact_text(self, text: str) -> str:
+        if text.startswith("000201"):
+            return _CODE
+        if len(text) > _TEXT_MAX:
+            return REDACTED
+        for known, other in self._known.items():
+            if text == known:
+                return other
+            if len(known) >= _SEARCHED_MIN:
+                text = text.replace(known, other)
+        for pattern in _PATTERNS:
+            text = pattern.sub(lambda found: found[0] if _is_key(found[0]) else mask(found[0]), text)
+        return text
+
+    def _read(self, content: bytes, *, is_refusal: bool = False) -> tuple[Literal["json", "none", "other"], object]:
+        value = _decode(content)
+        if value is None:
+            return "other" if content.strip() else "none", None
+        redacted = self.redact(value)
+        if is_refusal and isinstance(value, dict) and isinstance(redacted, dict):
+            named = cast("dict[str, object]", value).get("nome")
+            # Where a problem is named, it is by a word of no person.
+            if isinstance(named, str) and re.fullmatch("[A-Za-z_]+", named):
+                cast("dict[str, object]", redacted)["nome"] = named
+        return "json", redacted
+
+    def _read_sent(self, sent: bytes) -> object:
+        form, content = self._read(sent)
+        if form != "other":
+            return content
+        # Tokens are asked for by forms.
+        return self.redact(dict(parse_qsl(sent.decode("utf-8", "replace"))))
+
+
+def _decode(content: bytes) -> object:
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _list_names(value: object, name: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for each, inside in cast("dict[str, object]", value).items():
+            yield from _list_names(inside, each)
+    elif isinstance(value, list):
+        for inside in cast("list[object]", value):
+            yield from _list_names(inside, name)
+    elif isinstance(value, str) and " " in value and len(value) >= _SEARCHED_MIN and _PERSONAL.fullmatch(name):
+        yield value
+
+
+def _list_secrets(taken: TakenExchange) -> Sequence[str]:
+    scheme, _, value = taken.authorization.rpartition(" ")
+    if scheme == "Basic":
+        return value, *base64.b64decode(value).decode("utf-8", "replace").split(":", 1)
+    form = dict(parse_qsl(taken.sent.decode("utf-8", "replace")))
+    return [text for text in (value, form.get("client_secret", "")) if text]
+
+
+def redact_key(number: int) -> str:
+    """What stands for the account's key of this number."""
+    return f"key{number}@pix.example"
+
+
+def mask(text: str) -> str:
+    """The same form without what it says.
+
+    Example:
+        >>> mask("Maria 123.456-7"), mask("***.456")
+        ('xxxxx 000.000-0', '***.000')
+    """
+    return "".join("0" if each.isdigit() else "x" if each.isalpha() else each for each in text)
+
+
+def _is_key(text: str) -> bool:
+    return re.fullmatch(r"key\d+@pix\.example", text) is not None

@@ -1,0 +1,99 @@
+"""An institution that answers from a recording of a rehearsal, in its order, and the rehearsal of an account at it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from pixconnect.adapters.institutions.connection import (
+    AnswerLost,
+    CallBounds,
+    InstitutionConnection,
+    InstitutionHost,
+    NoConnection,
+)
+from pixconnect.adapters.institutions.opening import open_institution
+from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.domain.institutions.account import Credential
+from pixconnect.domain.institutions.recording import RecordedExchange, Recording
+from pixconnect.domain.institutions.rehearsal import RehearsedStep
+from pixconnect.domain.profiles.profile import read_profile
+from pixconnect.http.client import ReceivedAnswer
+from pixconnect.usecases.institutions.rehearsal import Plan, walk
+from support.account_there import make_account, make_papers
+
+RECORDINGS = Path(__file__).parent.parent / "tests" / "vectors" / "recordings"
+
+
+class ReplayedConnection(InstitutionConnection):
+    """Reaches nobody: each request must be the next one of the recording, but for the names that are drawn anew."""
+
+    def __init__(self, exchanges: Sequence[RecordedExchange], tls: ssl.SSLContext, bounds: CallBounds) -> None:
+        super().__init__(tls, bounds)
+        self._left = list(exchanges)
+
+    @property
+    def left_count(self) -> int:
+        return len(self._left)
+
+    async def exchange(self, host: InstitutionHost, request: bytes, body_max: int, **bounds: Any) -> ReceivedAnswer:
+        method, target, _ = request.partition(b"\r\n")[0].decode().split(" ")
+        path = unquote(urlsplit(target).path)
+        assert self._left, f"{method} {path} was not recorded"
+        recorded = self._left.pop(0)
+        assert (recorded.method, _shape(recorded.path)) == (method, _shape(path)), (recorded.path, path)
+        if recorded.status is None:
+            name, _, reason = (recorded.failure or "").partition(": ")
+            raise (NoConnection if name == "NoConnection" else AnswerLost)(reason)
+        body = b"?" if recorded.form == "other" else b""
+        if recorded.form == "json":
+            body = msgspec.json.encode(recorded.content)
+        headers = {"content-type": recorded.media_type, "content-length": str(len(body))}
+        return ReceivedAnswer(status_code=recorded.status, headers=headers, body=body)
+
+
+def _shape(path: str) -> list[str]:
+    """A path without the names that an adapter draws for nobody."""
+    return ["*" if len(part) == 32 and part.isalnum() else part for part in path.split("/")]
+
+
+async def rehearse_again(recording: Recording, **changes: Any) -> list[RehearsedStep]:
+    """Walk as the recorded rehearsal did, through the account's adapter, with the recorded answers."""
+    profile = read_profile(recording.profile)
+    connections = list[ReplayedConnection]()
+
+    def connect(tls: ssl.SSLContext, bounds: CallBounds) -> InstitutionConnection:
+        connections.append(ReplayedConnection(recording.exchanges, tls, bounds))
+        return connections[0]
+
+    environment = recording.environment
+    hosts = profile.account.hosts.get("homologation", ()) if environment == "homologation" else ("127.0.0.1",)
+    account = make_account(
+        recording.profile, f"https://{hosts[0]}", environment=environment, keys=(recording.key,), **changes
+    )
+    papers = make_papers("client") if profile.client_certificate == "required" else None
+    credential = Credential(
+        # As recordings have it.
+        client_id="redacted",
+        client_secret="redacted",
+        certificate=papers.client if papers else "",
+        private_key=papers.client_key if papers else "",
+    )
+    institution = open_institution(account, credential, SystemClock(), SystemEntropy(), connect=connect)
+    plan = Plan(
+        profile=profile,
+        keys=account.keys,
+        txid=recording.txid,
+        refund_id=recording.refund_id,
+        at=recording.made_at,
+        returns=recording.refunds,
+    )
+    steps = await walk(institution, plan)
+    await institution.close()
+    assert connections[0].left_count == 0, "the recording has more than was asked"
+    return steps

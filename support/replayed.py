@@ -20,11 +20,11 @@ from pixconnect.adapters.institutions.connection import (
 from pixconnect.adapters.institutions.opening import open_institution
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.domain.institutions.account import Credential
-from pixconnect.domain.institutions.recording import RecordedExchange, Recording
+from pixconnect.domain.institutions.recording import RecordedExchange, RehearsalRecording
 from pixconnect.domain.institutions.rehearsal import RehearsedStep
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.http.client import ReceivedAnswer
-from pixconnect.usecases.institutions.rehearsal import Plan, walk
+from pixconnect.usecases.institutions.rehearsal import RehearsalTerms, walk
 from support.account_there import make_account, make_papers
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "vectors" / "recordings"
@@ -62,7 +62,7 @@ def _shape(path: str) -> list[str]:
     return ["*" if len(part) == 32 and part.isalnum() else part for part in path.split("/")]
 
 
-async def rehearse_again(recording: Recording, **changes: Any) -> list[RehearsedStep]:
+async def rehearse_again(recording: RehearsalRecording, **changes: Any) -> list[RehearsedStep]:
     """Walk as the recorded rehearsal did, through the account's adapter, with the recorded answers."""
     profile = read_profile(recording.profile)
     connections = list[ReplayedConnection]()
@@ -85,7 +85,7 @@ async def rehearse_again(recording: Recording, **changes: Any) -> list[Rehearsed
         private_key=papers.client_key if papers else "",
     )
     institution = open_institution(account, credential, SystemClock(), SystemEntropy(), connect=connect)
-    plan = Plan(
+    plan = RehearsalTerms(
         profile=profile,
         keys=account.keys,
         txid=recording.txid,

@@ -8,7 +8,7 @@ import msgspec
 
 from pixconnect.api.faces.frame import Face, FaceOperation, list_rows_of_profile
 from pixconnect.api.faces.operations import TABLES
-from pixconnect.domain.institutions.recording import Recording
+from pixconnect.domain.institutions.recording import RehearsalRecording
 from pixconnect.domain.institutions.rehearsal import is_of_path
 from pixconnect.domain.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
 
@@ -44,13 +44,13 @@ def write_page() -> str:
     return "\n".join(parts)
 
 
-def read_recordings(folder: Path) -> list[Recording]:
+def read_recordings(folder: Path) -> list[RehearsalRecording]:
     """Those of institutions' own test environments; what a face of ours said shows nothing about them."""
-    found = [msgspec.json.decode(file.read_bytes(), type=Recording) for file in sorted(folder.glob("*.json"))]
+    found = [msgspec.json.decode(file.read_bytes(), type=RehearsalRecording) for file in sorted(folder.glob("*.json"))]
     return [one for one in found if one.environment == "homologation"]
 
 
-def find_known(row: FaceOperation, recordings: Sequence[Recording]) -> str:
+def find_known(row: FaceOperation, recordings: Sequence[RehearsalRecording]) -> str:
     """How an operation is known: from the newest recording in which it succeeded, or as its table says."""
     days = [
         recording.made_at.date().isoformat()
@@ -65,7 +65,11 @@ def find_known(row: FaceOperation, recordings: Sequence[Recording]) -> str:
 
 
 def _write_face(
-    profile: InstitutionProfile, rows: Sequence[FaceOperation], recordings: Sequence[Recording], *, has_rules: bool
+    profile: InstitutionProfile,
+    rows: Sequence[FaceOperation],
+    recordings: Sequence[RehearsalRecording],
+    *,
+    has_rules: bool,
 ) -> str:
     rules = "with the rules of its own test environment" if has_rules else "without rules of its test environment also"
     lines = [

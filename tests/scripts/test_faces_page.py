@@ -7,11 +7,11 @@ import msgspec
 from msgspec import structs
 
 from pixconnect.api.faces.frame import Face, list_rows_of_profile
-from pixconnect.domain.institutions.recording import RecordedExchange, Recording
+from pixconnect.domain.institutions.recording import RecordedExchange, RehearsalRecording
 from pixconnect.domain.profiles.profile import read_profile
 from scripts.pages.faces import find_known, read_recordings
 
-SEEN = Recording(
+SEEN = RehearsalRecording(
     kind="standard",
     profile="sicredi",
     environment="homologation",

@@ -11,7 +11,7 @@ from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.operator.institution_opening import AccountName, make_opener
-from pixconnect.domain.institutions.recording import Recording, TakenExchange
+from pixconnect.domain.institutions.recording import RehearsalRecording, TakenExchange
 from pixconnect.usecases.institutions import rehearsal as rehearsal_usecases
 
 
@@ -39,7 +39,7 @@ def rehearse(name: AccountName, *, record: Path | None = None, json: Json = Fals
         )
 
 
-def _write(file: Path, recording: Recording) -> None:
+def _write(file: Path, recording: RehearsalRecording) -> None:
     try:
         with file.open("xb") as opened:
             file.chmod(0o600)

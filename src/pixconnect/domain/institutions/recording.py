@@ -75,7 +75,7 @@ class RecordedExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failure: str | None = None
 
 
-class Recording(Struct, frozen=True, kw_only=True):
+class RehearsalRecording(Struct, frozen=True, kw_only=True):
     """A file of ``institution rehearse --record``."""
 
     kind: Kind
@@ -173,11 +173,9 @@ class Redaction:
         if value is None:
             return "other" if content.strip() else "none", None
         redacted = self.redact(value)
-        if is_refusal and isinstance(value, dict) and isinstance(redacted, dict):
-            named = cast("dict[str, object]", value).get("nome")
-            # Where a problem is named, it is by a word of no person.
-            if isinstance(named, str) and re.fullmatch("[A-Za-z_]+", named):
-                cast("dict[str, object]", redacted)["nome"] = named
+        named = _find_problem(value) if is_refusal else None
+        if named is not None:
+            redacted = {**cast("dict[str, object]", redacted), "nome": named}
         return "json", redacted
 
     def _read_sent(self, sent: bytes) -> object:
@@ -193,6 +191,12 @@ def _decode(content: bytes) -> object:
         return msgspec.json.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def _find_problem(value: object) -> str | None:
+    """What a refusal is named, which is a word of no person."""
+    named = cast("dict[str, object]", value).get("nome") if isinstance(value, dict) else None
+    return named if isinstance(named, str) and re.fullmatch("[A-Za-z_]+", named) else None
 
 
 def _list_names(value: object, name: str = "") -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Final, Literal, cast
 
 from msgspec import Struct
 
-from pixconnect.domain.institutions.recording import RecordedExchange, Recording
+from pixconnect.domain.institutions.recording import RecordedExchange, RehearsalRecording
 from pixconnect.domain.profiles.profile import InstitutionProfile, OperationTraits
 
 _OPERATIONS: Final = (
@@ -33,7 +33,7 @@ class RehearsedStep(Struct, frozen=True, kw_only=True):
 
 class Rehearsal(Struct, frozen=True, kw_only=True):
     steps: Sequence[RehearsedStep]
-    recording: Recording
+    recording: RehearsalRecording
 
     @property
     def differs_count(self) -> int:

@@ -29,7 +29,7 @@ from pixconnect.domain.institutions.institution import (
     ReceivedPix,
     RefundAnswer,
 )
-from pixconnect.domain.institutions.recording import Recording, Redaction, TakenExchange, redact_key
+from pixconnect.domain.institutions.recording import Redaction, RehearsalRecording, TakenExchange, redact_key
 from pixconnect.domain.institutions.rehearsal import Rehearsal, RehearsedStep, judge_exchanges
 from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile
 from pixconnect.store.institutions import allowance as allowance_store
@@ -48,7 +48,7 @@ _NOBODYS: Final = "E00000000202001010000rehearsal00"
 Walked = AsyncGenerator[RehearsedStep]
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class RehearsalTerms(Struct, frozen=True, kw_only=True):
     """The names and terms of one rehearsal; the same plan asks the same."""
 
     profile: InstitutionProfile
@@ -90,7 +90,7 @@ async def rehearse(
         account = await find_account(connection, name)
         allowance = await allowance_store.read(connection, account.id)
     check_place(account)
-    plan = Plan(
+    plan = RehearsalTerms(
         profile=read_profile(account.profile if account.kind == "standard" else account.kind),
         keys=account.keys,
         txid=context.entropy.token(_NAME_LENGTH),
@@ -110,7 +110,7 @@ async def rehearse(
     redaction = Redaction(account, credential, taken)
     exchanges = [redaction.redact_exchange(each) for each in taken]
     steps += judge_exchanges(plan.profile, exchanges)
-    recording = Recording(
+    recording = RehearsalRecording(
         kind=account.kind,
         profile=plan.profile.name,
         environment=account.environment,
@@ -136,7 +136,7 @@ def check_place(account: InstitutionAccount) -> None:
         raise errors.BadRequest(f"keys: the account {account.name} has none, so no charge can be rehearsed")
 
 
-async def walk(institution: Institution, plan: Plan) -> list[RehearsedStep]:
+async def walk(institution: Institution, plan: RehearsalTerms) -> list[RehearsedStep]:
     """One step after the other, so that a recording can be answered from in its order; none keeps the next from being tried."""
     steps = list[RehearsedStep]()
     for name, act in _ACTS.items():
@@ -148,14 +148,14 @@ async def walk(institution: Institution, plan: Plan) -> list[RehearsedStep]:
     return steps
 
 
-async def _check(institution: Institution, plan: Plan) -> Walked:
+async def _check(institution: Institution, plan: RehearsalTerms) -> Walked:
     for tried in await institution.check(plan.keys):
         may_send = tried.name == "send"
         is_wrong = tried.is_given is may_send
         yield _judge(f"permission {tried.name}", tried.explanation or "is not given", is_good=not is_wrong)
 
 
-async def _read_balance(institution: Institution, plan: Plan) -> Walked:
+async def _read_balance(institution: Institution, plan: RehearsalTerms) -> Walked:
     if not institution.traits.has_balance:
         yield _not_tried("balance", "the institution's API tells none")
         return
@@ -163,19 +163,19 @@ async def _read_balance(institution: Institution, plan: Plan) -> Walked:
     yield _judge("balance")
 
 
-async def _read_absent(institution: Institution, plan: Plan) -> Walked:
+async def _read_absent(institution: Institution, plan: RehearsalTerms) -> Walked:
     found = await institution.read_charge(plan.txid)
     yield _judge("charge that is not there", "there is one", is_good=found is None)
 
 
-async def _open(institution: Institution, plan: Plan) -> Walked:
+async def _open(institution: Institution, plan: RehearsalTerms) -> Walked:
     answer = await institution.open_charge(plan.terms)
     yield _judge_charge("open charge", answer, "active", plan.terms.lifetime_s)
     if isinstance(answer, OpenedCharge) and institution.traits.issues_codes == "institution":
         yield _judge("code of the charge", "there is none", is_good=answer.code is not None)
 
 
-async def _open_again(institution: Institution, plan: Plan) -> Walked:
+async def _open_again(institution: Institution, plan: RehearsalTerms) -> Walked:
     """A second opening may be answered or refused, as the profile says, and is never another charge."""
     answer = await institution.open_charge(plan.terms)
     traits = plan.profile.standard.operations.get("cob.criar_com_txid")
@@ -186,7 +186,7 @@ async def _open_again(institution: Institution, plan: Plan) -> Walked:
     yield _judge("open the same charge again", f"it is {_say(answer)}", is_good=is_good)
 
 
-async def _read(institution: Institution, plan: Plan) -> Walked:
+async def _read(institution: Institution, plan: RehearsalTerms) -> Walked:
     found = await institution.read_charge(plan.txid)
     if found is None:
         yield _differs("read charge", "the institution knows nothing of it")
@@ -194,7 +194,7 @@ async def _read(institution: Institution, plan: Plan) -> Walked:
         yield _judge_charge("read charge", found, "active", plan.terms.lifetime_s)
 
 
-async def _revise(institution: Institution, plan: Plan) -> Walked:
+async def _revise(institution: Institution, plan: RehearsalTerms) -> Walked:
     terms = plan.terms
     longer = ChargeTerms(
         txid=terms.txid, key=terms.key, amount_cents=terms.amount_cents, lifetime_s=2 * terms.lifetime_s
@@ -202,14 +202,14 @@ async def _revise(institution: Institution, plan: Plan) -> Walked:
     yield _judge_charge("revise charge", await institution.revise_charge(longer), "active", longer.lifetime_s)
 
 
-async def _remove(institution: Institution, plan: Plan) -> Walked:
+async def _remove(institution: Institution, plan: RehearsalTerms) -> Walked:
     yield _judge_charge("remove charge", await institution.remove_charge(plan.txid), "removed_by_us")
     found = await institution.read_charge(plan.txid)
     is_good = found is None or found.status == "removed_by_us"
     yield _judge("read the removed charge", f"it is {found and found.status}", is_good=is_good)
 
 
-async def _list(institution: Institution, plan: Plan) -> Walked:
+async def _list(institution: Institution, plan: RehearsalTerms) -> Walked:
     found = list[ReceivedPix]()
     unreadable = list[str]()
     async for page in institution.list_received(plan.at - timedelta(days=1), plan.at):
@@ -231,7 +231,7 @@ async def _list(institution: Institution, plan: Plan) -> Walked:
         yield step
 
 
-async def _return(institution: Institution, plan: Plan, received: Sequence[ReceivedPix]) -> Walked:
+async def _return(institution: Institution, plan: RehearsalTerms, received: Sequence[ReceivedPix]) -> Walked:
     pix = next((each for each in received if _left_cents(each) >= _RETURNED_CENTS), None)
     if not plan.returns or not institution.traits.refunds:
         yield _not_tried("refund", "`institution allow --refunds` allows none")
@@ -260,12 +260,12 @@ async def _return(institution: Institution, plan: Plan, received: Sequence[Recei
     yield _judge("returned once", f"{returned} cents less are left of it", is_good=is_good)
 
 
-async def _list_webhooks(institution: Institution, plan: Plan) -> Walked:
+async def _list_webhooks(institution: Institution, plan: RehearsalTerms) -> Walked:
     await institution.list_webhooks()
     yield _judge("webhooks")
 
 
-async def _list_statement(institution: Institution, plan: Plan) -> Walked:
+async def _list_statement(institution: Institution, plan: RehearsalTerms) -> Walked:
     if not institution.traits.has_statement:
         yield _not_tried("statement", "the institution's API tells none")
         return
@@ -279,7 +279,7 @@ async def _list_statement(institution: Institution, plan: Plan) -> Walked:
     yield _judge("statement", "; ".join(dict.fromkeys(unreadable)), is_good=not unreadable)
 
 
-_ACTS: Final = dict[str, Callable[[Institution, Plan], Walked]](
+_ACTS: Final = dict[str, Callable[[Institution, RehearsalTerms], Walked]](
     [
         ("permissions", _check),
         ("balance", _read_balance),

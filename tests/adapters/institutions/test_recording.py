@@ -9,10 +9,10 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.institutions.account import Credential
-from pixconnect.domain.institutions.recording import Recording, Redaction, TakenExchange, redact_key
+from pixconnect.domain.institutions.recording import Redaction, RehearsalRecording, TakenExchange, redact_key
 from pixconnect.domain.institutions.rehearsal import RehearsedStep, judge_exchanges
 from pixconnect.domain.profiles.profile import read_profile
-from pixconnect.usecases.institutions.rehearsal import Plan, walk
+from pixconnect.usecases.institutions.rehearsal import RehearsalTerms, walk
 from support.account_there import AccountThere, make_account, open_account_there
 from support.faces import ACCOUNT, KEY, Bank
 from support.replayed import RECORDINGS, rehearse_again
@@ -21,8 +21,10 @@ from support.replayed import RECORDINGS, rehearse_again
 NAMES = ("efi", "inter", "sicoob", "woovi", "sicredi")
 
 
-async def record(there: AccountThere, name: str, taken: list[TakenExchange]) -> tuple[list[RehearsedStep], Recording]:
-    plan = Plan(
+async def record(
+    there: AccountThere, name: str, taken: list[TakenExchange]
+) -> tuple[list[RehearsedStep], RehearsalRecording]:
+    plan = RehearsalTerms(
         profile=read_profile(name),
         keys=there.account.keys,
         txid="rehearsed" + "a" * 23,
@@ -32,7 +34,7 @@ async def record(there: AccountThere, name: str, taken: list[TakenExchange]) -> 
     )
     steps = await walk(there.institution, plan)
     redaction = Redaction(there.account, there.credential, taken)
-    recording = Recording(
+    recording = RehearsalRecording(
         kind=there.account.kind,
         profile=name,
         environment="counterpart",
@@ -68,7 +70,7 @@ async def test_a_face_does_as_its_profile_says_and_its_recording_leads_the_adapt
     assert "Maria" not in text
     assert paid in text
     replayed = await rehearse_again(
-        msgspec.json.decode(text, type=Recording), account="0" * len(number), tax_id="0" * 14
+        msgspec.json.decode(text, type=RehearsalRecording), account="0" * len(number), tax_id="0" * 14
     )
     keyed = [structs.replace(step, step=step.step.replace(KEY, redact_key(0))) for step in steps]
     assert replayed == keyed
@@ -77,7 +79,7 @@ async def test_a_face_does_as_its_profile_says_and_its_recording_leads_the_adapt
 async def test_the_adapters_still_read_what_institutions_said() -> None:
     """There is no recording of an institution yet, so this shows nothing; ``tests/vectors/recordings`` says how one is made."""
     for file in sorted(RECORDINGS.glob("*.json")):
-        recording = msgspec.json.decode(file.read_bytes(), type=Recording)
+        recording = msgspec.json.decode(file.read_bytes(), type=RehearsalRecording)
         found = [[step.step, step.outcome] for step in await rehearse_again(recording)]
         assert found == [list(step[:2]) for step in recording.steps[: len(found)]], file.name
 

@@ -166,11 +166,23 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
     clock: MonthClock
 
     async def list_lines(self) -> tuple[Counter[tuple[str, str, int]], Counter[tuple[str, str, int]]]:
-        """The lines of both books since they lie side by side: direction, network name, cents."""
+        """The lines of both books since they lie side by side: direction, network name, cents.
+
+        What failed, and came back under its name, is in neither: one of the books never shows it.
+        """
         since = self.here.account.opened_at
         there = await _list_lines(self.there.context, self.there.caller, since)
         here = await _list_lines(self.here.context, self.here.house, since)
-        return Counter(map(_name, there)), Counter(map(_name, here))
+        return _leave_out_what_came_back(there), _leave_out_what_came_back(here)
+
+
+def _leave_out_what_came_back(lines: Sequence[StatementLine]) -> Counter[tuple[str, str, int]]:
+    named = Counter(map(_name, lines))
+    back = {("OUT", name, cents): count for (side, name, cents), count in named.items() if side == "IN" and name}
+    for (_, name, cents), count in back.items():
+        pairs_count = min(count, named["OUT", name, cents])
+        named.subtract({("IN", name, cents): pairs_count, ("OUT", name, cents): pairs_count})
+    return +named
 
 
 def _name(line: StatementLine) -> tuple[str, str, int]:

@@ -5,6 +5,7 @@ Each day closes, and in the end both books have the same lines, by their network
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -24,7 +25,7 @@ from support.faces import Bank, open_bank
 from support.service import read_funds
 from support.two_books import MonthClock, TwoBooks, open_two_books
 
-STEPS_A_DAY = 5
+STEPS_A_DAY = 6
 CLOSED_WITHIN = timedelta(days=4)
 """A day's file that came too soon, or was not answered, is asked for again after a day."""
 TROUBLES = (
@@ -167,6 +168,7 @@ def _rule(operation: str, effect: str, **changes: Any) -> FaultRule:
     ("face", "days_count", "seed"),
     [
         ("inter", 1, 1),
+        pytest.param("inter", 31, 2, marks=pytest.mark.long),
     ],
 )
 async def test_each_day_closes_and_both_books_have_the_same_lines(
@@ -198,3 +200,21 @@ async def test_each_day_closes_and_both_books_have_the_same_lines(
         assert await read_funds(books.here.live, books.here.house) == await read_funds(
             bank.service, bank.service.caller
         )
+
+
+async def test_what_a_person_sent_there_and_failed_comes_back_here_too(
+    bank: Bank, clock: MonthClock, new_database: postgres.Addresses, tmp_path: Path
+) -> None:
+    clock.advance(hours=35, minutes=50)
+    async with open_two_books(bank, clock, new_database, "efi", tmp_path) as books:
+        await books.here.work()
+        clock.advance(minutes=15)
+        await books.there.send(1000)
+        await books.there.end(Random(1), share_rejected=1)  # noqa: S311  what fails must fail again
+        clock.advance(hours=24)
+        for _ in range(3):
+            await books.here.work()
+            clock.advance(hours=1)
+        last = to_day(clock.real) - timedelta(days=1)
+        assert [day.judged.state for day in await books.here.list_days(last)] == ["closed", "closed"]
+        assert await books.list_lines() == (Counter(), Counter())

@@ -21,6 +21,7 @@ DAY = date(2026, 11, 2)
 AT = datetime(2026, 11, 2, 15, 0, 0, 400_000, UTC)
 E2E = "E99999004202611021500abcdefghijk"
 OTHER_E2E = "E99999004202611021500abcdefghijz"
+SENT_E2E = "E99999003202610311500abcdefghijk"
 RETURN_ID = "D99999003202611021500abcdefghijk"
 
 
@@ -186,6 +187,7 @@ KNOWN = OpenAmounts(
     begins_at=datetime(2026, 10, 1, tzinfo=UTC),
     begins_on=date(2026, 10, 1),
     today=date(2026, 11, 3),
+    sent_there=frozenset({(SENT_E2E, 1000)}),
 )
 
 
@@ -204,6 +206,10 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="pix", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="refund", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="reversal", end_to_end_id=E2E), "not_yet_read"),
+        # What a person sent there, and failed.
+        (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=1000), "reversal"),
+        (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=999), "not_yet_read"),
+        (dict(kind="pix", end_to_end_id=SENT_E2E, amount_cents=1000), "not_yet_read"),
         # A received Pix is a credit, told by the reading.
         (dict(kind="pix"), "not_yet_read"),
         (dict(kind="other", end_to_end_id=OTHER_E2E), "not_yet_read"),

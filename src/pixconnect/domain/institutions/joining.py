@@ -283,6 +283,8 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     """The opening balance's instant: what was before it is in it."""
     begins_on: date
     today: date
+    sent_there: frozenset[tuple[str, int]] = frozenset()
+    """Names and cents of Pix that a person sent there and that are movements, or become some now, and did not come back."""
 
 
 class UnmatchedItem(Struct, frozen=True, kw_only=True):
@@ -311,8 +313,10 @@ def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: 
         return "could_be_ours"
     is_pix = item.kind in ("pix", "refund")
     if item.direction == "IN":
+        # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
+        is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
         # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
-        if is_pix or (item.names and item.kind not in _NO_PIX):
+        if is_pix or (item.names and item.kind not in _NO_PIX and not is_back):
             return "not_yet_read"
         if item.day >= known.today and not item.names:
             return "day_not_over"

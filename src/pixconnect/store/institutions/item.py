@@ -229,6 +229,26 @@ async def note_waiting(connection: Connection, institution_id: int, waiting: dic
         await connection.execute(_NOTE_WAITING, institution_id, list(waiting), list(waiting.values()))
 
 
+_FIND_SENT_THERE: Final[LiteralString] = """
+    select end_to_end_id, amount_cents from institution_item as sent
+    where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = any($3)
+        and kind = 'pix' and end_to_end_id = any($2)
+        and not exists (
+            select from institution_item as back
+            where back.institution_id = sent.institution_id and back.day >= sent.day and back.direction = 'IN'
+                and back.joined_kind = 'movement' and back.end_to_end_id = sent.end_to_end_id
+        )
+"""
+
+
+async def find_sent_there(
+    connection: Connection, institution_id: int, names: Sequence[str], amounts: Sequence[int]
+) -> set[tuple[str, int]]:
+    """Names and cents of Pix that are movements, and have not come back."""
+    rows = await connection.fetch(_FIND_SENT_THERE, institution_id, names, amounts)
+    return {(row["end_to_end_id"], row["amount_cents"]) for row in rows}
+
+
 _FIND_JOINED: Final[LiteralString] = """
     select joined_kind, joined_id, is_reversal from institution_item
     join unnest($2::text[], $3::text[]) as wanted (joined_kind, joined_id) using (joined_kind, joined_id)

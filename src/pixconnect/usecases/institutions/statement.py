@@ -315,9 +315,30 @@ async def _judge_left(
         begins_on=to_day(account.opened_at),
         today=to_day(now),
     )
+    known = structs.replace(known, sent_there=await _find_sent_there(connection, account, left, lines, known))
     verdicts = [joining.judge_left(item, lines, known) for item in left]
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
+
+
+async def _find_sent_there(
+    connection: Connection,
+    account: InstitutionAccount,
+    left: Sequence[RecordedItem],
+    lines: Sequence[BookLine],
+    known: OpenAmounts,
+) -> frozenset[tuple[str, int]]:
+    """What the reversals that are left may be of; what seems to have come back twice is for a person."""
+    came_back = [(name, item.amount_cents) for item in left if item.kind == "reversal" for name in item.names]
+    if not came_back:
+        return frozenset()
+    names, amounts = ([*part] for part in zip(*came_back, strict=True))
+    sent = await item_store.find_sent_there(connection, account.id, names, amounts)
+    for item in left:
+        is_pix = item.direction == "OUT" and item.kind == "pix"
+        if is_pix and joining.judge_left(item, lines, known).waits is None:
+            sent |= {(name, item.amount_cents) for name in item.names}
+    return frozenset(pair for pair in sent if names.count(pair[0]) == 1)
 
 
 async def _post(context: SettlingContext, account: InstitutionAccount, unowned: Sequence[UnmatchedItem]) -> int:

@@ -169,6 +169,7 @@ def _rule(operation: str, effect: str, **changes: Any) -> FaultRule:
     [
         ("inter", 1, 1),
         pytest.param("inter", 31, 2, marks=pytest.mark.long),
+        pytest.param("efi", 31, 3, marks=pytest.mark.long),
     ],
 )
 async def test_each_day_closes_and_both_books_have_the_same_lines(

@@ -23,7 +23,7 @@ from pixconnect.local.postgres_placement import Placement
 Answer = TypeVar("Answer")
 
 TEMPLATE = "pixconnect_template"
-SCHEMAS = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox"}
+SCHEMAS = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox", "verify": "pixconnect.store.proof"}
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
@@ -76,6 +76,8 @@ async def make_template(owner_url: str) -> None:
                 await schema_history.migrate(connection, schema, read_migrations(package))
         # In tests one login plays both; elsewhere the service's may not.
         await connection.execute(f"grant pixconnect_operator to {LOGIN_ROLE}")
+        await connection.execute(f"grant {privileges.VERIFIER_ROLE} to {LOGIN_ROLE}")
+        await privileges.let_verify(connection, "pixconnect")
         await privileges.allow_play(connection, "pixconnect", LOGIN_ROLE)
         await privileges.narrow(connection, "pixconnect", LOGIN_ROLE, "pixconnect_service")
     finally:
@@ -102,7 +104,7 @@ def in_database(server: Addresses, name: str) -> Addresses:
 _FINGERPRINT = """
     select md5(string_agg(line, ',' order by line)) from (
         select format('%s %s %s %s', oid, relname, relnatts, relacl) as line from pg_class
-        where relnamespace in (select oid from pg_namespace where nspname in ('pixconnect', 'sandbox', 'public'))
+        where relnamespace in (select oid from pg_namespace where nspname in ('pixconnect', 'sandbox', 'verify', 'public'))
         union all select format('%s %s %s', tgrelid, tgname, tgenabled) from pg_trigger where not tgisinternal
         union all select format('%s %s', conrelid, conname) from pg_constraint
         union all select format('%s %s', oid, prosrc) from pg_proc where pronamespace = 'pixconnect'::regnamespace
@@ -114,7 +116,7 @@ _OTHERS = """
 """
 _TABLES = """
     select format('%I.%I', schemaname, tablename) as name from pg_tables
-    where schemaname in ('pixconnect', 'sandbox')
+    where schemaname in ('pixconnect', 'sandbox', 'verify')
 """
 _RESTART_SEQUENCES = "select setval(seqrelid::regclass, seqstart, false) from pg_sequence"
 

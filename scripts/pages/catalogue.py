@@ -78,6 +78,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         *("schema_version", "installation", "clock", "worker", "slot_lease", "event_partition", "partition_pass"),
         *("id_high_water", "database_loss", "offending_row"),
     ),
+    "proof": ("proof_run", "proof_finding", "proof_checkpoint"),
     "sandbox": ("settlement", "arrival", "directory_entry", "merchant_code", "fault_rule", "certificate"),
 }
 """Tables by subject, as the folders of the store have them; the simulated network's are a subject of their own."""
@@ -246,12 +247,14 @@ _FUNCTION_GRANTS = """
 
 
 async def read_migrated(owner_url: str, name: str) -> Schema:
-    """Read a schema as its migrations leave it, without what the start of a sandbox grants besides."""
+    """Read a schema as its migrations leave it, without what each start grants besides."""
     connection = await asyncpg.connect(owner_url)
     trial = connection.transaction()
     try:
         await trial.start()
         await privileges.forbid_play(connection, "pixconnect")
+        for kind in ("schema", "all tables in schema", "all sequences in schema", "all functions in schema"):
+            await connection.execute(f"revoke all on {kind} pixconnect from {privileges.VERIFIER_ROLE}")
         found = await _read_schema(connection, name)
         await trial.rollback()
     finally:

@@ -16,8 +16,10 @@ _TITLES = {
     "standard": "What only the central bank's API has",
     "webhooks": "Events, and who is told of them",
     "running": "The installation itself",
+    "proof": "What has proved the books, in the schema verify",
     "sandbox": "The simulated network, in the schema sandbox",
 }
+_OF_SCHEMAS = dict(sandbox="sandbox", verify="proof")
 _HEAD = """\
 # Tables
 
@@ -25,7 +27,8 @@ The database as it is: each table, and what each of its columns means, as the da
 by `make docs`.
 Constraints, indexes, triggers, functions in their last form and grants are in
 [schema.sql](../../src/pixconnect/store/schema.sql), and those of the simulated network in
-[its own](../../src/pixconnect/sandbox/schema.sql).
+[its own](../../src/pixconnect/sandbox/schema.sql), as those of `verify` are in
+[another](../../src/pixconnect/store/proof/schema.sql).
 
 Money is in cents. *Service time* is the instant that callers see, which a sandbox may move; *real time* is the server's clock.
 In the drawings a `?` says that a value may be null, bold names are the primary key, and an arrow names the table that a column
@@ -64,13 +67,13 @@ def draw(schemas: Sequence[Schema]) -> dict[str, str]:
 
 
 def _by_subject(schemas: Sequence[Schema]) -> Mapping[str, Sequence[Table]]:
-    """The tables of the simulated network are a subject of their own, whatever they are called."""
+    """The tables of another schema are a subject of their own, whatever they are called."""
     found: dict[str, list[Table]] = {}
     for schema in schemas:
         for table in schema.tables:
             subject = (
-                "sandbox"
-                if schema.name == "sandbox"
+                _OF_SCHEMAS[schema.name]
+                if schema.name in _OF_SCHEMAS
                 else next(each for each, names in SUBJECTS.items() if table.name in names)
             )
             found.setdefault(subject, []).append(table)

@@ -8,7 +8,7 @@ from pathlib import Path
 from pixconnect.foundation.migrations import read_migrations
 from scripts.pages.catalogue import Function, Grant, Schema, Table
 
-PACKAGES = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox"}
+PACKAGES = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox", "verify": "pixconnect.store.proof"}
 """Each schema with the package whose migrations make it, beside which its ``schema.sql`` stands."""
 _SOURCE = Path(__file__).resolve().parents[2] / "src"
 

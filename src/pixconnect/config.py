@@ -123,6 +123,9 @@ class DatabaseSettings:
     console_database_url: Secret = ""
     """The address of a role that the console logs in as to sign people in; empty means that of operators' verbs."""
 
+    verify_database_url: Secret = ""
+    """The address of a role that `verify` logs in as, which only reads; empty means that of operators' verbs."""
+
     database_tls: Literal["verify-full", "off-by-operator"] = "verify-full"
     """In live mode, every address of a database beyond this machine must have ``sslmode=verify-full``, so that who answers has
     proved who it is; ``off-by-operator`` where you know that nobody else is on that network."""
@@ -336,6 +339,11 @@ class Settings(
     def console_login_url(self) -> str:
         """Where the console logs in for what the service may not do."""
         return self.console_database_url or self.operators_url
+
+    @property
+    def verifier_url(self) -> str:
+        """Where ``verify`` logs in; empty where there is no database."""
+        return self.verify_database_url or self.operators_url
 
     @property
     def public_base_url(self) -> str:

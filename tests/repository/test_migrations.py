@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "pixconnect"
 CHECKSUMS = ROOT / "tests" / "vectors" / "migrations.json"
 
-PACKAGES = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox"}
-FIRST_FILES_COUNT = {"pixconnect": 4, "sandbox": 1}
+PACKAGES = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox", "verify": "pixconnect.store.proof"}
+FIRST_FILES_COUNT = {"pixconnect": 4, "sandbox": 1, "verify": 1}
 """They named their schema, and made all tables: nothing was there to be locked."""
 
 SMALL_TABLES = {
@@ -51,8 +51,9 @@ def test_a_migration_that_has_landed_is_never_edited(schema: str) -> None:
 
 
 _NAMES_A_SCHEMA = re.compile(
-    r"\b(?:pixconnect|sandbox)\.[a-z_]+|\bschema (?:pixconnect|sandbox)\b|search_path *(?:=|to) *(?:pixconnect|sandbox)"
-    r"|(?:pixconnect|sandbox)'::|nspname",
+    r"\b(?:pixconnect|sandbox|verify)\.[a-z_]+|\bschema (?:pixconnect|sandbox|verify)\b"
+    r"|search_path *(?:=|to) *(?:pixconnect|sandbox|verify)"
+    r"|(?:pixconnect|sandbox|verify)'::|nspname",
     re.IGNORECASE,
 )
 

@@ -42,6 +42,7 @@ async def from_files(postgres_server: postgres.Addresses, worker_id: str) -> Asy
             await connection.close()
         connection = await asyncpg.connect(addresses.owner_url)
         await privileges.allow_play(connection, "pixconnect", LOGIN_ROLE)  # as the start of a sandbox does
+        await privileges.let_verify(connection, "pixconnect")
         await connection.close()
         yield addresses
     finally:

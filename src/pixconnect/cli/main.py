@@ -52,6 +52,7 @@ _FOR_OPERATORS = (
     ("report", "report:app", "List and resolve reports of the rail that wait for an operator."),
     ("find", "find:find", "Search all holders for an id, or for orders that the rail has not ended."),
     ("database", "database:app", "Check the service's database."),
+    ("verify", "verify:app", "Prove the books: find whatever is wrong in them."),
     ("operator", "operator:app", "Operators' access to the console, and to what holders own."),
     ("audit", "audit:app", "What operators did."),
     ("signing-key", "signing_key:app", "Manage the keys that sign tokens, QR codes and webhooks."),

@@ -33,7 +33,7 @@ _TABLE_LOCK_TIMEOUT = "1s"
 _TABLE_LOCK_TRIES_MAX = 30
 _TABLE_LOCK_PAUSE_S = 0.5
 
-_NAMED_SCHEMA = re.compile(r"(?<=\bschema )(?:pixconnect|sandbox)\b|\bpixconnect(?=[.,])")
+_NAMED_SCHEMA = re.compile(r"(?<=\bschema )(?:pixconnect|sandbox|verify)\b|\bpixconnect(?=[.,])")
 _NO_FUNCTION_IS_PUBLIC = "revoke execute on all functions in schema {schema} from public"
 _NOTE = "insert into schema_version (version, name, checksum) values ($1, $2, $3)"
 

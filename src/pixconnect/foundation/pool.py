@@ -144,11 +144,27 @@ async def _bring_to_rest(connection: _AnyConnection) -> None:
 
 
 async def connect(
-    url: str, *, role: str | None, schema: str, name: str, plans_once: bool = False
+    url: str, *, role: str | None, schema: str, name: str, plans_once: bool = False, reads_tables: bool = False
 ) -> asyncpg.Connection[asyncpg.Record]:
-    """Open one connection without a pool; arguments and errors as in ``open_pool``."""
+    """Open one connection without a pool; arguments and errors as in ``open_pool``.
+
+    Args:
+        reads_tables: Its statements read whole tables and join them, for as long as that takes.
+    """
     session = _session_settings(role, schema, name, plans_once=plans_once)
+    if reads_tables:
+        session |= _READING_TABLES
     return await asyncpg.connect(url, timeout=5, server_settings=session)
+
+
+# A slice of a million rows is joined by hashing in memory, or beside it.
+_READING_TABLES = dict(
+    enable_seqscan="on",
+    enable_hashjoin="on",
+    enable_mergejoin="on",
+    work_mem="64MB",
+    statement_timeout="0",
+)
 
 
 def _session_settings(role: str | None, schema: str, name: str, *, plans_once: bool) -> dict[str, str]:

@@ -17,6 +17,7 @@ OPERATOR_ROLE: Final = "pixconnect_operator"
 CONSOLE_ROLE: Final = "pixconnect_console"
 FUNDING_ROLE: Final = "pixconnect_funding"
 SANDBOX_ROLE: Final = "pixconnect_sandbox"
+VERIFIER_ROLE: Final = "pixconnect_verifier"
 
 _MEMBERSHIPS: Final = ((OPERATOR_ROLE, SERVICE_ROLE), (CONSOLE_ROLE, SERVICE_ROLE), (OPERATOR_ROLE, CONSOLE_ROLE))
 """Who may do what another may: the migrations grant it too, once a database, and another server has never heard of it."""
@@ -26,7 +27,14 @@ _IS_MEMBER: Final = "select pg_has_role($1, $2, 'MEMBER')"
 
 async def make_roles(connection: Connection, *, with_sandbox: bool) -> None:
     """Make the roles that the tables are granted to: roles belong to the server, so a dump of a database has none."""
-    for role in (SERVICE_ROLE, OPERATOR_ROLE, CONSOLE_ROLE, FUNDING_ROLE, *([SANDBOX_ROLE] if with_sandbox else [])):
+    for role in (
+        SERVICE_ROLE,
+        OPERATOR_ROLE,
+        CONSOLE_ROLE,
+        FUNDING_ROLE,
+        VERIFIER_ROLE,
+        *([SANDBOX_ROLE] if with_sandbox else []),
+    ):
         if not await connection.fetchval(_IS_THERE, role):
             # Somebody else makes them at the same time, for another database of the server.
             with suppress(asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
@@ -55,6 +63,26 @@ async def forbid_play(connection: Connection, schema: str) -> None:
     # Roles belong to the whole server: a sandbox in another of its databases may have granted this one to our login.
     await _execute(connection, "revoke insert on %I.deposit from %I", schema, FUNDING_ROLE)
     await _execute(connection, "revoke execute on function %I.open_sandbox_holder from %I", schema, FUNDING_ROLE)
+
+
+# What is sealed, hashed or secret is nobody's to read who only compares. A partition is read by its table's name.
+_NAME_READABLE: Final = """
+    select relname, string_agg(format('%I', attname), ', ' order by attnum) as names
+    from pg_class join pg_attribute on attrelid = pg_class.oid and attnum > 0 and not attisdropped
+    where relnamespace = $1::text::regnamespace and relkind in ('r', 'p') and not relispartition
+        and attname !~ '(^|_)(sealed|secret|hash|hashes)$'
+    group by relname order by relname
+"""
+
+
+async def let_verify(connection: Connection, schema: str) -> None:
+    """Let the role that verifies the books read all columns of tables but secrets."""
+    await _execute(connection, "grant usage on schema %I to %I", schema, VERIFIER_ROLE)
+    await _execute(connection, "grant execute on function %I.refuse_old_session to %I", schema, VERIFIER_ROLE)
+    await _execute(connection, "grant select on all sequences in schema %I to %I", schema, VERIFIER_ROLE)
+    for row in await connection.fetch(_NAME_READABLE, schema):
+        granted = f"grant select ({row['names']}) on %I.%I to %I"
+        await _execute(connection, granted, schema, row["relname"], VERIFIER_ROLE)
 
 
 _WHOLE_LOGIN: Final = """

@@ -18,6 +18,8 @@ class ExitStatus(IntEnum):
     """The event, trigger or payment that the verb watched ended in another way than expected."""
     FOUND = 6
     """`doctor` found something that must be mended."""
+    BROKEN = 7
+    """`verify` found something wrong in the books."""
     INTERRUPTED = 130
     """Ctrl-C."""
     READER_GONE = 141

@@ -14,7 +14,13 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 from pixconnect.cli.frame import terminal
 from pixconnect.config import DEMONSTRATION_FILE, Settings, SettingsError, is_loopback_host
 
-DATABASE_URLS: Final = ("database_url", "owner_database_url", "operator_database_url", "console_database_url")
+DATABASE_URLS: Final = (
+    "database_url",
+    "owner_database_url",
+    "operator_database_url",
+    "console_database_url",
+    "verify_database_url",
+)
 _VERIFIED: Final = "verify-full"
 _PREFIXES_MIN: Final = {4: 8, 6: 7}
 """Those of the widest private networks, by the version of IP."""

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Final
 
 from pixconnect import __version__
-from pixconnect.cli.frame import findings
+from pixconnect.cli.frame import symptoms
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.frame.findings import Finding
+from pixconnect.cli.frame.symptoms import Symptom
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect.cli.integrator.session import advise_scope, connect, explaining, is_sandbox
 from pixconnect.config import SettingsError
@@ -20,76 +20,76 @@ _CLOCK_OFF_S: Final = 5
 _LOOKED_AT: Final = 10
 
 
-def look() -> Iterator[Finding]:
+def look() -> Iterator[Symptom]:
     try:
         credentials = find_credentials()
     except SettingsError:
-        # Another finding has said what is wrong with it.
+        # Another symptom has said what is wrong with it.
         return
     except CommandError as error:
-        yield findings.note("credentials", str(error), "only one holder's verbs need them")
+        yield symptoms.note("credentials", str(error), "only one holder's verbs need them")
         return
     with connect(credentials) as client:
         try:
             with explaining(credentials):
                 yield from _look_at_health(client, credentials)
                 found = [*_look_as_far_as_allowed(client, credentials)]
-                yield findings.ok("credentials", f"of {credentials.source}: the service takes them")
+                yield symptoms.ok("credentials", f"of {credentials.source}: the service takes them")
                 yield from found
         except CommandError as error:
-            yield findings.split("service", str(error))
+            yield symptoms.split("service", str(error))
 
 
-def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Finding]:
+def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Symptom]:
     health = client.health()
     for name, check in health.checks.items():
         if check.status != "healthy":
-            yield findings.wrong(
+            yield symptoms.wrong(
                 name, check.error or check.status, "see docs/guides/production.md and the service's log"
             )
     if health.status == "healthy":
-        yield findings.ok(
+        yield symptoms.ok(
             "service", f"{credentials.api_url} is healthy, pixconnect {health.system.version or __version__}"
         )
     if health.system.version not in {"", __version__}:
-        yield findings.note(
+        yield symptoms.note(
             "version", f"the service is pixconnect {health.system.version}, this is {__version__}", "use the same"
         )
 
 
-def _look_as_far_as_allowed(client: Client, credentials: Credentials) -> Iterator[Finding]:
+def _look_as_far_as_allowed(client: Client, credentials: Credentials) -> Iterator[Symptom]:
     """What the client may see of the holder: a client with few scopes may be intended."""
     for look_at in (_look_at_holder, _look_at_sandbox, _look_at_endpoints):
         try:
             yield from look_at(client)
         except Forbidden as error:
-            yield findings.note("scopes", error.message, advise_scope(error, credentials))
+            yield symptoms.note("scopes", error.message, advise_scope(error, credentials))
 
 
-def _look_at_holder(client: Client) -> Iterator[Finding]:
+def _look_at_holder(client: Client) -> Iterator[Symptom]:
     if not client.balance().able_to_withdraw:
-        yield findings.note("holder", "money may not go out", "ask an operator: `pixconnect holder set`")
+        yield symptoms.note("holder", "money may not go out", "ask an operator: `pixconnect holder set`")
 
 
-def _look_at_sandbox(client: Client) -> Iterator[Finding]:
+def _look_at_sandbox(client: Client) -> Iterator[Symptom]:
     if not is_sandbox(client):
         return
     ahead_s = (client.sandbox.clock().now - datetime.now(UTC)).total_seconds()  # noqa: TID251 it compares the machine's own clock
     if abs(ahead_s) > _CLOCK_OFF_S:
-        yield findings.note("clock", f"the sandbox's clock is {ahead_s:,.0f} s ahead", "`pixconnect clock reset`")
+        yield symptoms.note("clock", f"the sandbox's clock is {ahead_s:,.0f} s ahead", "`pixconnect clock reset`")
     else:
-        yield findings.ok("clock", "the sandbox's clock is this machine's")
+        yield symptoms.ok("clock", "the sandbox's clock is this machine's")
     if rules := client.sandbox.faults().rules:
-        yield findings.note(
+        yield symptoms.note(
             "faults", f"{len(rules)} rules let the network misbehave", "`pixconnect faults list | clear`"
         )
 
 
-def _look_at_endpoints(client: Client) -> Iterator[Finding]:
+def _look_at_endpoints(client: Client) -> Iterator[Symptom]:
     for endpoint in client.endpoints.list():
         what = f"{endpoint.id} ({endpoint.url})"
         if endpoint.status == "disabled":
-            yield findings.wrong(
+            yield symptoms.wrong(
                 "endpoint",
                 f"{what} failed for too long and is disabled",
                 f"mend the receiver, then `pixconnect operator endpoint resume {endpoint.id}`",
@@ -100,10 +100,10 @@ def _look_at_endpoints(client: Client) -> Iterator[Finding]:
         ]
         if tried and tried[0].status != "delivered":
             last = tried[0].attempts[-1]
-            yield findings.wrong(
+            yield symptoms.wrong(
                 "endpoint",
                 f"{what} does not accept events: {last.status_code or last.error}",
                 f"mend the receiver, then `pixconnect endpoint test {endpoint.id}`",
             )
         else:
-            yield findings.ok("endpoint", f"{what} is {endpoint.status}")
+            yield symptoms.ok("endpoint", f"{what} is {endpoint.status}")

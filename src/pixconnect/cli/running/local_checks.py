@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from pixconnect import __version__, environment
-from pixconnect.cli.frame import failures, findings, live_mode, operating
-from pixconnect.cli.frame.findings import Finding
+from pixconnect.cli.frame import failures, live_mode, operating, symptoms
 from pixconnect.cli.frame.settings import RUNNING_FILE, find_port, write_start
+from pixconnect.cli.frame.symptoms import Symptom
 from pixconnect.config import Settings, SettingsError
 from pixconnect.local.home import closed_mode
 
@@ -22,15 +22,15 @@ _FREE_OCTETS_MIN: Final = 200 << 20
 _FREE_OCTETS_GOOD: Final = 1 << 30
 
 
-def look(*, looks_at_tables: bool = True) -> Iterator[Finding]:
-    yield findings.ok("version", f"pixconnect {__version__}, Python {platform.python_version()}, {platform.system()}")
+def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
+    yield symptoms.ok("version", f"pixconnect {__version__}, Python {platform.python_version()}, {platform.system()}")
     for line in environment.misspelt_variables():
         text, _, todo = line.partition("; ")
-        yield findings.wrong("settings", text, todo)
+        yield symptoms.wrong("settings", text, todo)
     try:
         settings = environment.read_settings()
     except SettingsError as error:
-        yield findings.wrong("settings", str(error), "set it to what it must be, or not at all")
+        yield symptoms.wrong("settings", str(error), "set it to what it must be, or not at all")
         return
     yield from _look_at_live(settings)
     yield from _look_at_home(settings)
@@ -41,40 +41,40 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Finding]:
         yield _look_at_database()
 
 
-def _look_at_live(settings: Settings) -> Iterator[Finding]:
+def _look_at_live(settings: Settings) -> Iterator[Symptom]:
     for line in live_mode.list_refusals(settings):
         text, _, todo = line.partition("; ")
-        yield findings.wrong("live", f"refused: {text}", todo)
+        yield symptoms.wrong("live", f"refused: {text}", todo)
     for line in live_mode.list_risks(settings):
         text, _, todo = line.partition("; ")
-        yield findings.wrong("live", text, todo)
+        yield symptoms.wrong("live", text, todo)
 
 
-def _look_at_home(settings: Settings) -> Iterator[Finding]:
+def _look_at_home(settings: Settings) -> Iterator[Symptom]:
     home, start = settings.home_path, write_start(settings)
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        yield findings.wrong("home", f"{existing} cannot be written", "make it writable, or set PIXCONNECT_HOME")
+        yield symptoms.wrong("home", f"{existing} cannot be written", "make it writable, or set PIXCONNECT_HOME")
         return
     if not home.exists():
-        yield findings.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
+        yield symptoms.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
     elif home.stat().st_mode & 0o066:
         wanted = f"chmod {closed_mode(has_server=not settings.database_url):o} {home}"
-        yield findings.wrong("home", f"{home} holds secrets and is open to others", wanted)
+        yield symptoms.wrong("home", f"{home} holds secrets and is open to others", wanted)
     elif _runs(home):
-        yield findings.ok("home", f"the service runs on {home}")
+        yield symptoms.ok("home", f"the service runs on {home}")
     elif (home / RUNNING_FILE).exists():
-        yield findings.wrong("home", f"the service on {home} was killed", f"start `{start}` again: it heals itself")
+        yield symptoms.wrong("home", f"the service on {home} was killed", f"start `{start}` again: it heals itself")
     else:
-        yield findings.note("home", f"nothing runs on {home}", f"start `{start}`")
+        yield symptoms.note("home", f"nothing runs on {home}", f"start `{start}`")
     free = shutil.disk_usage(existing).free
     told = f"{free / (1 << 30):.1f} GiB are free at {existing}"
     if free < _FREE_OCTETS_MIN:
-        yield findings.wrong("disk", told, "make room: PostgreSQL stops where its disk is full")
+        yield symptoms.wrong("disk", told, "make room: PostgreSQL stops where its disk is full")
     elif free < _FREE_OCTETS_GOOD:
-        yield findings.note("disk", told, "make room before it is full")
+        yield symptoms.note("disk", told, "make room before it is full")
     else:
-        yield findings.ok("disk", told)
+        yield symptoms.ok("disk", told)
 
 
 def _runs(home: Path) -> bool:
@@ -89,7 +89,7 @@ def _runs(home: Path) -> bool:
     return False
 
 
-def _look_at_port(settings: Settings) -> Iterator[Finding]:
+def _look_at_port(settings: Settings) -> Iterator[Symptom]:
     port = find_port(settings)
     if not port:
         return
@@ -100,12 +100,12 @@ def _look_at_port(settings: Settings) -> Iterator[Finding]:
             tried.bind((settings.host.strip("[]"), port))
         except OSError as error:
             where = f"{settings.host}:{port} cannot be listened on ({error.strerror})"
-            yield findings.wrong("port", where, "end what listens there, or set PORT to another")
+            yield symptoms.wrong("port", where, "end what listens there, or set PORT to another")
             return
-    yield findings.ok("port", f"{settings.host}:{port} is free")
+    yield symptoms.ok("port", f"{settings.host}:{port} is free")
 
 
-def _look_at_database() -> Finding:
+def _look_at_database() -> Symptom:
     from pixconnect.usecases.running import installation  # noqa: PLC0415  with it comes nearly everything
 
     try:
@@ -115,5 +115,5 @@ def _look_at_database() -> Finding:
         # A defect of ours keeps its traceback.
         if line is None:
             raise
-        return findings.split("database", line)
-    return findings.ok("database", f"PostgreSQL {found['postgresql']}, {found['mode']}")
+        return symptoms.split("database", line)
+    return symptoms.ok("database", f"PostgreSQL {found['postgresql']}, {found['mode']}")

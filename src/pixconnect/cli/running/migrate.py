@@ -30,6 +30,7 @@ _SCHEMA = "pixconnect"
 SCHEMAS = (
     (_SCHEMA, "pixconnect.store", privileges.SERVICE_ROLE),
     ("sandbox", "pixconnect.sandbox", privileges.SANDBOX_ROLE),
+    ("verify", "pixconnect.store.proof", privileges.VERIFIER_ROLE),
 )
 """Each schema with the package of its migrations, and the role that may use it."""
 
@@ -95,7 +96,9 @@ async def bring_up_to_date(
             if schema == "sandbox" and settings.mode != "sandbox":
                 continue
             applied += await schema_history.migrate(connection, schema, migrations.read_migrations(package))
-            await privileges.let_take(connection, login, role)
+            user = await _login_of(connection, settings.verifier_url) if schema == "verify" else login
+            await privileges.let_take(connection, user, role)
+        await privileges.let_verify(connection, _SCHEMA)
         await connection.execute(f"set search_path = {_SCHEMA}")
         await partition_store.set_retention(connection, timedelta(days=settings.event_retention_days))
         # The owner and the operators' login may both use operators' verbs.

@@ -11,9 +11,9 @@ from typing import Final
 
 import asyncpg
 
-from pixconnect.cli.frame import failures, findings
-from pixconnect.cli.frame.findings import Finding
+from pixconnect.cli.frame import failures, symptoms
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.frame.symptoms import Symptom
 from pixconnect.cli.running.migrate import SCHEMAS, find_offending, refuse_old_server
 from pixconnect.config import Settings
 from pixconnect.foundation import migrations, pool, schema_history
@@ -27,7 +27,7 @@ _FORMS: Final = {form.removeprefix("--").strip() for form in (migrations.OUTSIDE
 """What the first line of a step may say of how it runs."""
 
 
-def look() -> Iterator[Finding]:
+def look() -> Iterator[Symptom]:
     try:
         settings = read_database_settings()
         set_up_logging(settings.log_format, "error")
@@ -38,10 +38,10 @@ def look() -> Iterator[Finding]:
         # A defect of ours keeps its traceback.
         if line is None:
             raise
-        yield findings.split(_UPGRADE, line)
+        yield symptoms.split(_UPGRADE, line)
 
 
-async def _look(settings: Settings) -> list[Finding]:
+async def _look(settings: Settings) -> list[Symptom]:
     # Only who owns the tables may read all of their history.
     url = settings.owner_database_url or settings.operators_url
     connection = await pool.connect(url, role=None, schema="pixconnect", name="pixconnect doctor")
@@ -50,33 +50,36 @@ async def _look(settings: Settings) -> list[Finding]:
         await refuse_old_server(connection)
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         await check_durability(connection, settings.mode)
-        found = [finding async for finding in _look_at_schemas(connection, settings)]
+        found = [symptom async for symptom in _look_at_schemas(connection, settings)]
         return [*found, *await _look_at_rows(connection)]
     finally:
         await connection.close()
 
 
-async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -> AsyncGenerator[Finding]:
+async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -> AsyncGenerator[Symptom]:
     for schema, package, _ in SCHEMAS:
         # As for `migrate`: a live database has no tables of the simulated network.
         if schema == "sandbox" and settings.mode != "sandbox":
             continue
         await connection.execute(f"set search_path = {schema}")
-        missing = await schema_history.list_missing(connection, schema, migrations.read_migrations(package))
+        steps = migrations.read_migrations(package)
+        # An earlier version had fewer schemas.
+        is_there = await connection.fetchval("select to_regnamespace($1) is not null", schema)
+        missing = await schema_history.list_missing(connection, schema, steps) if is_there else steps
         for step in missing:
-            yield findings.note(
+            yield symptoms.note(
                 _UPGRADE,
                 f"`migrate` will run {schema} {step.version:04d} {step.name}: {_describe(step)}",
                 _advise(step),
             )
         if not missing:
-            yield findings.ok(_UPGRADE, f"the tables of {schema} are this version's")
+            yield symptoms.ok(_UPGRADE, f"the tables of {schema} are this version's")
 
 
-async def _look_at_rows(connection: asyncpg.Connection) -> list[Finding]:
+async def _look_at_rows(connection: asyncpg.Connection) -> list[Symptom]:
     await connection.execute(f"set search_path = {SCHEMAS[0][0]}")
     return [
-        findings.wrong(
+        symptoms.wrong(
             _UPGRADE,
             f"rows of {each.rule.table} that break a rule of this version: {each.rows_count}, the first is {row_id} of holder "
             f"{holder_id}. The rule: {each.rule.says}",

@@ -16,7 +16,7 @@ SHOWN_MAX: Final = 100
 """Rows that are named of each rule that is broken."""
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class NewRule(Struct, frozen=True, kw_only=True):
     table: LiteralString
     says: LiteralString
     broken: LiteralString
@@ -26,7 +26,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class Broken(Struct, frozen=True, kw_only=True):
-    rule: Rule
+    rule: NewRule
     rows_count: int
     shown: Sequence[tuple[int, int]]
     """Id and holder of the first ones."""
@@ -79,7 +79,7 @@ _OF_BOTH: Final[Sequence[tuple[LiteralString, LiteralString | None, LiteralStrin
 )
 
 RULES: Final = (
-    Rule(
+    NewRule(
         table="transfer",
         says="what was returned of it, or is being returned, is the sum of its refunds",
         broken="""
@@ -94,7 +94,7 @@ RULES: Final = (
         """,
     ),
     *(
-        Rule(
+        NewRule(
             table=table,
             says=says.format(what=what),
             needs=needed and (table, needed),
@@ -103,7 +103,7 @@ RULES: Final = (
         for says, needed, broken in _OF_BOTH
         for table, name, direction, what in _NAMED
     ),
-    Rule(
+    NewRule(
         table="open_order",
         says="it is of a transfer or refund that is under way",
         broken="""
@@ -117,7 +117,7 @@ RULES: Final = (
             )
         """,
     ),
-    Rule(
+    NewRule(
         table="open_order",
         says="it is called what its transfer or refund is called",
         needs=("open_order", "network_id"),
@@ -129,7 +129,7 @@ RULES: Final = (
             where open_order.network_id is distinct from coalesce(transfer.network_id, refund.network_id)
         """,
     ),
-    Rule(
+    NewRule(
         table="transfer",
         says="when it has settled its charge is paid, or returned with it, and of the same amount",
         broken="""
@@ -141,7 +141,7 @@ RULES: Final = (
             )
         """,
     ),
-    Rule(
+    NewRule(
         table="charge",
         says="each of its revisions has what was before it",
         needs=("charge", "revision"),

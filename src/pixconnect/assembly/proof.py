@@ -1,0 +1,31 @@
+"""Opens what looks at the books: one connection, by the role that may only read them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from pixconnect.adapters.system import SystemClock, name_system_user
+from pixconnect.assembly.base import SERVICE_PACKAGE, SERVICE_SCHEMA
+from pixconnect.config import Settings
+from pixconnect.foundation import pool, schema_history
+from pixconnect.foundation.privileges import VERIFIER_ROLE
+from pixconnect.usecases.proof.verify import BookReader
+from pixconnect.usecases.running import installation
+
+_SCHEMAS: Final = f"{SERVICE_SCHEMA}, verify"
+
+
+@asynccontextmanager
+async def open_book_reader(settings: Settings) -> AsyncGenerator[BookReader]:
+    """Connect as the reader; ``SchemaError`` if the tables are not those of this program."""
+    connection = await pool.connect(
+        settings.verifier_url, role=VERIFIER_ROLE, schema=_SCHEMAS, name="pixconnect verify", reads_tables=True
+    )
+    try:
+        await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+        await installation.check_mode(connection, settings.mode)
+        yield BookReader(connection=connection, clock=SystemClock(), operator=settings.operator or name_system_user())
+    finally:
+        await connection.close()

@@ -1,0 +1,1 @@
+"""What proves the books: rules, what breaks them, and what it may mean."""

@@ -1,0 +1,255 @@
+"""The rules of what entries come from: each fact has exactly the entries of its state, and each entry has its fact."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.domain.proof.rule import Rule
+
+_LET_DECIDE: Final = (
+    "compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone"
+)
+
+CAUSES: Final = (
+    Rule(
+        name="transfer_has_its_entries",
+        says="a transfer has exactly the entries of its state, of its amount",
+        broken="""
+            select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
+                array['transfer ' || coalesce(wanted.id, posted.transfer_id)]
+                    || coalesce(array['entry ' || posted.id], '{}') as ids,
+                wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
+                    as expected,
+                case when posted.id is not null
+                    then format('%s to %s of %s', posted.debit_account, posted.credit_account, posted.amount_cents)
+                end as found,
+                coalesce(posted.created_at, wanted.modified_at) as since
+            from (
+                select transfer.id, transfer.holder_id, transfer.status, transfer.amount_cents, transfer.modified_at,
+                    transfer.created_at, debit_account, credit_account
+                from {transfers} as transfer
+                join allowed_posting as allowed on allowed.kind = 'transfer' and allowed.direction = transfer.direction
+                    and allowed.is_book = transfer.is_book and allowed.status = transfer.status
+            ) as wanted
+            full join (
+                select entry.* from {transfers} as transfer
+                join ledger_entry as entry on entry.transfer_id = transfer.id and entry.holder_id = transfer.holder_id
+                    and entry.refund_id is null
+            ) as posted on posted.transfer_id = wanted.id and posted.holder_id = wanted.holder_id
+                and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
+            where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
+                or posted.created_at < wanted.created_at
+        """,
+        meaning="an entry was lost, invented or moved, or the transfer's state or amount was written by hand",
+        todo=_LET_DECIDE,
+    ),
+    Rule(
+        name="refund_has_its_entries",
+        says="a refund has exactly the entries of its state, of its amount",
+        broken="""
+            select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
+                array['refund ' || coalesce(wanted.id, posted.refund_id)]
+                    || coalesce(array['entry ' || posted.id], '{}') as ids,
+                wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
+                    as expected,
+                case when posted.id is not null
+                    then format('%s to %s of %s', posted.debit_account, posted.credit_account, posted.amount_cents)
+                end as found,
+                coalesce(posted.created_at, wanted.modified_at) as since
+            from (
+                select refund.id, refund.holder_id, refund.status, refund.amount_cents, refund.modified_at,
+                    refund.created_at, refund.transfer_id, debit_account, credit_account
+                from {refunds} as refund
+                join allowed_posting as allowed on allowed.kind = 'refund' and allowed.direction = refund.flow
+                    and allowed.is_book = refund.is_book and allowed.status = refund.status and allowed.made_by = 'service'
+                where refund.made_by = 'service'
+            ) as wanted
+            full join (
+                select entry.* from {refunds} as refund
+                join ledger_entry as entry on entry.transfer_id = refund.transfer_id and entry.holder_id = refund.holder_id
+                    and entry.refund_id = refund.id
+                where refund.made_by = 'service'
+            ) as posted on posted.refund_id = wanted.id and posted.holder_id = wanted.holder_id
+                and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
+            where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
+                or posted.created_at < wanted.created_at or posted.transfer_id <> wanted.transfer_id
+        """,
+        meaning="an entry was lost, invented or moved, or the refund's state or amount was written by hand",
+        todo=_LET_DECIDE,
+    ),
+    Rule(
+        name="return_made_there_has_its_entries",
+        says="a return that the institution made has taken its amount at once",
+        broken="""
+            select refund.holder_id, array['refund ' || refund.id] as ids, refund.amount_cents::text as expected,
+                taken::text as found, refund.created_at as since
+            from {refunds} as refund
+            cross join lateral (
+                select coalesce(sum(entry.amount_cents), 0) as taken, bool_or(
+                    entry.credit_account <> 'settlement' or entry.debit_account not in ('available', 'deficit')
+                ) as is_otherwise
+                from ledger_entry as entry
+                where entry.transfer_id = refund.transfer_id and entry.holder_id = refund.holder_id
+                    and entry.refund_id = refund.id
+            ) as posted
+            where made_by = 'institution' and (status <> 'RETURNED' or taken <> refund.amount_cents or is_otherwise)
+        """,
+        meaning="an entry of it was lost, invented or changed, or the refund was written by hand",
+        todo=_LET_DECIDE,
+    ),
+    Rule(
+        name="entry_has_its_fact",
+        says="each entry is of a transfer, refund, deposit, movement or repayment of its holder",
+        broken="""
+            select entry.holder_id, array['entry ' || entry.id] as ids, 'a cause' as expected, null as found,
+                entry.created_at as since
+            from (select * from ledger_entry where holder_id between $1 and $2) as entry
+            where case
+                when refund_id is not null then not exists (
+                    select from refund where refund.id = refund_id and refund.holder_id = entry.holder_id
+                        and refund.transfer_id = entry.transfer_id
+                )
+                when transfer_id is not null then not exists (
+                    select from transfer where transfer.id = transfer_id and transfer.holder_id = entry.holder_id
+                )
+                when debit_account = 'funding' then not exists (
+                    select from deposit where deposit.id = entry.id and deposit.holder_id = entry.holder_id
+                        and deposit.amount_cents = entry.amount_cents
+                )
+                when credit_account = 'deficit' then not exists (
+                    select from repayment where repayment.id = entry.id and repayment.holder_id = entry.holder_id
+                        and repayment.amount_cents = entry.amount_cents
+                )
+                when debit_account = 'deficit' then not exists (
+                    select from movement where deficit_entry_id = entry.id and movement.holder_id = entry.holder_id
+                        and deficit_cents = entry.amount_cents
+                )
+                else not exists (
+                    select from movement where entry_id = entry.id and movement.holder_id = entry.holder_id
+                        and movement.amount_cents - deficit_cents = entry.amount_cents
+                        and (direction = 'IN') = (credit_account = 'available')
+                )
+            end
+        """,
+        is_of_whole_runs=True,
+        meaning="the entry was invented, or what it came from was lost",
+        todo=_LET_DECIDE,
+    ),
+    Rule(
+        name="deposit_has_its_entry",
+        says="each deposit of play money has its entry, and there is none in live mode",
+        broken="""
+            select deposit.holder_id, array['deposit ' || deposit.id] as ids, deposit.amount_cents::text as expected,
+                entry.amount_cents::text as found, deposit.created_at as since
+            from (select * from deposit where holder_id between $1 and $2) as deposit
+            left join ledger_entry as entry using (id, holder_id)
+            where (entry.debit_account, entry.credit_account, entry.amount_cents)
+                is distinct from ('funding'::ledger_account, 'available'::ledger_account, deposit.amount_cents)
+                or exists (select from installation where mode = 'live')
+        """,
+        meaning="the entry or the deposit was written by hand",
+        todo=_LET_DECIDE,
+    ),
+    Rule(
+        name="movement_has_its_entries",
+        says="each movement that was posted has exactly its entries",
+        broken="""
+            select moved.holder_id, array['movement ' || item_id] as ids,
+                format('%s to %s of %s', moved.debit_account, moved.credit_account, moved.amount_cents) as expected,
+                case when entry.id is not null
+                    then format('%s to %s of %s', entry.debit_account, entry.credit_account, entry.amount_cents)
+                end as found,
+                moved.created_at as since
+            from (
+                select item_id, holder_id, entry_id as id, amount_cents - deficit_cents as amount_cents, created_at,
+                    case direction when 'IN' then 'settlement' else 'available' end::ledger_account as debit_account,
+                    case direction when 'IN' then 'available' else 'settlement' end::ledger_account as credit_account
+                from movement
+                where holder_id between $1 and $2 and status = 'POSTED' and amount_cents > deficit_cents
+                union all
+                select item_id, holder_id, deficit_entry_id, deficit_cents, created_at, 'deficit', 'settlement'
+                from movement where holder_id between $1 and $2 and deficit_cents > 0
+            ) as moved
+            left join ledger_entry as entry using (id, holder_id)
+            where (entry.debit_account, entry.credit_account, entry.amount_cents)
+                is distinct from (moved.debit_account, moved.credit_account, moved.amount_cents)
+                or entry.transfer_id is not null or entry.refund_id is not null
+            union all
+            select holder_id, array['movement ' || item_id], 'no entry', format('%s %s', entry_id, deficit_entry_id), created_at
+            from movement
+            where holder_id between $1 and $2 and status = 'ERROR'
+                and (entry_id is not null or deficit_entry_id is not null)
+        """,
+        meaning="an entry of it was lost or changed, or the movement was written by hand",
+        todo=_LET_DECIDE,
+    ),
+    Rule(
+        name="repayment_has_its_entry",
+        says="each repayment has its entry, and was taken of what had come before it",
+        broken="""
+            select repayment.holder_id, array['repayment ' || repayment.id] as ids, repayment.amount_cents::text as expected,
+                entry.amount_cents::text as found, repayment.created_at as since
+            from (select * from repayment where holder_id between $1 and $2) as repayment
+            left join ledger_entry as entry using (id, holder_id)
+            left join ledger_entry as source on source.id = source_entry_id and source.holder_id = repayment.holder_id
+            where (entry.debit_account, entry.credit_account, entry.amount_cents)
+                is distinct from ('available'::ledger_account, 'deficit'::ledger_account, repayment.amount_cents)
+                or source.credit_account is distinct from 'available' or source.amount_cents < repayment.amount_cents
+                or source.created_at > entry.created_at
+        """,
+        meaning="the entry or the repayment was written by hand",
+        todo=_LET_DECIDE,
+    ),
+    Rule(
+        name="deficit_is_lacked",
+        says="what is owed is what was lacking and was not repaid",
+        broken="""
+            select holder_id, array['balance'] as ids, (lacked - repaid)::text as expected, deficit_cents::text as found,
+                modified_at as since
+            from balance
+            cross join lateral (
+                select coalesce(sum(lacked_cents), 0) as lacked from (
+                    select deficit_cents as lacked_cents from movement where movement.holder_id = balance.holder_id
+                    union all
+                    -- Returns that the institution made say how much by their entries alone.
+                    select entry.amount_cents from refund
+                    join ledger_entry as entry on entry.transfer_id = refund.transfer_id and entry.refund_id = refund.id
+                        and entry.holder_id = refund.holder_id
+                    where refund.holder_id = balance.holder_id and made_by = 'institution' and debit_account = 'deficit'
+                ) as each
+            ) as taken
+            cross join lateral (
+                select coalesce(sum(amount_cents), 0) as repaid from repayment
+                where repayment.holder_id = balance.holder_id
+            ) as given
+            where holder_id between $1 and $2 and deficit_cents <> lacked - repaid
+        """,
+        meaning="a movement or a repayment was lost or written by hand",
+        todo=_LET_DECIDE,
+    ),
+    Rule(
+        name="settlement_is_what_moved",
+        says="what is settled is what went over the rail, by book, and at the institution",
+        broken="""
+            select holder_id, array['balance'] as ids, coalesce(sum(moved.amount), 0)::bigint::text as expected,
+                settlement_cents::text as found, balance.modified_at as since
+            from balance
+            left join (
+                select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end as amount
+                from transfer where holder_id between $1 and $2 and settled_at is not null
+                union all
+                select holder_id, case flow when 'OUT' then amount_cents else -amount_cents end
+                from refund where holder_id between $1 and $2 and status = 'RETURNED'
+                union all
+                select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end
+                from movement where holder_id between $1 and $2 and status = 'POSTED'
+            ) as moved using (holder_id)
+            where balance.holder_id between $1 and $2
+            group by holder_id, settlement_cents, balance.modified_at
+            having settlement_cents <> coalesce(sum(moved.amount), 0)
+        """,
+        is_of_whole_runs=True,
+        meaning="a transfer, refund or movement was lost or invented, and its entry was not, or the other way round",
+        todo=_LET_DECIDE,
+    ),
+)

@@ -1,0 +1,103 @@
+"""The rules of charges, their payments, locations and revisions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.domain.proof.rule import Rule
+
+_LOOK: Final = "look at the charge and at the payment, `pixconnect find ID`: what the rail settled is the truth"
+
+CHARGES: Final = (
+    Rule(
+        name="charge_is_paid_by_its_transfer",
+        says="a charge is paid by exactly the transfer that settled, of its amount, and returned with it",
+        broken="""
+            select charge.holder_id, array['charge ' || charge.id] as ids, charge.status as expected,
+                coalesce(string_agg(format('transfer %s %s %s', transfer.id, transfer.status, transfer.amount_cents), ', '), '')
+                    as found,
+                charge.modified_at as since
+            from {charges} as charge
+            left join transfer on transfer.charge_id = charge.id and transfer.holder_id = charge.holder_id
+                and transfer.settled_at is not null
+            group by charge.id, charge.holder_id, charge.status, charge.amount_cents, charge.modified_at
+            having count(transfer.id) <> (charge.status in ('APPROVED', 'RETURNED'))::int
+                or bool_or(transfer.amount_cents <> charge.amount_cents)
+                or bool_or((transfer.status = 'RETURNED') <> (charge.status = 'RETURNED'))
+        """,
+        meaning="a payment was lost, invented or taken from its charge, or the charge's state was written by hand",
+        todo=_LOOK,
+    ),
+    Rule(
+        name="payment_has_its_charge",
+        says="the charge that a payment names is its holder's, and has its txid",
+        broken="""
+            select transfer.holder_id, array['transfer ' || transfer.id, 'charge ' || charge_id] as ids,
+                transfer.txid as expected, charge.txid as found, transfer.created_at as since
+            from {transfers} as transfer
+            left join charge on charge.id = charge_id and charge.holder_id = transfer.holder_id
+            where charge_id is not null and (charge.id is null or transfer.txid is not null and charge.txid <> transfer.txid)
+        """,
+        meaning="the payment or the charge was written by hand",
+        todo=_LOOK,
+    ),
+    Rule(
+        name="charge_is_held_by_its_payment",
+        says="a charge is held by exactly the payment that was accepted for it",
+        broken="""
+            select coalesce(charge.holder_id, transfer.holder_id) as holder_id,
+                array['charge ' || coalesce(charge.id, charge_id), 'transfer ' || coalesce(held_by, transfer.id)] as ids,
+                transfer.id::text as expected, held_by::text as found,
+                coalesce(transfer.created_at, charge.modified_at) as since
+            from (select * from charge where holder_id between $1 and $2 and held_by is not null) as charge
+            full join (
+                select * from transfer
+                where holder_id between $1 and $2 and direction = 'IN' and status = 'PROCESSING' and charge_id is not null
+            ) as transfer on transfer.id = charge.held_by and transfer.holder_id = charge.holder_id and charge_id = charge.id
+            where charge.id is null or transfer.id is null or charge.status <> 'PENDING'
+        """,
+        meaning="a charge waits for a payment that will not come, or others may pay one that is being paid",
+        todo=_LOOK,
+    ),
+    Rule(
+        name="charge_and_location_agree",
+        says="a charge and its location agree, and its code leads there",
+        broken="""
+            select coalesce(charge.holder_id, location.holder_id) as holder_id,
+                array['charge ' || coalesce(charge.id, location.charge_id)]
+                    || coalesce(array['location ' || location.id], '{}') as ids,
+                location.token as expected, charge.br_code as found, coalesce(charge.created_at, location.created_at) as since
+            from (select * from charge where holder_id between $1 and $2) as charge
+            full join (select * from location where holder_id between $1 and $2 and charge_id is not null) as location
+                on location.charge_id = charge.id and location.holder_id = charge.holder_id
+            where charge.id is null or location.id is not null and (is_unbound or br_code not like '%' || token || '%')
+                or location.id is null and charge.contents is not null and charge.institution_id is null
+                    and is_unbound is not true
+        """,
+        is_of_whole_runs=True,
+        meaning="the location was moved to another charge, or a code was written by hand: payers see another charge",
+        todo=_LOOK,
+    ),
+    Rule(
+        name="revisions_are_kept",
+        says="what a charge said before each of its revisions is kept",
+        broken="""
+            select charge.holder_id, array['charge ' || charge.id] as ids, coalesce(revision, 0)::text as expected,
+                (
+                    select count(*)::text from charge_revision as kept
+                    where kept.charge_id = charge.id and kept.holder_id = charge.holder_id
+                ) as found,
+                charge.modified_at as since
+            from {charges} as charge
+            where coalesce(revision, 0) <> (
+                select count(*) from charge_revision as kept
+                where kept.charge_id = charge.id and kept.holder_id = charge.holder_id and kept.revision < charge.revision
+            ) or coalesce(revision, 0) <> (
+                select count(*) from charge_revision as kept
+                where kept.charge_id = charge.id and kept.holder_id = charge.holder_id
+            )
+        """,
+        meaning="a revision was lost or invented",
+        todo=_LOOK,
+    ),
+)

@@ -1,0 +1,161 @@
+"""Asks the tables one rule, for a slice of holders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import Struct, structs
+
+from pixconnect.domain.proof.rule import Finding, Rule
+from pixconnect.foundation.pool import Connection
+
+FOUND_MAX: Final = 10_000
+"""Of one rule and slice: who has damaged more knows enough, and memory has an end."""
+
+
+HOLDER_ID_MAX: Final = 2**53
+
+
+class HolderRange(Struct, frozen=True, kw_only=True):
+    """Holders whose books are looked at together, by their ids."""
+
+    first_id: int
+    last_id: int
+    holders_count: int
+
+
+# A slice has so many entries, or one holder who has more.
+_SLICES: Final[LiteralString] = """
+    select min(holder_id) as first_id, max(holder_id) as last_id, count(*) as holders_count from (
+        select holder_id, sum(1 + last_number) over (order by holder_id) / $2 as part
+        from balance where holder_id > $1
+    ) as placed group by part order by part
+"""
+
+
+async def list_slices(connection: Connection, after_id: int, entries_count: int) -> Sequence[HolderRange]:
+    """The holders behind one, in slices of about so many numbered entries, with nobody left out between them."""
+    slices = [HolderRange(**row) for row in await connection.fetch(_SLICES, after_id, entries_count)]
+    # Rows of holders that there are not are found too.
+    ends = [*(part.first_id - 1 for part in slices[1:]), HOLDER_ID_MAX]
+    begins = [after_id + 1, *(end + 1 for end in ends)]
+    return [
+        structs.replace(part, first_id=first_id, last_id=last_id)
+        for part, first_id, last_id in zip(slices, begins, ends, strict=False)
+    ]
+
+
+_OF_HOLDERS: Final[LiteralString] = "(select * from {table} where holder_id between $1 and $2)"
+# Whatever happens to a transfer, refund or charge has its event; of an entry only a numbered one is found by its instant.
+_TOUCHED: Final[LiteralString] = """
+    select distinct resource_id, holder_id from event
+    where holder_id between $1 and $2 and created_at >= $3 and resource = '{resource}'
+"""
+_CHANGED: Final[LiteralString] = (
+    """(
+    select {table}.* from ("""
+    + _TOUCHED
+    + """) as touched
+    join {table} on {table}.id = touched.resource_id and {table}.holder_id = touched.holder_id
+)"""
+)
+_CHANGED_TRANSFERS: Final[LiteralString] = (
+    """(
+    select transfer.* from (
+        select resource_id, holder_id from ("""
+    + _TOUCHED.replace("{resource}", "transfer")
+    + """) as own
+        union
+        select transfer_id, refund.holder_id from ("""
+    + _TOUCHED.replace("{resource}", "refund")
+    + """) as own
+        join refund on refund.id = own.resource_id and refund.holder_id = own.holder_id
+    ) as touched
+    join transfer on transfer.id = touched.resource_id and transfer.holder_id = touched.holder_id
+)"""
+)
+_SINCE: Final[LiteralString] = """(
+    select entry.* from balance
+    left join lateral (
+        select number from ledger_entry
+        where ledger_entry.holder_id = balance.holder_id and number is not null and created_at < $3
+        order by created_at desc limit 1
+    ) as earlier on true
+    join ledger_entry as entry on entry.holder_id = balance.holder_id and entry.number >= coalesce(earlier.number, 0)
+    where balance.holder_id between $1 and $2
+)"""
+# Old events go by whole partitions: what began a day after the oldest that is kept has all of its own.
+_KEPT_SINCE: Final[LiteralString] = """(
+    select case
+        when (select min(first_id) from event_partition where parent = 'event' and detached_at is null) > 1 then (
+            select min(created_at) + interval '1 day' from (select created_at from event order by id limit 1000) as oldest
+        )
+        else '-infinity'::timestamptz
+    end
+)"""
+_FEED_FROM: Final[LiteralString] = """(
+    select case
+        when exists (select from event_partition where parent in ('event', 'event_feed') and detached_at is not null)
+            or (select min(first_id) from event_partition where parent in ('event', 'event_feed')) > 1 then greatest(
+            (select min(first_id) from event_partition where parent = 'event' and detached_at is null),
+            (
+                select max(event_id) from (
+                    select unnest(event_ids) as event_id from (
+                        select event_ids from event_feed order by position limit 1000
+                    ) as oldest
+                ) as named
+            )
+        )
+        else 0
+    end
+)"""
+_SOURCES: Final = dict(
+    whole=dict(
+        transfers=_OF_HOLDERS.replace("{table}", "transfer"),
+        refunds=_OF_HOLDERS.replace("{table}", "refund"),
+        charges=_OF_HOLDERS.replace("{table}", "charge"),
+        numbered="(select * from ledger_entry where holder_id between $1 and $2 and number is not null)",
+    ),
+    changes=dict(
+        transfers=_CHANGED_TRANSFERS,
+        refunds=_CHANGED.replace("{table}", "refund").replace("{resource}", "refund"),
+        charges=_CHANGED.replace("{table}", "charge").replace("{resource}", "charge"),
+        numbered=_SINCE,
+    ),
+)
+
+_ASK: Final[LiteralString] = "select holder_id, ids, expected, found, since from ({broken}) as broken limit {limit}"
+
+
+async def ask(connection: Connection, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
+    """What breaks a rule.
+
+    Args:
+        connection: Each rule is one statement, and so is read as of one moment.
+        rule: One of ``rules.RULES``.
+        part: The holders; ``None`` where the rule is of the installation.
+        since: Only what has happened from then on; ``None`` for everything.
+    """
+    broken: str = rule.broken
+    given: list[object] = [] if part is None else [part.first_id, part.last_id]
+    for name, source in _SOURCES["whole" if since is None else "changes"].items():
+        broken = broken.replace(f"{{{name}}}", source)
+    if "$3" in broken:
+        given.append(since)
+    broken = broken.replace("{kept_since}", _KEPT_SINCE).replace("{feed_from}", _FEED_FROM)
+    sql = _ASK.replace("{limit}", str(FOUND_MAX)).replace("{broken}", broken)
+    return [read_finding(rule.name, row) for row in await connection.fetch(sql, *given)]
+
+
+def read_finding(rule: str, row: asyncpg.Record) -> Finding:
+    return Finding(
+        rule=rule,
+        holder_id=row["holder_id"],
+        ids=tuple(row["ids"]),
+        expected=row["expected"],
+        found=row["found"],
+        since=row["since"],
+    )

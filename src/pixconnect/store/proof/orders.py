@@ -1,0 +1,135 @@
+"""The rules of orders on their way, and of how transfers and refunds stand."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.domain.proof.rule import Rule
+
+_ASK_THE_RAIL: Final = "look at it with `pixconnect find ID`, and let the rail's statement of its day decide"
+
+ORDERS: Final = (
+    Rule(
+        name="under_way_has_order",
+        says="whatever is under way over the rail has its order, and nothing else has one",
+        broken="""
+            select coalesce(under_way.holder_id, open_order.holder_id) as holder_id,
+                array[coalesce(under_way.name, open_order.name)] as ids,
+                format('%s %s %s', under_way.id, under_way.holder_id, under_way.slot) as expected,
+                format('%s %s %s', resource_id, open_order.holder_id, open_order.slot) as found,
+                coalesce(modified_at, ordered_at) as since
+            from (
+                select end_to_end_id as name, id, holder_id, slot, modified_at, network_id from transfer
+                where holder_id between $1 and $2 and direction = 'OUT' and status = 'PROCESSING' and not is_book
+                union all
+                select return_id, id, holder_id, slot, modified_at, network_id from refund
+                where holder_id between $1 and $2 and flow = 'OUT' and status = 'PROCESSING' and not is_book
+            ) as under_way
+            full join (select * from open_order where holder_id between $1 and $2) as open_order using (name)
+            where (under_way.id, under_way.holder_id, under_way.slot, under_way.network_id)
+                is distinct from (resource_id, open_order.holder_id, open_order.slot, open_order.network_id)
+        """,
+        meaning="money is reserved for an order that no worker looks at, or an order is asked about for nothing",
+        todo=_ASK_THE_RAIL,
+    ),
+    Rule(
+        name="order_is_looked_at_in_time",
+        says="no order waits longer than the longest pause",
+        broken="""
+            select holder_id, array[name] as ids, 'within a day' as expected, due_at::text as found, ordered_at as since
+            from open_order
+            where holder_id between $1 and $2
+                and due_at > greatest(ordered_at, handed_at, give_up_at, clock_timestamp()) + interval '1 day'
+                and not exists (select from clock where offset_us <> 0)
+        """,
+        meaning="the instant was written by hand, or a clock jumped",
+        todo="set its due_at to now as the owner: a worker then looks at it",
+    ),
+    Rule(
+        name="transfer_state_and_instants_agree",
+        says="a transfer has the instants and the outcome of its state",
+        broken="""
+            select holder_id, array['transfer ' || id] as ids, status as expected,
+                format('settled %s, handed %s, outcome %s', settled_at, handed_at, outcome_code) as found,
+                modified_at as since
+            from {transfers} as transfer
+            where (status in ('CONFIRMED', 'RETURNED')) <> (settled_at is not null)
+                or (status in ('ERROR', 'CANCELLED')) <> (outcome_code is not null)
+                or settled_at < created_at or modified_at < coalesce(settled_at, created_at)
+                or (status = 'RETURNED') <> (returned_cents = amount_cents)
+                or network_settled_at is not null and (settled_at is null or is_book)
+                or is_book and handed_at is not null
+        """,
+        meaning="a state was written by hand",
+        todo=_ASK_THE_RAIL,
+    ),
+    Rule(
+        name="refund_state_and_instants_agree",
+        says="a refund has the instants and the outcome of its state",
+        broken="""
+            select holder_id, array['refund ' || id] as ids, status as expected,
+                format('settled %s, handed %s, outcome %s', settled_at, handed_at, outcome_code) as found,
+                modified_at as since
+            from {refunds} as refund
+            where (status = 'RETURNED') <> (settled_at is not null)
+                or (status = 'ERROR') <> (outcome_code is not null)
+                or settled_at < created_at or modified_at < coalesce(settled_at, created_at)
+                or network_settled_at is not null and (settled_at is null or is_book)
+                or is_book and handed_at is not null
+        """,
+        meaning="a state was written by hand",
+        todo=_ASK_THE_RAIL,
+    ),
+    Rule(
+        name="what_was_refused_moved_nothing",
+        says="a transfer or refund that failed has given back what it had reserved",
+        broken="""
+            select failed.holder_id, array[failed.kind || ' ' || failed.id] as ids, '0' as expected,
+                sum(case debit_account when 'available' then amount_cents else -amount_cents end)::bigint::text as found,
+                max(created_at) as since
+            from (
+                select 'transfer' as kind, id, holder_id, id as transfer_id, null::bigint as refund_id
+                from {transfers} as transfer where status in ('ERROR', 'CANCELLED')
+                union all
+                select 'refund', id, holder_id, transfer_id, id from {refunds} as refund where status = 'ERROR'
+            ) as failed
+            join ledger_entry as entry on entry.transfer_id = failed.transfer_id and entry.holder_id = failed.holder_id
+                and entry.refund_id is not distinct from failed.refund_id
+            group by failed.kind, failed.id, failed.holder_id
+            having sum(case debit_account when 'available' then amount_cents else -amount_cents end) <> 0
+                or bool_or('settlement' in (debit_account, credit_account))
+        """,
+        meaning="an entry of it was lost, or its state was written by hand",
+        todo=_ASK_THE_RAIL,
+    ),
+    Rule(
+        name="initiated_transfer_is_as_confirmed",
+        says="what was confirmed is a transfer of who initiated it",
+        broken="""
+            select transfer.holder_id, array['transfer ' || transfer.id] as ids,
+                format('%s %s KEY', initiated_transfer.holder_id, initiated_transfer.end_to_end_id) as expected,
+                format('%s %s %s', transfer.holder_id, external_id, initiation_type) as found, transfer.created_at as since
+            from initiated_transfer
+            join {transfers} as transfer using (end_to_end_id)
+            where direction = 'OUT' and (transfer.holder_id, external_id, initiation_type)
+                is distinct from (initiated_transfer.holder_id, initiated_transfer.end_to_end_id, 'KEY')
+        """,
+        meaning="the transfer was written by hand",
+        todo=_ASK_THE_RAIL,
+    ),
+    Rule(
+        name="prepared_transfer_is_as_prepared",
+        says="a prepared transfer was sent as it was prepared",
+        broken="""
+            select transfer.holder_id, array['transfer ' || transfer.id] as ids,
+                format('%s %s', prepared_transfer.amount_cents, prepared_transfer.initiation_type) as expected,
+                format('%s %s', transfer.amount_cents, transfer.initiation_type) as found, transfer.created_at as since
+            from prepared_transfer
+            join {transfers} as transfer using (external_id, holder_id)
+            where direction = 'OUT' and (prepared_transfer.amount_cents, prepared_transfer.initiation_type)
+                is distinct from (transfer.amount_cents, transfer.initiation_type)
+        """,
+        meaning="the transfer or what was prepared was written by hand",
+        todo=_ASK_THE_RAIL,
+    ),
+)

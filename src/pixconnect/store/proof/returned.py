@@ -1,0 +1,154 @@
+"""The rules of refunds and their originals, and of the two sides of what was settled by book."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.domain.proof.rule import Rule
+
+_COMPARE: Final = (
+    "compare both with the rail's statement of their days; a refund that the rail does not know did not leave"
+)
+
+RETURNED: Final = (
+    Rule(
+        name="transfer_knows_its_refunds",
+        says="a transfer knows what was returned of it, and what is being returned",
+        broken="""
+            select transfer.holder_id, array['transfer ' || transfer.id] as ids,
+                format('%s %s', coalesce(returned, 0), coalesce(under_way, 0)) as expected,
+                format('%s %s', returned_cents, returning_cents) as found, transfer.modified_at as since
+            from {transfers} as transfer
+            left join lateral (
+                select sum(amount_cents) filter (where status = 'RETURNED') as returned,
+                    sum(amount_cents) filter (where status = 'PROCESSING' and flow = 'OUT') as under_way
+                from refund where refund.transfer_id = transfer.id and refund.holder_id = transfer.holder_id
+            ) as given on true
+            where (returned_cents, returning_cents) is distinct from (coalesce(returned, 0), coalesce(under_way, 0))
+        """,
+        meaning="a refund was lost or invented, or the sums were written by hand",
+        todo=_COMPARE,
+    ),
+    Rule(
+        name="refund_agrees_with_original",
+        says="a refund goes the other way than its original, settled after it, and names it",
+        broken="""
+            select refund.holder_id, array['refund ' || refund.id, 'transfer ' || refund.transfer_id] as ids,
+                format('%s %s %s %s', case direction when 'IN' then 'OUT' else 'IN' end, transfer.is_book, transfer.slot,
+                    coalesce(transfer.network_id, transfer.end_to_end_id)) as expected,
+                format('%s %s %s %s', flow, refund.is_book, refund.slot, original_end_to_end_id) as found,
+                refund.created_at as since
+            from {refunds} as refund
+            left join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+            where transfer.id is null or transfer.settled_at is null or refund.created_at < transfer.settled_at
+                or (flow = 'OUT') <> (direction = 'IN') or refund.is_book <> transfer.is_book
+                or refund.slot <> transfer.slot
+                or original_end_to_end_id <> coalesce(transfer.network_id, transfer.end_to_end_id)
+        """,
+        meaning="the refund was moved to another original, or one of the two was written by hand",
+        todo=_COMPARE,
+    ),
+    Rule(
+        name="sides_of_book_transfer_agree",
+        says="a transfer by book has two sides, of one amount and state, of two holders",
+        broken="""
+            select own.holder_id, array['transfer ' || own.id] as ids,
+                format('%s %s %s', own.amount_cents, own.status, own.returned_cents) as expected,
+                format('%s %s %s', other.amount_cents, other.status, other.returned_cents) as found, own.created_at as since
+            from {transfers} as own
+            left join transfer as other on other.end_to_end_id = own.end_to_end_id and other.direction <> own.direction
+                and other.namesake = own.namesake and other.is_book
+            where own.is_book and (
+                other.id is null or other.holder_id = own.holder_id
+                or (own.amount_cents, own.status, own.returned_cents, own.settled_at)
+                    is distinct from (other.amount_cents, other.status, other.returned_cents, other.settled_at)
+            )
+        """,
+        meaning="one side was lost or written by hand: what one holder paid is not what the other got",
+        todo="compare both holders' entries; the side with its entry and event is the true one",
+    ),
+    Rule(
+        name="sides_of_book_refund_agree",
+        says="a refund by book has two sides, of one amount and state, of two holders",
+        broken="""
+            select own.holder_id, array['refund ' || own.id] as ids,
+                format('%s %s', own.amount_cents, own.status) as expected,
+                format('%s %s', other.amount_cents, other.status) as found, own.created_at as since
+            from {refunds} as own
+            left join refund as other on other.return_id = own.return_id and other.flow <> own.flow
+                and other.namesake = own.namesake and other.is_book
+            where own.is_book and (
+                other.id is null or other.holder_id = own.holder_id
+                or (own.amount_cents, own.status, own.settled_at)
+                    is distinct from (other.amount_cents, other.status, other.settled_at)
+            )
+        """,
+        meaning="one side was lost or written by hand: what one holder returned is not what the other got",
+        todo="compare both holders' entries; the side with its entry and event is the true one",
+    ),
+    Rule(
+        name="network_name_is_one_fact",
+        says="a name of the network is one fact in each direction, of one amount, whoever the holder is",
+        broken="""
+            select holder_id, array[name] as ids, '1' as expected, facts_count::text as found, since
+            from (
+                select min(holder_id) as holder_id, name, count(*) as facts_count, max(created_at) as since
+                from (
+                    select holder_id, network_id as name, 'OUT' as direction, amount_cents, created_at from transfer
+                    where network_id is not null
+                    union all
+                    select holder_id, network_id, 'OUT', amount_cents, created_at from refund where network_id is not null
+                    union all
+                    select holder_id, end_to_end_id, direction, amount_cents, created_at from transfer where namesake = 0
+                    union all
+                    select holder_id, return_id, flow, amount_cents, created_at from refund where namesake = 0
+                ) as known
+                group by name
+                having count(*) <> count(distinct direction) or min(amount_cents) <> max(amount_cents)
+            ) as double
+        """,
+        of="installation",
+        is_of_whole_runs=True,
+        meaning="one payment was recorded twice, or a name was written by hand",
+        todo=_COMPARE,
+    ),
+    Rule(
+        name="item_that_is_an_order_is_no_movement",
+        says="an item of a statement that is a transfer or refund is no movement, unless that was taken back",
+        broken="""
+            select movement.holder_id, array['movement ' || item_id] as ids, 'a transfer or refund' as expected,
+                movement.kind as found, movement.created_at as since
+            from (select * from movement where holder_id between $1 and $2) as movement
+            where (
+                exists (select from transfer where end_to_end_id = item_id)
+                or exists (select from transfer where network_id = item_id)
+                or exists (select from refund where return_id = item_id)
+                or exists (select from refund where network_id = item_id)
+            ) and not exists (
+                select from movement as opposite
+                where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+            )
+        """,
+        meaning="one item was counted twice",
+        todo=_COMPARE,
+    ),
+    Rule(
+        name="opposite_takes_movement_back",
+        says="what takes a movement back is its opposite, and the line of that movement is something else",
+        broken="""
+            select opposite.holder_id, array['movement ' || opposite.item_id] as ids,
+                format('%s %s', undone.direction, undone.amount_cents) as expected,
+                format('%s %s', opposite.direction, opposite.amount_cents) as found, opposite.created_at as since
+            from (select * from movement where holder_id between $1 and $2 and opposite_of is not null) as opposite
+            left join movement as undone on undone.holder_id = opposite.holder_id and undone.item_id = opposite.opposite_of
+            where undone.item_id is null or undone.opposite_of is not null or undone.direction = opposite.direction
+                or undone.amount_cents <> opposite.amount_cents
+                or exists (
+                    select from institution_item join holder using (institution_id)
+                    where holder.id = opposite.holder_id and joined_kind = 'movement' and joined_id = opposite.opposite_of
+                )
+        """,
+        meaning="a movement was taken back twice, or in part, or was none",
+        todo=_COMPARE,
+    ),
+)

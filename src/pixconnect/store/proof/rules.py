@@ -1,0 +1,15 @@
+"""All rules, in the order in which a run looks at them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.store.proof.causes import CAUSES
+from pixconnect.store.proof.charges import CHARGES
+from pixconnect.store.proof.events import EVENTS
+from pixconnect.store.proof.ledger import LEDGER
+from pixconnect.store.proof.orders import ORDERS
+from pixconnect.store.proof.returned import RETURNED
+from pixconnect.store.proof.totals import TOTALS
+
+RULES: Final = (*LEDGER, *CAUSES, *ORDERS, *RETURNED, *CHARGES, *TOTALS, *EVENTS)

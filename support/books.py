@@ -24,6 +24,8 @@ async def check_books(service: Service) -> None:
     """Fail with the rules that are broken and the rows that break them."""
     async with service.context.pool.acquire() as connection:
         found = await find_wrong(connection)
-        assert not found, "\n".join(
-            f"{each.rule}: {each.ids} of holder {each.holder_id}: expected {each.expected}, found {each.found}" for each in found
-        )
+        told = [
+            f"{each.rule}: {each.ids} of holder {each.holder_id}: expected {each.expected}, found {each.found}"
+            for each in found
+        ]
+        assert not found, "\n".join(told)

@@ -11,8 +11,9 @@ from pixconnect.assembly.base import SERVICE_PACKAGE, SERVICE_SCHEMA
 from pixconnect.config import Settings
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.privileges import VERIFIER_ROLE
+from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.proof.verify import BookReader
-from pixconnect.usecases.running import installation
+from pixconnect.usecases.running.installation import refuse_other_mode
 
 _SCHEMAS: Final = f"{SERVICE_SCHEMA}, verify"
 
@@ -25,7 +26,7 @@ async def open_book_reader(settings: Settings) -> AsyncGenerator[BookReader]:
     )
     try:
         await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
-        await installation.check_mode(connection, settings.mode)
+        refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         yield BookReader(connection=connection, clock=SystemClock(), operator=settings.operator or name_system_user())
     finally:
         await connection.close()

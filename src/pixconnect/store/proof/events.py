@@ -36,6 +36,29 @@ EVENTS: Final = (
         todo=_RESEND,
     ),
     Rule(
+        name="payer_known_later_has_its_event",
+        says="a payment has an event of its payer if that became known later, and once",
+        broken="""
+            select transfer.holder_id, array['transfer ' || transfer.id] as ids,
+                (completion.transfer_id is not null)::int::text as expected, told.times::text as found,
+                transfer.modified_at as since
+            from {transfers} as transfer
+            left join payer_completion as completion on completion.transfer_id = transfer.id
+                and completion.holder_id = transfer.holder_id
+            cross join lateral (
+                select count(*) as times from event
+                where event.resource = 'transfer' and resource_id = transfer.id and event.holder_id = transfer.holder_id
+                    and event.created_at >= transfer.created_at and name = 'transfer.in.completed'
+            ) as told
+            where transfer.direction = 'IN' and transfer.institution_id is not null
+                and transfer.created_at >= {kept_since} and (
+                    (completion.transfer_id is not null)::int <> told.times or completion.before = transfer.counterparty
+                )
+        """,
+        meaning="the payer was written by hand, or an event was lost or invented",
+        todo=_RESEND,
+    ),
+    Rule(
         name="refund_has_its_events",
         says="every state of a refund has exactly one event, in order",
         broken="""

@@ -25,7 +25,7 @@ _LOOKS = {
     "face log": ("efi",),
     "face show": ("efi",),
     "find": ("77",),
-    "verify": ("--whole", "--again-after-s", "0"),
+    "verify": ("--rule", "balance_is_sum", "--again-after-s", "0"),
     "holder list": (),
     "holder show": ("--holder-id", "1"),
     "key list": ("--holder-id", "1"),

@@ -38,7 +38,7 @@ CAUSES: Final = (
             ) as posted on posted.transfer_id = wanted.id and posted.holder_id = wanted.holder_id
                 and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
             where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
-                or posted.created_at < wanted.created_at
+                or posted.created_at < wanted.created_at and {runs_on}
         """,
         meaning="an entry was lost, invented or moved, or the transfer's state or amount was written by hand",
         todo=_LET_DECIDE,
@@ -72,7 +72,7 @@ CAUSES: Final = (
             ) as posted on posted.refund_id = wanted.id and posted.holder_id = wanted.holder_id
                 and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
             where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
-                or posted.created_at < wanted.created_at or posted.transfer_id <> wanted.transfer_id
+                or posted.created_at < wanted.created_at and {runs_on} or posted.transfer_id <> wanted.transfer_id
         """,
         meaning="an entry was lost, invented or moved, or the refund's state or amount was written by hand",
         todo=_LET_DECIDE,

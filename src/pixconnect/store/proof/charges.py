@@ -36,7 +36,11 @@ CHARGES: Final = (
                 transfer.txid as expected, charge.txid as found, transfer.created_at as since
             from {transfers} as transfer
             left join charge on charge.id = charge_id and charge.holder_id = transfer.holder_id
-            where charge_id is not null and (charge.id is null or transfer.txid is not null and charge.txid <> transfer.txid)
+            where charge_id is not null and (
+                charge.id is null
+                -- At an institution a static code has a reference of its own.
+                or transfer.txid is not null and charge.txid <> transfer.txid and transfer.institution_id is null
+            )
         """,
         meaning="the payment or the charge was written by hand",
         todo=_LOOK,

@@ -87,6 +87,8 @@ _SINCE: Final[LiteralString] = """(
     join ledger_entry as entry on entry.holder_id = balance.holder_id and entry.number >= coalesce(earlier.number, 0)
     where balance.holder_id between $1 and $2
 )"""
+# A sandbox's clock may be moved back.
+_RUNS_ON: Final[LiteralString] = "exists (select from installation where mode = 'live')"
 # Old events go by whole partitions: what began a day after the oldest that is kept has all of its own.
 _KEPT_SINCE: Final[LiteralString] = """(
     select case
@@ -145,7 +147,9 @@ async def ask(connection: Connection, rule: Rule, part: HolderRange | None, sinc
         broken = broken.replace(f"{{{name}}}", source)
     if "$3" in broken:
         given.append(since)
-    broken = broken.replace("{kept_since}", _KEPT_SINCE).replace("{feed_from}", _FEED_FROM)
+    broken = (
+        broken.replace("{runs_on}", _RUNS_ON).replace("{kept_since}", _KEPT_SINCE).replace("{feed_from}", _FEED_FROM)
+    )
     sql = _ASK.replace("{limit}", str(FOUND_MAX)).replace("{broken}", broken)
     return [read_finding(rule.name, row) for row in await connection.fetch(sql, *given)]
 

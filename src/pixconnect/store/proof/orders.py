@@ -55,7 +55,7 @@ ORDERS: Final = (
             from {transfers} as transfer
             where (status in ('CONFIRMED', 'RETURNED')) <> (settled_at is not null)
                 or (status in ('ERROR', 'CANCELLED')) <> (outcome_code is not null)
-                or settled_at < created_at or modified_at < coalesce(settled_at, created_at)
+                or settled_at < created_at and {runs_on}
                 or (status = 'RETURNED') <> (returned_cents = amount_cents)
                 or network_settled_at is not null and (settled_at is null or is_book)
                 or is_book and handed_at is not null
@@ -73,7 +73,7 @@ ORDERS: Final = (
             from {refunds} as refund
             where (status = 'RETURNED') <> (settled_at is not null)
                 or (status = 'ERROR') <> (outcome_code is not null)
-                or settled_at < created_at or modified_at < coalesce(settled_at, created_at)
+                or settled_at < created_at and {runs_on}
                 or network_settled_at is not null and (settled_at is null or is_book)
                 or is_book and handed_at is not null
         """,

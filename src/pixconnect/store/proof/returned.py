@@ -40,10 +40,12 @@ RETURNED: Final = (
                 refund.created_at as since
             from {refunds} as refund
             left join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
-            where transfer.id is null or transfer.settled_at is null or refund.created_at < transfer.settled_at
-                or (flow = 'OUT') <> (direction = 'IN') or refund.is_book <> transfer.is_book
-                or refund.slot <> transfer.slot
+            where transfer.id is null or (flow = 'OUT') <> (direction = 'IN') or refund.slot <> transfer.slot
                 or original_end_to_end_id <> coalesce(transfer.network_id, transfer.end_to_end_id)
+                or refund.status <> 'ERROR' and (
+                    transfer.settled_at is null or refund.is_book <> transfer.is_book
+                    or refund.created_at < transfer.settled_at and {runs_on}
+                )
         """,
         meaning="the refund was moved to another original, or one of the two was written by hand",
         todo=_COMPARE,

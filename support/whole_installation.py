@@ -30,7 +30,7 @@ from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from support import postgres
-from support.books import find_wrong
+from support.books import RULES
 from support.both_sides import Seen, read_both_sides
 from support.installation import Installation
 from support.killed_process import ABILITIES_FILE_NAME, CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints
@@ -261,7 +261,9 @@ class WholeInstallation:
 
     def check_books(self) -> None:
         """What holds in the tables alone, of all holders."""
-        assert self._read(find_wrong) == []
+        for rule, broken in RULES.items():
+            rows = self._read(lambda connection, broken=broken: connection.fetch(broken))
+            assert not rows, f"{rule}: {[tuple(row) for row in rows]}"
 
     def check_heard(self, accounts: Sequence[Account]) -> None:
         """Every event was told with the same bytes, and first in order for each resource."""

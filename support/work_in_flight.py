@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import asyncpg
 from msgspec import Struct
 
-from support.books import find_wrong
+from support.books import RULES
 
 TIMEOUT_S = 120
 
@@ -179,8 +179,7 @@ async def check_that_all_ends(base_url: str, owner: asyncpg.Connection, known: A
     feed = _read_feed(holder)
     assert len(feed) == len(set(feed))
     assert set(before) <= set(feed)
-    assert await find_wrong(owner) == []
-    for rule, broken in _RULES_AT_REST.items():
+    for rule, broken in (RULES | _RULES_AT_REST).items():
         rows = await owner.fetch(broken)
         assert not rows, f"{rule}: {[tuple(row) for row in rows]}"
 

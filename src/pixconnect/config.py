@@ -49,8 +49,7 @@ class InstallationSettings:
     """32 bytes in base64url that encrypt webhook secrets and signing keys at rest; empty means the key file in ``home``."""
 
     secret_key_previous: Secret = ""
-    """The secret key before it: still read, until ``pixconnect secrets reseal`` has sealed all again; empty means the file
-    ``secret.key.previous`` in ``home``, if there is one."""
+    """The secret key before it, until ``pixconnect secrets reseal`` has run; empty means ``secret.key.previous`` in ``home``."""
 
     sending_secret_key: Secret = ""
     """As ``secret_key``, of credentials that send money: for workers and operators, and not for the API; empty keeps none."""
@@ -76,8 +75,7 @@ class AddressSettings:
     """The address that it listens on there; empty means ``host``."""
 
     tls_certificate_file: str = ""
-    """PEM file of the server's certificate, with those between it and its authority. In the sandbox this one, the key and the
-    authority may all be left out: ``pixconnect run`` and ``serve`` make them, in ``tls`` in ``home``."""
+    """PEM file of the server's certificate, with those between it and its authority; a sandbox makes it and the next two."""
 
     tls_key_file: str = ""
     """PEM file of the key of ``tls_certificate_file``."""
@@ -162,9 +160,8 @@ class PixSettings:
     """Our institution's name, shown as ``bank`` in transfers; live mode refuses the sandbox's."""
 
     location_ca_file: str = ""
-    """PEM bundle of the CAs that sign other institutions' QR code payloads; used in live mode. Name the institutions' own CAs,
-    not the web's: revocation is not asked about, name constraints that are not critical are overlooked, and a common name
-    counts where there are no other names."""
+    """PEM bundle of the CAs that sign other institutions' QR code payloads; used in live mode. Name the institutions' own,
+    not the web's: revocation is not asked about, and a common name counts where there are no other names."""
 
     charge_lifetime_s: Seconds = 86_400
     """How long a charge can be paid."""
@@ -339,11 +336,6 @@ class Settings(
     def console_login_url(self) -> str:
         """Where the console logs in for what the service may not do."""
         return self.console_database_url or self.operators_url
-
-    @property
-    def verifier_url(self) -> str:
-        """Where ``verify`` logs in; empty where there is no database."""
-        return self.verify_database_url or self.operators_url
 
     @property
     def public_base_url(self) -> str:

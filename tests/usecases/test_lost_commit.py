@@ -313,9 +313,9 @@ ACTS = {
         _change(removes=True),
     ],
 }
-ELSEWHERE = {"record_attempts", "record_returns"}
+ELSEWHERE = {"record_attempts", "record_returns", "complete_payers"}
 """An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``. Returns made
-at an institution are of live mode: ``tests/usecases/institutions/test_refund.py``."""
+at an institution, and payers who become known later, are of live mode: ``tests/usecases/institutions``."""
 
 
 def test_every_write_operation_is_in_the_table() -> None:

@@ -22,7 +22,11 @@ _SCHEMAS: Final = f"{SERVICE_SCHEMA}, verify"
 async def open_book_reader(settings: Settings) -> AsyncGenerator[BookReader]:
     """Connect as the reader; ``SchemaError`` if the tables are not those of this program."""
     connection = await pool.connect(
-        settings.verifier_url, role=VERIFIER_ROLE, schema=_SCHEMAS, name="pixconnect verify", reads_tables=True
+        settings.verify_database_url or settings.operators_url,
+        role=VERIFIER_ROLE,
+        schema=_SCHEMAS,
+        name="pixconnect verify",
+        reads_tables=True,
     )
     try:
         await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)

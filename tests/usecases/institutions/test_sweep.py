@@ -20,10 +20,12 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
+from support.cut_connections import Cut, open_wire
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
+from support.postgres import Addresses
 from support.records import own_key
-from support.service import Service, read_funds
+from support.service import Service, open_service, read_funds
 
 
 async def read_status(shop: Shop, charge_id: int) -> str:
@@ -269,6 +271,25 @@ async def test_a_payer_becomes_known_later_once_and_no_money_moves(shop: Shop) -
     assert await read_funds(shop.live, shop.house) == (700, 0)
     assert await kept_usecases.list_kept(as_operator(shop.context), with_closed=True) == []
     await check_books(shop.live)
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_payer_whose_commit_is_lost_is_completed_once(database: Addresses, live: Service, cut: Cut) -> None:
+    async with (
+        open_wire(database) as (wire, near),
+        open_service(near, clock=live.clock, is_sandbox=False, has_rail=False) as service,
+    ):
+        shop = await open_shop(service, FakeInstitution(service.clock))
+        shop.live.clock.advance(minutes=1)
+        pix = shop.pay(700)
+        await shop.read()
+        shop.there.received[0] = structs.replace(pix, payer=KnownPayer(name="Ana", tax_id="52998224725"))
+        wire.cuts = [cut]
+        await shop.read()
+        assert wire.cuts_count == 1
+        await shop.read()
+        assert len(await list_completions(shop)) == 1
+        await check_books(service)
 
 
 @pytest.mark.parametrize(

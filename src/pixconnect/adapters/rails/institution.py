@@ -103,7 +103,7 @@ class InstitutionRail(RecordingRail):
                 if found is not None:
                     return await self._hear(step, found)
             except (MemoryUnavailable, InstitutionUnavailable):
-                return NotTaken()
+                return Unknown()  # so it is never given up as if it could not be there
         now = self._clock.real_now()
         calling = structs.replace(step, state="calling", called_at=step.called_at or now)
         try:

@@ -96,7 +96,11 @@ async def bring_up_to_date(
             if schema == "sandbox" and settings.mode != "sandbox":
                 continue
             applied += await schema_history.migrate(connection, schema, migrations.read_migrations(package))
-            user = await _login_of(connection, settings.verifier_url) if schema == "verify" else login
+            user = (
+                await _login_of(connection, settings.verify_database_url or settings.operators_url)
+                if schema == "verify"
+                else login
+            )
             await privileges.let_take(connection, user, role)
         await privileges.let_verify(connection, _SCHEMA)
         await connection.execute(f"set search_path = {_SCHEMA}")

@@ -8,6 +8,7 @@ from pixconnect.domain.proof.rule import Rule
 
 _LOOK: Final = "look at the charge and at the payment, `pixconnect find ID`: what the rail settled is the truth"
 
+# Other rules follow from the money; these from what a payer is shown and what becomes of it.
 CHARGES: Final = (
     Rule(
         name="charge_is_paid_by_its_transfer",

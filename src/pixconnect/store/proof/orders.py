@@ -8,6 +8,7 @@ from pixconnect.domain.proof.rule import Rule
 
 _ASK_THE_RAIL: Final = "look at it with `pixconnect find ID`, and let the rail's statement of its day decide"
 
+# No rule here decides how an order ended: only the rail does.
 ORDERS: Final = (
     Rule(
         name="under_way_has_order",

@@ -10,6 +10,7 @@ _COMPARE: Final = (
     "compare both with the rail's statement of their days; a refund that the rail does not know did not leave"
 )
 
+# Refunds that were refused are judged less: what they were refused for may be that they fit to nothing.
 RETURNED: Final = (
     Rule(
         name="transfer_knows_its_refunds",

@@ -8,6 +8,7 @@ from pixconnect.domain.proof.rule import Rule
 
 _RECOUNT: Final = "no money is wrong; lists say another number than they show, and limits count it: tell the developers"
 
+# Totals are written by triggers and summed up later: notes that wait are counted with what they will be added to.
 TOTALS: Final = (
     Rule(
         name="totals_are_true",

@@ -69,6 +69,7 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
     Raises:
         BadRequest: There is no such rule.
     """
+    # Refused before anything is asked of the database.
     rules = choose_rules(request)
     connection = reader.connection
     # Rules by name are asked of everything, and leave no checkpoint: others were not looked at.

@@ -10,7 +10,7 @@ _LET_DECIDE: Final = (
     "compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone"
 )
 
-CAUSES: Final = (
+POSTINGS: Final = (
     Rule(
         name="transfer_has_its_entries",
         says="a transfer has exactly the entries of its state, of its amount",

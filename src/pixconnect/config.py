@@ -49,7 +49,7 @@ class InstallationSettings:
     """32 bytes in base64url that encrypt webhook secrets and signing keys at rest; empty means the key file in ``home``."""
 
     secret_key_previous: Secret = ""
-    """The secret key before it, until ``pixconnect secrets reseal`` has run; empty means ``secret.key.previous`` in ``home``."""
+    """The secret key before it, until ``pixconnect secrets reseal``; empty means ``secret.key.previous`` in ``home``."""
 
     sending_secret_key: Secret = ""
     """As ``secret_key``, of credentials that send money: for workers and operators, and not for the API; empty keeps none."""

@@ -126,7 +126,8 @@ def test_whoever_watches_a_sandbox_sees_what_the_standards_door_answered(termina
     page = Paginacao(pagina_atual=0, itens_por_pagina=100, quantidade_de_paginas=1, quantidade_total_de_itens=7)
     listed = PixConsultados(parametros=ParametrosConsultaPix(paginacao=page), pix=[])
     for record in (returned, listed, None):
-        answered = dict(operation="any", method="PUT", target=b"/v2/pix", status=200, duration_ms=1.0, request_id="1")
+        answered = dict(operation="any", method="PUT", path="/v2/pix", target=b"/v2/pix", status=200, duration_ms=1.0)
+        answered["request_id"] = "1"
         RequestLines().append(**answered, said=Reply(status=200, record=record))  # type: ignore[arg-type]
     told = [line.partition("1 ms")[2].strip() for line in terminal.getvalue().splitlines()]
     assert told == ["R$ 4.00  EM_PROCESSAMENTO", "7 in all", ""]

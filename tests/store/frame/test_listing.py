@@ -110,7 +110,7 @@ async def empty(service: WebhookService, *tables: str) -> None:
 async def test_a_walk_through_charges_sees_all_that_were_there_once(
     service: WebhookService, minutes: list[int], page_sizes: list[int], meanwhile: list[list[int]]
 ) -> None:
-    await empty(service, "charge", "tally", "tally_change")
+    await empty(service, "charge_change", "charge", "tally", "tally_change")
     holder_id = service.caller.holder_id
     rows = Rows(service, _CHARGES, holder_id)
     await rows.insert(minutes)

@@ -29,6 +29,7 @@ NOT_IN_RECORDS: Final = {
     "balance": {"settlement_cents", "funding_cents"},
     "delivery": {"modified_at", "notice", "covered_by"},
     "delivery_attempt": {"delivery_id"},
+    "proof_run": {"seen_at"},
     "institution_account": {"receiving_sealed", "sending_sealed", "removed_at"},
     "institution_allowance": {"naming_key"},
     "institution_proposal": {"id", "confirmed_by", "confirmed_at"},
@@ -57,7 +58,7 @@ async def test_a_declared_table_is_the_one_in_the_database(database: Addresses, 
     hints = get_type_hints(table.record)
     connection = await asyncpg.connect(database.owner_url)
     try:
-        await connection.execute("set search_path = pixconnect")
+        await connection.execute("set search_path = pixconnect, verify")
         for column, sql_type in table.types.items():
             found = await connection.fetchrow(_COLUMNS, table.name, sql_type, column)
             assert found is not None, f"{table.name} has no {column}"

@@ -123,7 +123,8 @@ def rehearse(two: Both) -> None:
     )  # fmt: skip
     differs = {step["step"] for step in json.loads(done.stdout)["steps"] if step["outcome"] == "differs"}
     # The bank's client may do anything, which a credential for receiving had better not.
-    assert differs <= {"permission send"}, done.stdout
+    # Sicoob wants the number of the account for a statement, and this file names none.
+    assert differs <= {"permission send", "statement"}, done.stdout
     assert done.returncode == (5 if differs else 0), done.stderr
     assert KEY not in file.read_text()
     assert "12345678000195" not in file.read_text()

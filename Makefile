@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long programs test-16 coverage prove check lint format types imports docs pictures bench bench-against lock clean environment dev-environment
+.PHONY: help run test test-long programs test-16 coverage prove damage chaos chaos-defects check lint format types imports docs pictures bench bench-against lock clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -34,8 +34,18 @@ coverage: dev-environment ## Run every test and report which lines and branches 
 
 prove: dev-environment ## Let money move while everything breaks and dies, and a million exchanges be mutated, for long (PIXCONNECT_PROVE_*)
 	@PIXCONNECT_PROVE_EXAMPLES=$${PIXCONNECT_PROVE_EXAMPLES:-200} PIXCONNECT_PROVE_STEPS=$${PIXCONNECT_PROVE_STEPS:-40} \
-		.venv/bin/pytest tests/journeys/test_money_is_conserved.py -q
+		.venv/bin/pytest tests/journeys/test_money_is_conserved.py tests/journeys/test_money_is_conserved_there.py -q
 	@PIXCONNECT_PROVE_EXCHANGES=$${PIXCONNECT_PROVE_EXCHANGES:-1000000} .venv/bin/pytest tests/http/test_fuzz.py -q
+
+damage: dev-environment ## Plant every kind of damage among a million entries, and find each by its rules (PIXCONNECT_DAMAGE_ENTRIES)
+	@PIXCONNECT_DAMAGE_ENTRIES=$${PIXCONNECT_DAMAGE_ENTRIES:-1000000} \
+		.venv/bin/pytest tests/store/proof/test_damage.py -q -s -m long
+
+chaos: dev-environment ## Let everything fail under load for minutes or hours, and judge what was seen (PIXCONNECT_CHAOS_SEED, _MINUTES, _THERE)
+	@.venv/bin/python -m support.chaos
+
+chaos-defects: dev-environment ## Plant known defects in a copy of the service, and let chaos find each (PIXCONNECT_CHAOS_DEFECT, _SEEDS, _MINUTES)
+	@.venv/bin/python -m support.chaos.defects
 
 check: lint types imports test ## Lint, types, import rules, tests
 

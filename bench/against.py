@@ -56,7 +56,7 @@ def main() -> int:
     dearer: list[str] = []
     with other_tree(options.commit) as (python, path):
         for name in options.only:
-            with installed(python=python, PYTHONPATH=path) as old, installed() as new:
+            with installed(python=python, is_proved=False, PYTHONPATH=path) as old, installed() as new:
                 low, median, high = interval(compare(ROWS[name], old, new, options.pairs, options.seconds))
             print(f"{name}: {median:.3f} of {options.commit} ({low:.3f} to {high:.3f})", flush=True)
             if low > 1 + options.limit / 100:

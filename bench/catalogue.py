@@ -7,16 +7,21 @@ from typing import Any, NamedTuple
 from bench.figures import Row
 from bench.measures import (
     accepting,
+    chaining,
     edge,
     end_to_end,
     fairness,
     feed,
     growth,
+    hanging,
     hostile,
     lone,
     other_requests,
     overload,
+    proving,
+    receiving,
     request_costs,
+    restoring,
     soak,
     standby,
     start_and_rest,
@@ -144,6 +149,15 @@ MEASURES: dict[str, Measure] = {
         lambda options: standby.measure_standby(options.seconds, options.rounds, options.in_flight),
         dict(seconds=10.0, rounds=3, in_flight=512),
     ),
+    "restore": Measure(lambda options: restoring.measure_restore(options.gib), dict(gib=1)),
+    "verify": Measure(
+        lambda options: proving.measure_verify(options.seconds, options.entries, options.holders),
+        dict(seconds=60.0, entries=(1_000_000, 10_000_000), holders=1000),
+    ),
+    "chain": Measure(
+        lambda options: chaining.measure_chaining(options.seconds, options.rounds, options.kinds),
+        dict(seconds=3.0, rounds=11, kinds=()),
+    ),
     "deliveries": Measure(lambda options: webhook_speed.measure_deliveries(options.seconds), dict(seconds=30.0)),
     "edge": Measure(lambda options: edge.measure_edge(options.seconds, options.rounds), dict(seconds=5.0, rounds=3)),
     "targets": Measure(lambda _: webhook_targets.measure_targets(), quick={}),
@@ -166,6 +180,13 @@ MEASURES: dict[str, Measure] = {
         dict(requests=200, rounds=5),
         quick=dict(requests=50, rounds=1),
     ),
+    "receive": Measure(
+        lambda options: receiving.measure_receiving(options.pix, options.seconds, options.kinds),
+        dict(pix=100_000, seconds=10.0, kinds=()),
+    ),
+    "hanging": Measure(
+        lambda options: hanging.measure_hanging(options.seconds, options.rounds), dict(seconds=30.0, rounds=3)
+    ),
     "kills": Measure(
         lambda options: webhook_kills.measure_kills(options.kills, options.events), dict(kills=20, events=10_000)
     ),
@@ -180,16 +201,19 @@ MEANINGS = {
     "seconds": "of each measurement",
     "rounds": "of what is compared, in turn",
     "connections": "a row for each number of them",
-    "holders": "who ask in turn",
+    "holders": "who ask in turn, or whose books are proved",
     "in_flight": "lives at once",
     "requests": "of each kind in each round",
     "rates": "a second: a row for each",
     "kills": "of workers",
     "events": "written meanwhile, or there before",
     "kinds": "only these, such as transfers",
+    "pix": "that came in within a day",
     "lines": "of the statement",
+    "entries": "of the ledger: a row for each number of them",
     "delivered_rows": "beside what is due",
     "transfers": "that there are: a row for each",
+    "gib": "of the database",
     "pinned_minutes": "for which a transaction is open",
 }
 """What the options are, of all measures."""

@@ -5,8 +5,9 @@
     .venv/bin/python bench/run.py --only NAME            one measure at its full length, or several
     .venv/bin/python bench/run.py --only NAME --seconds 5 --rounds 1 --show-only    a try
 
-Durable settings, the service's own defaults, loopback only. Every measure starts a service of its own and stops it afterwards;
-load comes from other processes, whose CPU is reported. What is counted stands at the head of the file that a measure is in.
+Durable settings, the service's own defaults, loopback only. Every measure starts a service of its own, asks `pixconnect verify`
+what was made of its books, unless it wrote rows itself, and stops it. Load comes from other processes, whose CPU is reported.
+What is counted stands at the head of the file that a measure is in.
 """
 
 import argparse

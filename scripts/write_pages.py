@@ -4,11 +4,26 @@
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
 
 from bench.pages import figures, request_costs
-from scripts.pages import catalogue, command_line, events, faces, interface, metrics, schema, schema_sql, settings
+from pixconnect.store.proof.shape import FILE_NAME, Shape, read_shape, write_shape
+from scripts.pages import (
+    catalogue,
+    command_line,
+    events,
+    faces,
+    interface,
+    metrics,
+    proof,
+    schema,
+    schema_sql,
+    settings,
+)
 
 MEND = "the page is not what the program says now: run `make docs`"
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -20,10 +35,12 @@ PAGES: dict[str, Callable[[], str]] = {
     "figures.md": figures.write_page,
     "http.md": request_costs.write_page,
     "metrics.md": metrics.write_page,
+    "proof.md": proof.write_page,
     "settings.md": settings.write_page,
 }
 EVENTS = "events.md"
 """Written apart from the others: events are caused on a database."""
+SHAPE = Path(__file__).resolve().parents[1] / "src/pixconnect/store/proof" / FILE_NAME
 
 
 def main() -> None:
@@ -43,14 +60,49 @@ async def _write_from_a_database() -> None:
 
 
 async def write_tables(owner_url: str) -> dict[Path, str]:
-    """What is said of the tables of a migrated database: each ``schema.sql``, the page, and its drawings."""
+    """What is said of the tables of a migrated database: each ``schema.sql``, their shape, the page, and its drawings."""
     schemas = [await catalogue.read_migrated(owner_url, name) for name in schema_sql.PACKAGES]
+    texts = {found.name: schema_sql.write_schema(found) for found in schemas}
     drawings = schema.draw(schemas)
     return {
-        **{schema_sql.path_of(found.name): schema_sql.write_schema(found) for found in schemas},
+        SHAPE: write_shape(await _read_shape_at(owner_url), await _read_shape_of_restored(owner_url, texts.values())),
+        **{schema_sql.path_of(name): text for name, text in texts.items()},
         REFERENCE / schema.PAGE: schema.write_page(schemas),
         **{REFERENCE / schema.DRAWINGS / name: drawing for name, drawing in drawings.items()},
     }
+
+
+async def _read_shape_of_restored(owner_url: str, texts: Iterable[str]) -> Shape:
+    """PostgreSQL's own words for a check, read back as by a restore, may become words with fewer parentheses."""
+    name = f"{urlsplit(owner_url).path.lstrip('/')}_restored"
+    server = await asyncpg.connect(owner_url)
+    try:
+        await server.execute(f"create database {name} template template0")
+        try:
+            restored_url = urlunsplit(urlsplit(owner_url)._replace(path=f"/{name}"))
+            for text in texts:
+                await _execute(restored_url, text)
+            return await _read_shape_at(restored_url)
+        finally:
+            await server.execute(f"drop database {name} with (force)")
+    finally:
+        await server.close()
+
+
+async def _read_shape_at(url: str) -> Shape:
+    connection = await asyncpg.connect(url, server_settings=dict(search_path="pixconnect"))
+    try:
+        return await read_shape(connection)
+    finally:
+        await connection.close()
+
+
+async def _execute(url: str, text: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(text)
+    finally:
+        await connection.close()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Struct, structs
@@ -9,6 +11,7 @@ from msgspec import Struct, structs
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import OpenAccount, ReceivedPix
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.refund import Refund, RefundRequest
@@ -72,7 +75,14 @@ class Shop(Struct, frozen=True, kw_only=True):
 
     async def allow(self, cents: int = 1_000_000) -> None:
         """Let so much be returned in a day."""
-        await allowance_usecases.allow(as_operator(self.live.context), self.account.name, cents)
+        wanted = WantedAllowance(refunds_day_cents=cents)
+        await allowance_usecases.allow(as_operator(self.live.context), self.account.name, wanted)
+
+    async def allow_sending(self, **changes: Any) -> None:
+        """Let transfers leave, by default of any sum and to anybody."""
+        all_of_it = WantedAllowance(transfer_cents=1_000_000, transfers_day_cents=10_000_000, payees="all")
+        wanted = structs.replace(all_of_it, **changes)
+        await allowance_usecases.allow(as_operator(self.live.context), self.account.name, wanted)
 
     async def give_back(self, pix: ReceivedPix, amount_cents: int | None = None, **changes: Any) -> Refund:
         """The house asks to return a Pix that was read, or a part of it."""
@@ -86,6 +96,23 @@ class Shop(Struct, frozen=True, kw_only=True):
     async def read(self) -> int:
         """One near sweep."""
         return await sweep(self.at, self.there, "near")
+
+
+@asynccontextmanager
+async def lost_at_the_answer(shop: Shop, table: str) -> AsyncIterator[None]:
+    """When the institution answers, the server has become one on which a table's rows cannot be changed."""
+
+    async def lose() -> None:
+        shop.there.before_answer = None
+        await shop.live.execute_as_owner(
+            "create function become_standby() returns trigger language plpgsql as "
+            "$$ begin raise exception 'a standby' using errcode = 'read_only_sql_transaction'; end $$; "
+            f"create trigger become_standby before update on {table} for each row execute function become_standby()",
+        )
+
+    shop.there.before_answer = lose
+    yield
+    await shop.live.execute_as_owner("drop function become_standby() cascade")
 
 
 async def make_owner(live: Service, number: str = "1", tax_id: str = OWNER_TAX_ID) -> int:

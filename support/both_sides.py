@@ -1,7 +1,7 @@
 """Both sides of holders' money, as PostgreSQL has them: the service's tables, and those of the rail's other side."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import asyncpg
@@ -11,13 +11,13 @@ Kind = Literal["charge", "transfer", "refund"]
 
 _THINGS = """
     select 'charge' as kind, id, holder_id, null as direction, false as is_book, external_id, txid as name, null as original,
-        null as charge_id, amount_cents, status, null as code
+        null as charge_id, amount_cents, status, null as code, null as network_id
     from charge where holder_id = any($1::bigint[])
     union all select 'transfer', id, holder_id, direction, is_book, external_id, end_to_end_id, null, charge_id, amount_cents,
-        status, outcome_code from transfer where holder_id = any($1::bigint[])
+        status, outcome_code, network_id from transfer where holder_id = any($1::bigint[])
     union all select 'refund', id, holder_id, flow, is_book, external_id, return_id, (
             select end_to_end_id from transfer where transfer.id = transfer_id and transfer.holder_id = refund.holder_id
-        ), null, amount_cents, status, outcome_code from refund where holder_id = any($1::bigint[])
+        ), null, amount_cents, status, outcome_code, network_id from refund where holder_id = any($1::bigint[])
 """
 _EVENTS = """
     select resource, resource_id, array_agg(name order by id) as names from event
@@ -65,6 +65,8 @@ class Thing(Struct, kw_only=True):
     status: str
     code: str | None
     events: list[str]
+    network_id: str | None = None
+    """The network's name, where it has given another than ours."""
 
     @property
     def is_open(self) -> bool:
@@ -124,14 +126,19 @@ class Seen(Struct, kw_only=True):
         return not is_open and not self.waiting_count
 
 
-async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str]) -> Seen:
-    """What stands on both sides of the holders' money; ``keys`` has each holder's Pix key. In one transaction."""
-    holder_ids = list(keys)
+async def read_things(connection: asyncpg.Connection, holder_ids: Sequence[int]) -> list[Thing]:
+    """All charges, transfers and refunds of these holders."""
     told = {(row["resource"], row["resource_id"]): row["names"] for row in await connection.fetch(_EVENTS, holder_ids)}
-    things = [
+    return [
         Thing(**dict(row), events=told.get((row["kind"], row["id"]), []))
         for row in await connection.fetch(_THINGS, holder_ids)
     ]
+
+
+async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str]) -> Seen:
+    """What stands on both sides of the holders' money; ``keys`` has each holder's Pix key. In one transaction."""
+    holder_ids = list(keys)
+    things = await read_things(connection, holder_ids)
     sent = [thing.name for thing in things if thing.direction == "OUT"]
     rail = await connection.fetch(_RAIL, sent, list(keys.values()))
     balances = await connection.fetch("select * from balance where holder_id = any($1::bigint[])", holder_ids)

@@ -48,6 +48,7 @@ async def open_page(browser: Browser, *, scheme: Scheme, size: dict[str, int]) -
     """A page that moves nothing: what fades in would be judged by a colour that it has for a moment."""
     viewport: Any = size
     context = await browser.new_context(color_scheme=scheme, viewport=viewport, reduced_motion="reduce")
+    context.set_default_timeout(TIMEOUT_MS)
     yield await context.new_page()
     await context.close()
 

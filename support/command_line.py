@@ -34,6 +34,16 @@ OPEN_CHARGE = """
 """A charge of holder 1 that nobody has paid."""
 
 
+LIVE = dict(
+    PIXCONNECT_MODE="live",
+    PIXCONNECT_INSTITUTION_NAME="Loja",
+    PIXCONNECT_ISPB="12345678",
+    PIXCONNECT_BASE_URL="https://pix.shop.example",
+    PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32",
+)
+"""What live mode needs of its environment."""
+
+
 class CommandLine:
     """``pixconnect`` beside a database.
 

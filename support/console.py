@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
 
+from pixconnect.assembly import inquiry
 from pixconnect.console import pages
 from pixconnect.console.application import Console
 from pixconnect.console.assets import Assets
@@ -19,12 +21,13 @@ from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.identity.console import Visitor
 from pixconnect.flow.turns import Turns
-from pixconnect.foundation.pool import Pool, open_pool
+from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
 from support.api import Answer
+from support.kept_pools import kept_pools
 from support.operators import as_operator
 from support.service import Service
 
@@ -119,16 +122,15 @@ class InProcess(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_console(service: Service) -> AsyncIterator[InProcess]:
-    pool = await open_pool(
-        service.database.owner_url, role=CONSOLE_ROLE, schema="pixconnect", connections_max=4, name="test console"
-    )
-    console = _make(service, pool)
-    try:
-        yield console
-    finally:
-        console.parts.exports.forget_all()
-        await pool.close()
+async def open_console(service: Service, **parts: Any) -> AsyncIterator[InProcess]:
+    """A keyword changes one of the parts."""
+    kept = kept_pools.take(service.database.owner_url, role=CONSOLE_ROLE, connections_max=4, name="test console")
+    async with kept as pool:
+        console = _make(service, pool, parts)
+        try:
+            yield console
+        finally:
+            console.parts.exports.forget_all()
 
 
 async def sign_in(console: InProcess, role: Any, name: str = "") -> NewSession:
@@ -153,7 +155,7 @@ async def sign_in_client(console: InProcess, holder_id: int, *scopes: Any) -> Ne
     return await sign_in_as(console, await issue_client(console, holder_id, *scopes))
 
 
-def _make(service: Service, pool: Pool) -> InProcess:
+def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess:
     context, turns = service.context, Turns()
     operator = Operator(
         pool=pool,
@@ -172,6 +174,7 @@ def _make(service: Service, pool: Pool) -> InProcess:
         turns=turns,
         hosts=frozenset({HOST}),
         draw_qr=lambda _: b"",
+        ask_institution=partial(inquiry.ask_at, context),
         is_secure=False,
         cookie_name=_COOKIE,
         api_url="http://api.example",
@@ -179,6 +182,7 @@ def _make(service: Service, pool: Pool) -> InProcess:
         version="0",
         trusted_proxies=(),
     )
+    parts = msgspec.structs.replace(parts, **changes)
     console = Console(parts, pages.ROUTES, lambda: None)
     return InProcess(service=service, operator=operator, parts=parts, console=console, nobody=Browser(console=console))
 

@@ -1,4 +1,4 @@
-"""A stretch of wire between the service and PostgreSQL that a test can cut, at the worst moment of all: during COMMIT."""
+"""A stretch of wire between the service and a server that a test can cut, at the worst moment of all: during COMMIT."""
 
 import asyncio
 import shutil
@@ -27,18 +27,25 @@ class Wire:
         cuts: What to do with the next commits, one each.
         is_away: No connection gets through, and those that are there end at their next word.
         is_away_after_cut: A cut is the last that is heard of the server.
+        is_still: Nothing passes, and nobody is told.
+        delay_s: How long each piece takes.
+        held: Pieces that begin like the first of these come as many seconds late, whoever waits for an answer; one each.
         cuts_count: How many commits were cut.
     """
 
     LATE_S = 0.5
 
-    def __init__(self, server_socket: str) -> None:
-        self._server_socket = server_socket
+    def __init__(self, server: str | tuple[str, int]) -> None:
+        self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
         self.cuts: list[Cut] = []
+        self.held: list[tuple[bytes, float]] = []
         self.is_away = False
         self.is_away_after_cut = False
+        self.is_still = False
+        self.delay_s = 0.0
         self.cuts_count = 0
+        self._vanished_count = 0
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_away:
@@ -48,17 +55,28 @@ class Wire:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        server_reader, server_writer = await asyncio.open_unix_connection(self._server_socket)
-        answers = asyncio.create_task(_pass_on(server_reader, writer))
+        try:
+            server_reader, server_writer = await self._reach()
+        except (OSError, asyncio.CancelledError):  # the server is away, or this end was cut meanwhile
+            writer.transport.abort()
+            return
+        since = self._vanished_count
+        answers = asyncio.create_task(self._pass_on(server_reader, writer, since))
         try:
             while chunk := await reader.read(65536):
+                await self._be_slow()
                 if self.is_away:
                     break
+                if since != self._vanished_count:
+                    continue
                 if self.cuts and _COMMIT in chunk:
+                    # Taken at once: another connection may commit meanwhile.
+                    cut = self.cuts.pop(0)
                     answers.cancel()
                     await asyncio.wait([answers])
-                    await self._cut(chunk, writer, server_reader, server_writer)
+                    await self._cut(cut, chunk, writer, server_reader, server_writer)
                     break
+                await self._hold(chunk)
                 server_writer.write(chunk)
         except (ConnectionError, asyncio.CancelledError):
             pass  # the client or the test has gone
@@ -67,14 +85,39 @@ class Wire:
             for side in (writer, server_writer):
                 side.transport.abort()
 
+    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._server, str):
+            return await asyncio.open_unix_connection(self._server)
+        return await asyncio.open_connection(*self._server)
+
+    async def _be_slow(self) -> None:
+        if self.delay_s:
+            await asyncio.sleep(self.delay_s)
+        while self.is_still:  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.05)
+
+    async def _hold(self, chunk: bytes) -> None:
+        if self.held and chunk.startswith(self.held[0][0]):
+            _, seconds = self.held.pop(0)
+            await asyncio.sleep(seconds)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, since: int) -> None:
+        with suppress(ConnectionError):
+            while chunk := await reader.read(65536):
+                await self._be_slow()
+                if since == self._vanished_count:
+                    writer.write(chunk)
+        if since == self._vanished_count:
+            writer.close()
+
     async def _cut(
         self,
+        cut: Cut,
         commit: bytes,
         writer: asyncio.StreamWriter,
         server_reader: asyncio.StreamReader,
         server_writer: asyncio.StreamWriter,
     ) -> None:
-        cut = self.cuts.pop(0)
         self.cuts_count += 1
         self.is_away = self.is_away_after_cut
         if cut == "before":
@@ -85,18 +128,16 @@ class Wire:
         server_writer.write(commit)
         await server_reader.read(65536)
 
+    def vanish(self) -> None:
+        """Let the other end go without a word: whoever is connected now is never answered, and never told."""
+        self._vanished_count += 1
+
     async def end(self) -> None:
+        """Cut every connection that there is."""
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while chunk := await reader.read(65536):
-            writer.write(chunk)
-        writer.close()
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct, structs
 
@@ -17,6 +17,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.domain.profiles.profile import read_profile
+from pixconnect.domain.simulation.sandbox_control import SandboxControl
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
 from pixconnect.usecases.frame.context import Context
@@ -101,9 +102,12 @@ async def listening(bank: Bank) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_bank(
-    database: postgres.Addresses, services: Services, clock: Clock | None = None
+    database: postgres.Addresses, services: Services, clock: Clock | None = None, control: object = None
 ) -> AsyncIterator[Bank]:
-    async with open_webhook_service(database, clock=clock) as service, open_receiver() as receiver:
+    """A bank; ``control``, if there is one, is asked by which rules its faces fail."""
+    async with open_webhook_service(database, clock=clock) as opened, open_receiver() as receiver:
+        rules = opened.context.sandbox_control if control is None else cast("SandboxControl", control)
+        service = structs.replace(opened, context=structs.replace(opened.context, sandbox_control=rules))
         context, operator = service.context, as_operator(service.context)
         holder_id = service.caller.holder_id
         await holder_usecases.add_pix_key(operator, holder_id, "EMAIL", KEY)

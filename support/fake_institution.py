@@ -24,9 +24,11 @@ from pixconnect.domain.institutions.institution import (
     PermissionTried,
     ReceivedPix,
     RefundAnswer,
+    SendAnswer,
     UnknownOutcome,
     Webhook,
 )
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_payee
 from pixconnect.domain.money import br_code
 from support.records import OUTSIDE_ISPB
 from support.service import FakeClock
@@ -53,6 +55,7 @@ class FakeInstitution:
         self.answers: list[OpeningAnswer] = []
         """Of the next calls that open, revise or remove; what opens is done all the same where the answer is lost."""
         self.loses_answers = False
+        self.makes_txids = False
         self.is_reachable = True
         self.page_size = 100
         self.lists: list[tuple[datetime, datetime, bool]] = []
@@ -64,6 +67,12 @@ class FakeInstitution:
         self.refund_status: Literal["under_way", "returned", "refused"] = "returned"
         """Of refunds that are asked for from now on."""
         self.given_back_cents = 0
+        self.sent: dict[str, SentPix] = {}
+        self.send_answers: list[SendAnswer] = []
+        """Of the next calls that send; as ``refund_answers``."""
+        self.send_status: Literal["under_way", "settled", "refused"] = "settled"
+        self.paid_cents = 0
+        """Out of the account, by Pix that were sent: one that pays twice pays each time."""
         self.items: list[InstitutionItem] = []
         self.day_files: DayFiles | None = None
         self.closing_balances: dict[date, int] = {}
@@ -89,6 +98,7 @@ class FakeInstitution:
             terms.txid,
             OpenedCharge(
                 txid=terms.txid,
+                network_txid=f"there{len(self.charges)}" if self.makes_txids else None,
                 key=terms.key,
                 amount_cents=terms.amount_cents,
                 status="active",
@@ -183,6 +193,45 @@ class FakeInstitution:
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
         self._check()
         return self.refunds.get((end_to_end_id, refund_id))
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        self.calls.append(f"send {pix.name}")
+        if self.before_answer is not None:
+            await self.before_answer()
+        answer = self.send_answers.pop(0) if self.send_answers else None
+        if isinstance(answer, CertainRefusal | NotSent) or answer is LOST_BEFORE:
+            return answer
+        if pix.name in self.sent and self.traits.resend_for:
+            return answer or UnknownOutcome(reason="the name was used")
+        self.sent[pix.name] = self._pay(pix)
+        return answer or self.sent[pix.name]
+
+    def _pay(self, pix: OutgoingPix) -> SentPix:
+        if self.send_status != "refused":
+            self.paid_cents += pix.amount_cents
+            self.balance_cents -= pix.amount_cents
+        return SentPix(
+            name=pix.name,
+            end_to_end_id=f"E{OUTSIDE_ISPB}202607011500{len(self.calls):011}",
+            amount_cents=pix.amount_cents,
+            status=self.send_status,
+            settled_at=self._clock.real_now() if self.send_status == "settled" else None,
+            payee=name_payee(pix.payee, is_by_key=pix.is_by_key),
+        )
+
+    def end_sent(self, status: Literal["settled", "refused"]) -> None:
+        """What is under way there ends."""
+        now = self._clock.real_now()
+        for name, sent in self.sent.items():
+            if sent.status == "under_way":
+                self.sent[name] = structs.replace(sent, status=status, settled_at=now if status == "settled" else None)
+                if status == "refused":
+                    self.paid_cents -= sent.amount_cents
+                    self.balance_cents += sent.amount_cents
+
+    async def read_sent(self, name: str) -> SentPix | None:
+        self._check()
+        return self.sent.get(name)
 
     async def read_balance(self) -> int:
         self._check()

@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
+from support.waiting import PATIENCE_S
+
 ASKED_EVERY_S = 0.2
 GREEDY_ADDRESS = "127.0.0.2"
 SANDBOX_PARTY = {
@@ -181,7 +183,7 @@ def greedy(orders: Orders) -> Iterator[Told]:
         child.stdin.flush()
         assert child.stdout.readline() == b"asking\n"
         yield told
-        rest, _ = child.communicate(timeout=60)
+        rest, _ = child.communicate(timeout=PATIENCE_S)
         after = msgspec.json.decode(rest, type=Told)
         told.statuses, told.octets = after.statuses, after.octets
 

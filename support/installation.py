@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
@@ -34,7 +35,14 @@ class Installation:
         self.home = home
         self.environment = environment(home, **settings)
         self.process = subprocess.Popen(
-            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # Most tests read no more of it once it is ready, and whoever writes into a full pipe stands still.
+            pipesize=1 << 19,
         )
         self.said: list[str] = []
 
@@ -71,6 +79,9 @@ class Installation:
 
     @property
     def base_url(self) -> str:
+        if self.environment.get("PIXCONNECT_MODE") == "live":
+            # Its own name for itself is one that a proxy has.
+            return f"http://127.0.0.1:{self.environment['PIXCONNECT_PORT']}"
         return self.sandbox["base_url"]
 
     @property
@@ -82,16 +93,20 @@ class Installation:
         try:
             with urlopen(f"{self.base_url}/v1/connect/health", timeout=60) as answer:  # noqa: S310 - our own
                 return answer.status == 200
-        except OSError:
+        except (OSError, HTTPException):
             return False
 
     def health(self) -> str:
         """What the health check answers."""
+        return self.health_report()["status"]
+
+    def health_report(self) -> dict[str, Any]:
+        """Everything that the health check answers."""
         try:
             with urlopen(f"{self.base_url}/v1/connect/health", timeout=60) as answer:  # noqa: S310 - our own
-                return json.load(answer)["data"]["status"]
-        except OSError:
-            return "unreachable"
+                return json.load(answer)["data"]
+        except (OSError, HTTPException):  # who was answering may die in the middle of it
+            return {"status": "unreachable"}
 
     def children(self, part: str) -> list[int]:
         """Pids of the processes that are a part."""

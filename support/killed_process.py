@@ -22,10 +22,13 @@ from typing import Any, Final
 FOLDER_NAME: Final = "kill_points"
 CLOCKS_FOLDER_NAME: Final = "clocks"
 """Seconds by which the clocks of a part's processes are off, in a file that is named like the part; read at their start."""
+WIRES_FILE_NAME: Final = "wires.json"
+"""Addresses that parts find in their settings, and what they reach in their place."""
 ABILITIES_FILE_NAME: Final = "abilities.json"
 """What the rail can do, in the home of an installation whose rail cannot do all that the sandbox can."""
 SITE_FOLDER: Final = Path(__file__).resolve().parent / FOLDER_NAME
 
+_STOPS: Final = "stop"
 _RAIL: Final = "pixconnect.adapters.rails.sandbox:SandboxRail"
 
 # What a process may die before or after, by part.
@@ -58,13 +61,28 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "move of the clock": "pixconnect.sandbox.tables:write_clock",
     },
 }
-# What a worker may die before or after over an account at an institution; one point at several functions is one.
 _STANDARD, _WOOVI = "standard:StandardInstitution", "woovi:WooviInstitution"
-_CALLS_THERE: Final = (
+_CHANGES_THERE: Final = (
+    ("change there", "pixconnect.store.institutions.charge_change:insert"),  # after it: before its COMMIT
+    (
+        "revision noted",
+        "pixconnect.store.institutions.charge_change:note_revision",
+    ),  # after it: looked at, and not called
+    ("revision there", f"pixconnect.adapters.institutions.{_STANDARD}.revise_charge"),
+    ("removal there", f"pixconnect.adapters.institutions.{_STANDARD}.remove_charge"),
+    ("change here", "pixconnect.usecases.money.charge_change:_finish"),  # after it: in COMMIT, and not answered
+)
+# What a process may die before or after over an account at an institution, by part; one point at several functions is one.
+_REFUNDS_THERE: Final = (
     ("name there", "pixconnect.store.institutions.rail_step:insert"),  # after it: minted, and not called
     *(("refund there", f"pixconnect.adapters.institutions.{there}.refund") for there in (_STANDARD, _WOOVI)),
     *(("question there", f"pixconnect.adapters.institutions.{there}.read_refund") for there in (_STANDARD, _WOOVI)),
 )
+_TRANSFERS_THERE: Final = (
+    ("transfer there", "pixconnect.adapters.institutions.efi:EfiInstitution.send"),
+    ("question of a transfer there", "pixconnect.adapters.institutions.efi:EfiInstitution.read_sent"),
+)
+_CALLS_THERE: Final = dict(serve=_CHANGES_THERE, work=(*_REFUNDS_THERE, *_TRANSFERS_THERE, *_CHANGES_THERE))
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all"),
@@ -77,11 +95,33 @@ _COMMITS: Final[dict[str, tuple[str, ...]]] = {
         "name_orders",
     ),
 }
+# What a worker may die before or after while it reads a day and closes it, at a face that has lists and at one that has files.
+_STEPS_OF_A_DAY: Final[dict[str, str]] = {
+    "file asked for": "pixconnect.adapters.institutions.efi:EfiInstitution.request_day_file",
+    "file fetched": "pixconnect.adapters.institutions.efi:EfiInstitution.fetch_day_file",
+    "file noted": "pixconnect.store.institutions.day_file:write",
+    "end told": "pixconnect.adapters.institutions.inter:InterInstitution.read_closing_balance",
+    "end noted": "pixconnect.store.institutions.day:write_closing",
+    "ends forgotten": "pixconnect.store.institutions.day:forget_closings",
+    "lines kept": "pixconnect.store.institutions.item:add",
+    "days told": "pixconnect.store.institutions.day:tell",
+    "lines joined": "pixconnect.store.institutions.item:join",
+    "line posted": "pixconnect.usecases.money.movement:post_statement_item",
+    "days judged": "pixconnect.store.institutions.day:write_states",
+    "reading ended": "pixconnect.store.institutions.sweep:write",
+}
+POINTS_OF_A_DAY: Final = tuple(f"work {moment} {name}" for name in _STEPS_OF_A_DAY for moment in ("before", "after"))
+"""Of ``support.day_worker``."""
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
 ) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)
 
-POINTS_THERE: Final = tuple(f"work {moment} {name}" for name in dict(_CALLS_THERE) for moment in ("before", "after"))
+POINTS_THERE: Final = tuple(
+    f"{part} {moment} {name}"
+    for part, calls in _CALLS_THERE.items()
+    for name in dict(calls)
+    for moment in ("before", "after")
+)
 """In an installation with accounts at institutions."""
 
 
@@ -96,9 +136,21 @@ class KillPoints:
         self._folder = home / FOLDER_NAME
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    def arm(self, point: str) -> None:
-        assert point in (*POINTS, *POINTS_THERE), point
-        (self._folder / point).touch()
+    def arm(self, point: str, *, stops: bool = False) -> None:
+        """Let the next process that comes there die, or stand still until somebody lets it go on."""
+        assert point in (*POINTS, *POINTS_THERE, *POINTS_OF_A_DAY), point
+        # Under its name at once, with what it says: a process may be looking for it.
+        file = self._folder.parent / f"{FOLDER_NAME} {point}"
+        file.write_text(_STOPS if stops else "")
+        file.rename(self._folder / point)
+
+    def disarm(self, point: str) -> bool:
+        """Forget one; whether nobody had come there yet."""
+        try:
+            (self._folder / point).unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     def disarm_all(self) -> int:
         """Forget what is still armed; how many that were."""
@@ -118,6 +170,8 @@ def watch() -> None:
     if home is None or "-m" not in words:
         return
     part = words[words.index("-m") + 2 :][0]
+    if (wires := Path(home) / WIRES_FILE_NAME).exists() and part in _CALLS:
+        _reach_by_wires(json.loads(wires.read_text()))
     if part == "run":
         # Dying once a second, for hours, is no broken part here.
         importlib.import_module("pixconnect.local.supervisor").RESTARTS_WINDOW_S = 0.0
@@ -132,7 +186,7 @@ def watch() -> None:
         rail = importlib.import_module("pixconnect.domain.money.rail")
         adapter = importlib.import_module("pixconnect.adapters.rails.sandbox")
         adapter.SandboxRail.abilities = rail.Abilities(**json.loads(can.read_text()))
-    for name, target in (*_CALLS.get(part, {}).items(), *(_CALLS_THERE if part == "work" else ())):
+    for name, target in (*_CALLS.get(part, {}).items(), *_CALLS_THERE.get(part, ())):
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
     if can.exists() and part in {"serve", "work"}:
         # After it is wrapped: these stand in front of the sandbox's.
@@ -140,6 +194,19 @@ def watch() -> None:
         importlib.import_module("support.bare_rail").install()
     if part in _COMMITS:
         _wrap_commits(Path(home) / FOLDER_NAME, part)
+
+
+def watch_days(folder: Path) -> None:
+    """Be a worker that can be killed at each step of a day."""
+    for name, target in _STEPS_OF_A_DAY.items():
+        _wrap(folder, "work", name, target)
+
+
+def _reach_by_wires(wires: dict[str, str]) -> None:
+    """Be a process between which and its servers there are wires that a test can cut."""
+    for name in [name for name in os.environ if name.startswith("PIXCONNECT_")]:
+        for far, near in wires.items():
+            os.environ[name] = os.environ[name].replace(far, near)
 
 
 def _set_clock_off(by: timedelta) -> None:
@@ -155,10 +222,11 @@ def _set_clock_off(by: timedelta) -> None:
 
 def _reach(file: Path) -> None:
     try:
+        says = file.read_text()
         file.unlink()
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGSTOP if says == _STOPS else signal.SIGKILL)
 
 
 def _wrap(folder: Path, part: str, name: str, target: str) -> None:

@@ -7,24 +7,36 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from support.waiting import PATIENCE_S
+
 
 class Listener:
     """A receiver of webhooks that outlives everybody else: what came, by holder, in order.
 
     Events come to ``/HOLDER``, and what the webhook of the holder's key is sent to ``/HOLDER/pix``.
+
+    Attributes:
+        is_deaf: It hears nothing, and hangs up without an answer.
     """
 
     def __init__(self) -> None:
         self.heard: dict[int, list[tuple[int, bytes]]] = {}
         self.told: dict[int, list[dict[str, Any]]] = {}
         self._news = threading.Condition()
+        self.is_deaf = False
         heard, told, news = self.heard, self.told, self._news
+
+        def is_deaf() -> bool:
+            return self.is_deaf
 
         class Hook(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                if is_deaf():
+                    self.close_connection = True
+                    return
                 read, (holder, *rest) = json.loads(body), self.path[1:].split("/")
                 if rest == ["pix"]:
                     with news:
@@ -52,7 +64,7 @@ class Listener:
         """Wait until a key's webhook was told of a Pix as it is given."""
         told = self.told.setdefault(holder_id, [])
         with self._news:
-            assert self._news.wait_for(lambda: pix in told, timeout=60), (pix, told)
+            assert self._news.wait_for(lambda: pix in told, timeout=PATIENCE_S), (pix, told)
 
     def close(self) -> None:
         self._server.shutdown()

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from support.waiting import PATIENCE_S
+
 
 class Program:
     def __init__(self) -> None:
@@ -43,7 +45,9 @@ class Program:
     def wait_for(self, count: int) -> None:
         """Wait until so many posts have come."""
         with self._news:
-            assert self._news.wait_for(lambda: len(self.posts) >= count, 60), f"only {len(self.posts)} posts came"
+            assert self._news.wait_for(lambda: len(self.posts) >= count, PATIENCE_S), (
+                f"only {len(self.posts)} posts came"
+            )
 
     def close(self) -> None:
         self._server.shutdown()

@@ -24,6 +24,8 @@ from support.postgres import remove_home
 from support.work_in_flight import put_work_in_flight
 
 COMMITS = ("0bada85", "dce3441")
+BEFORE = "before"
+"""The last commit without the newest migration: whatever is added to the tables, those processes go on beside it."""
 DUMPS = ROOT / "tests" / "vectors" / "old_homes"
 SECRET_KEY = "b2xkLWhvbWVzLWFyZS1tYWRlLXdpdGgtdGhpcy1rZXk="
 """Of every old home, so that what is sealed in a dump can be read again."""
@@ -39,17 +41,21 @@ class OldProgram:
 
     def __init__(self, commit: str, folder: Path) -> None:
         self._paths = [str(folder / "src"), str(folder / "clients" / "python" / "src")]
-        archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
+        archive = subprocess.run(["git", "archive", find(commit)], cwd=ROOT, capture_output=True, check=True).stdout
         subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
 
     @staticmethod
     def is_there(commit: str) -> bool:
         """Whether this copy of the repository knows the commit: one without its history does not."""
-        asked = ["git", "cat-file", "-e", f"{commit}^{{tree}}"]
+        asked = ["git", "cat-file", "-e", f"{find(commit)}^{{tree}}"]
         return subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
     def command(self, *words: str) -> tuple[str, ...]:
-        return ("env", f"PYTHONPATH={os.pathsep.join(self._paths)}", sys.executable, "-P", "-m", "pixconnect", *words)
+        return self.python("-m", "pixconnect", *words)
+
+    def python(self, *words: str) -> tuple[str, ...]:
+        """Our interpreter, which finds the program and the client of that commit before ours."""
+        return ("env", f"PYTHONPATH={os.pathsep.join(self._paths)}", sys.executable, "-P", *words)
 
     def start(self, home: Path, **settings: str) -> Installation:
         given = {
@@ -60,6 +66,17 @@ class OldProgram:
             "charge_lifetime_s": _LIFETIME_S,
         } | settings
         return Installation(home, self.command("run"), **given).wait_until_ready()
+
+
+def find(commit: str) -> str:
+    """The name of a commit in the repository."""
+    if commit != BEFORE:
+        return commit
+    newest = max((ROOT / "src" / "pixconnect" / "store" / "migrations").glob("*.sql"))
+    asked = ["git", "log", "--diff-filter=A", "--format=%H", "-1", "--", newest]
+    added = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    # What was not committed yet was added to what is.
+    return f"{added}~1" if added else "HEAD"
 
 
 @contextmanager

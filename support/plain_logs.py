@@ -8,7 +8,9 @@ import structlog
 
 
 def use_plain_logs() -> None:
-    """As structlog writes by default, but for the tracebacks."""
+    """As structlog writes by default, but for the tracebacks; also what loggers write that have written before."""
+    processors = structlog.get_config()["processors"]
     structlog.reset_defaults()
     renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
+    processors[:] = [*structlog.get_config()["processors"][:-1], renderer]
+    structlog.configure(processors=processors)

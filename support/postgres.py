@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -19,6 +19,8 @@ from pixconnect.foundation import privileges, schema_history
 from pixconnect.foundation.migrations import read_migrations
 from pixconnect.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
 from pixconnect.local.postgres_placement import Placement
+from support.kept_pools import NAME as KEPT_NAME
+from support.kept_pools import kept_pools
 
 Answer = TypeVar("Answer")
 
@@ -110,15 +112,18 @@ _FINGERPRINT = """
         union all select format('%s %s', oid, prosrc) from pg_proc where pronamespace = 'pixconnect'::regnamespace
     ) as lines
 """
-_OTHERS = """
+_OTHERS = f"""
     select count(*) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
+        and not (application_name = '{KEPT_NAME}' and state = 'idle')
 """
 _TABLES = """
     select format('%I.%I', schemaname, tablename) as name from pg_tables
     where schemaname in ('pixconnect', 'sandbox', 'verify')
 """
-_RESTART_SEQUENCES = "select setval(seqrelid::regclass, seqstart, false) from pg_sequence"
+_OF_OWNER = {"search_path": "pixconnect", "plan_cache_mode": "force_generic_plan"}
+_STATEMENTS_MAX = 500
+_RESTART_SEQUENCES = "perform setval(seqrelid::regclass, seqstart, false) from pg_sequence"
 
 
 class Copy:
@@ -130,13 +135,19 @@ class Copy:
 
     _loop: asyncio.AbstractEventLoop | None = None
     _open: ClassVar[set[asyncpg.Connection]] = set()
+    _connections: ClassVar[dict[str, asyncpg.Connection]] = {}
+    """By the owner's address."""
 
     def __init__(self, name: str, addresses: Addresses, connection: asyncpg.Connection) -> None:
         self.name = name
         self.addresses = addresses
         self._connection = connection
         self._fingerprint = ""
-        self._empty = ""
+        self._fills: dict[str, str] = {}
+        """What puts back the rows that a table has from the beginning, by its name."""
+        self._look_at_fills = ""
+        self._filled: dict[str, str] = {}
+        """Which versions of those rows are there."""
 
     @classmethod
     async def make(cls, server: Addresses, name: str) -> Self:
@@ -146,7 +157,24 @@ class Copy:
         """Make it new again; ``False`` if somebody still uses it or more than rows has changed."""
         return await self._elsewhere(self._restore())
 
+    @classmethod
+    async def ask(
+        cls, addresses: Addresses, work: Callable[[asyncpg.Connection], Coroutine[Any, Any, Answer]]
+    ) -> Answer:
+        """Ask by the owner's connection, which has prepared in earlier tests what is asked in many; no trigger acts there."""
+        connection = cls._connections.get(addresses.owner_url)
+        if connection is not None and not connection.is_closed():
+            return await cls._elsewhere(work(connection))
+        connection = await asyncpg.connect(addresses.owner_url, server_settings=_OF_OWNER)
+        try:
+            return await work(connection)
+        finally:
+            await connection.close()
+
     async def drop(self, server: Addresses) -> None:
+        Copy._connections.pop(self.addresses.owner_url, None)
+        for url in (self.addresses.owner_url, self.addresses.service_url):
+            await kept_pools.forget(url)
         await self._elsewhere(self._close(self._connection))
         await drop_copy(server, self.name)
 
@@ -166,8 +194,12 @@ class Copy:
     @classmethod
     async def _make(cls, server: Addresses, name: str) -> Self:
         addresses = await make_copy(server, name)
-        copy = cls(name, addresses, await asyncpg.connect(addresses.owner_url))
-        cls._open.add(copy._connection)
+        connection = await asyncpg.connect(
+            addresses.owner_url, server_settings=_OF_OWNER, statement_cache_size=_STATEMENTS_MAX
+        )
+        copy = cls(name, addresses, connection)
+        cls._open.add(connection)
+        cls._connections[addresses.owner_url] = connection
         await copy._look()
         return copy
 
@@ -176,25 +208,39 @@ class Copy:
         tables = [row["name"] for row in await self._connection.fetch(_TABLES)]
         rows = {table: await fetchval(f"select jsonb_agg(row)::text from {table} as row") for table in tables}
         self._fingerprint = await fetchval(_FINGERPRINT)
-        self._empty = ";".join(
-            [
-                *(f"delete from {table}" for table in tables),
-                *(
-                    f"insert into {table} select * from jsonb_populate_recordset(null::{table}, $rows${found}$rows$)"
-                    for table, found in rows.items()
-                    if found
-                ),
-                _RESTART_SEQUENCES,
-            ]
+        self._fills = {
+            table: f"delete from {table};"
+            f"insert into {table} select * from jsonb_populate_recordset(null::{table}, $rows${found}$rows$)"
+            for table, found in rows.items()
+            if found
+        }
+        self._look_at_fills = " union all ".join(
+            f"select '{table}' as name, string_agg(concat(xmin, ctid), ' ' order by ctid) as versions from {table}"
+            for table in self._fills
         )
-        await self._connection.execute("set session_replication_role = replica")
+        self._filled = await self._look_at_filled()
+        # A function of the session keeps its plans.
+        deletes = ";".join(f"delete from {table}" for table in tables if table not in self._fills)
+        await self._connection.execute(f"""
+            create function pg_temp.empty() returns void language plpgsql as $body$
+                begin {deletes}; {_RESTART_SEQUENCES}; end
+            $body$;
+            set session_replication_role = replica
+        """)
+
+    async def _look_at_filled(self) -> dict[str, str]:
+        return {row["name"]: row["versions"] for row in await self._connection.fetch(self._look_at_fills)}
 
     async def _restore(self) -> bool:
         try:
             fetchval = self._connection.fetchval
             if await fetchval(_OTHERS) or await fetchval(_FINGERPRINT) != self._fingerprint:
                 return False
-            await self._connection.execute(self._empty)
+            await self._connection.execute("select pg_temp.empty()")
+            filled = await self._look_at_filled()
+            if changed := [fill for table, fill in self._fills.items() if filled[table] != self._filled[table]]:
+                await self._connection.execute(";".join(changed))
+                self._filled = await self._look_at_filled()
         except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError):
             return False  # a test has ended all connections
         return True
@@ -228,6 +274,13 @@ def remove_home(folder: Path) -> None:
 def execute(url: str, statement: str) -> None:
     """Run one statement, in a test that does not run on a loop of its own."""
     asyncio.run(_execute(url, statement))
+
+
+async def execute_as_owner(database: Addresses, statement: str) -> None:
+    """Run a statement that the service may not; what it sets holds for itself alone."""
+    async with kept_pools.take(database.owner_url, role=None, connections_max=1, name="test owner") as pool:
+        await pool.execute(statement)
+        await pool.execute("reset all")
 
 
 async def _execute(url: str, statement: str) -> Any:

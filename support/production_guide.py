@@ -31,10 +31,10 @@ def settings_on(server_url: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def prepared_server(folder: Path) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
+async def prepared_server(folder: Path, *, durable: bool = False) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
     """A server with the guide's logins and empty database, and a superuser's address of its database ``postgres``."""
     folder.chmod(0o711)  # so that, as root, the server's own user gets in
-    server = EmbeddedPostgres(folder, connections_max=100, durable=False)
+    server = EmbeddedPostgres(folder, connections_max=100, durable=durable)
     await server.start()
     try:
         superuser_url = server.owner_url.replace("/pixconnect?", "/postgres?")

@@ -218,6 +218,11 @@ def make_repayment_line(**changes: Any) -> StatementLine:
     return make_deposit_line(**{"id": 15, "direction": "OUT", "amount_cents": 40, "is_repayment": True} | changes)
 
 
+def make_adjustment_line(**changes: Any) -> StatementLine:
+    """Of 0.30 that the bank has less, as two operators say."""
+    return make_deposit_line(**{"id": 16, "direction": "OUT", "amount_cents": 30, "adjustment": "bank_error"} | changes)
+
+
 LINES = [make_line(), make_refund_line(), make_deposit_line()]
 
 

@@ -42,7 +42,7 @@ from pixconnect.domain.money.rail import (
     Unknown,
 )
 from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
-from pixconnect.foundation.pool import Connection, open_pool
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.identifiers import IdBlocks
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory
@@ -52,6 +52,8 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.writing.write_queues import WriteQueues
+from support import postgres
+from support.kept_pools import kept_pools
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import ISPB, OUTSIDE_ISPB, a_new_holder, a_policy, outside_party, own_key
@@ -260,11 +262,7 @@ class Service(Struct, frozen=True, kw_only=True):
 
     async def execute_as_owner(self, statement: str) -> None:
         """Run a statement that the service may not."""
-        connection = await asyncpg.connect(self.database.owner_url, server_settings={"search_path": "pixconnect"})
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
+        await postgres.execute_as_owner(self.database, statement)
 
 
 @asynccontextmanager
@@ -298,49 +296,47 @@ async def open_service(
         for wake in sequencer_wakers:
             wake()
 
-    pool = await open_pool(
-        database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=10, name="test"
-    )
-    writes = WriteQueues(
-        pool=pool,
-        clock=clock,
-        size_max=256,
-        queue_length_max=4096,
-        wake_workers=wake_workers,
-        wake_sequencer=wake_sequencer,
-    )
-    box = AesSecretBox(secret_key or bytes(32), SystemEntropy())
-    signer = FakeSigner() if secret_key is None else Keyring(pool=pool, clock=clock, policy=rules, secret_box=box)
-    context = Context(
-        pool=pool,
-        clock=clock,
-        server=ServerWatch(has_rail=rules.has_rail),
-        entropy=SystemEntropy(),
-        ids=IdBlocks(pool),
-        writes=writes,
-        policy=rules,
-        directory=HolderDirectory(pool, ISPB, rules.institution_name, clock.monotonic_s),
-        rail=rail,
-        locations=locations,
-        signer=signer,
-        receivers=receivers or FakeReceivers(),
-        secret_box=box,
-        sandbox_control=None,
-        wake_workers=wake_workers,
-    )
-    try:
-        yield Service(
-            context=context,
-            clock=cast(FakeClock, clock),
+    kept = kept_pools.take(database.service_url, role="pixconnect_service", connections_max=10, name="test")
+    async with kept as pool:
+        writes = WriteQueues(
+            pool=pool,
+            clock=clock,
+            size_max=256,
+            queue_length_max=4096,
+            wake_workers=wake_workers,
+            wake_sequencer=wake_sequencer,
+        )
+        box = AesSecretBox(secret_key or bytes(32), SystemEntropy())
+        signer = FakeSigner() if secret_key is None else Keyring(pool=pool, clock=clock, policy=rules, secret_box=box)
+        context = Context(
+            pool=pool,
+            clock=clock,
+            server=ServerWatch(has_rail=rules.has_rail),
+            entropy=SystemEntropy(),
+            ids=IdBlocks(pool),
+            writes=writes,
+            policy=rules,
+            directory=HolderDirectory(pool, ISPB, rules.institution_name, clock.monotonic_s),
             rail=rail,
             locations=locations,
-            database=database,
-            wakers=wakers,
-            sequencer_wakers=sequencer_wakers,
+            signer=signer,
+            receivers=receivers or FakeReceivers(),
+            secret_box=box,
+            sandbox_control=None,
+            wake_workers=wake_workers,
         )
-    finally:
-        await writes.close()
-        await pool.close()
+        try:
+            yield Service(
+                context=context,
+                clock=cast(FakeClock, clock),
+                rail=rail,
+                locations=locations,
+                database=database,
+                wakers=wakers,
+                sequencer_wakers=sequencer_wakers,
+            )
+        finally:
+            await writes.close()
 
 
 async def open_holder(

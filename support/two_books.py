@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +19,7 @@ from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.charge import Charge, ChargeRequest
@@ -40,7 +41,7 @@ from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import end_orders
-from pixconnect.worker.accounts import look_after, move_orders, read_own_statement
+from pixconnect.worker.accounts import go_on_with_charges, look_after, move_orders, read_own_statement
 from support import postgres
 from support.account_shop import make_owner
 from support.account_there import open_account_there
@@ -48,10 +49,12 @@ from support.faces import ACCOUNT, KEY, Bank
 from support.fake_institution import a_description
 from support.operators import as_operator
 from support.records import outside_party
-from support.service import FakeClock, Service, movement_report, no_fence, open_service
+from support.service import FakeClock, Service, movement_report, no_fence, open_service, read_funds
 
+CLOSED_WITHIN = timedelta(days=4)
+"""A day's file that came too soon, or was not answered, is asked for again after a day."""
 _AWAY = (errors.ServiceUnavailable, InstitutionUnavailable, RailUnavailable)
-_WORK = (look_after, read_own_statement, move_orders)
+_WORK = (look_after, read_own_statement, move_orders, go_on_with_charges)
 
 
 class MonthClock(FakeClock):
@@ -112,7 +115,8 @@ class Here(Struct, kw_only=True):
 
     live: Service
     account: InstitutionAccount
-    house: Caller
+    house: Caller | None
+    """``None`` where nothing is asked for but work."""
     accounts: OpenAccounts
 
     @property
@@ -153,7 +157,7 @@ class Here(Struct, kw_only=True):
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
         await self.accounts.close()
-        self.accounts = _open_accounts(self.live)
+        self.accounts = open_accounts(self.live)
 
     async def list_days(self, last: date) -> list[ShownDay]:
         count = (last - to_day(self.account.opened_at)).days + 1
@@ -164,6 +168,27 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
     there: There
     here: Here
     clock: MonthClock
+
+    async def come_to_rest(self, last: date, chance: Random) -> None:
+        """The worker comes to the end of all that it began, and closes what it can, while nothing breaks."""
+        until = self.clock.real + CLOSED_WITHIN
+        while self.clock.real < until:
+            await self.there.end(chance, share_rejected=0)
+            await self.here.work()
+            self.clock.advance(minutes=1)
+            await self.here.work()
+            if await self._is_at_rest() and all(
+                day.judged.state == "closed" for day in await self.here.list_days(last)
+            ):
+                return
+            self.clock.advance(hours=3)
+
+    async def _is_at_rest(self) -> bool:
+        """Nothing is under way, on neither side, and both have the same lines."""
+        here = None if self.here.house is None else await read_funds(self.here.live, self.here.house)
+        reserved = [funds[1] for funds in (here, await read_funds(self.there.bank.service, self.there.caller)) if funds]
+        there_lines, here_lines = await self.list_lines()
+        return not any(reserved) and there_lines == here_lines
 
     async def list_lines(self) -> tuple[Counter[tuple[str, str, int]], Counter[tuple[str, str, int]]]:
         """The lines of both books since they lie side by side: direction, network name, cents.
@@ -193,10 +218,23 @@ def _name(line: StatementLine) -> tuple[str, str, int]:
 async def _list_lines(context: Context, caller: Caller, since: datetime) -> Sequence[StatementLine]:
     statement = await statement_usecases.open_statement(context, caller, since, context.clock.now())
     lines = [line async for part in statement_usecases.read_parts(context, statement) for line in part]
-    return [line for line in lines if line.movement is None or line.movement.kind != "opening_balance"]
+    lines = [line for line in lines if line.movement is None or line.movement.kind != "opening_balance"]
+    # A movement that was taken back, and what took it back, are in one of the books alone.
+    opposites = [line for line in lines if line.movement is not None and line.movement.item_id.startswith("opposite:")]
+    for opposite in opposites:
+        lines.remove(opposite)
+        lines.remove(next(line for line in lines if _is_taken_back(line, opposite)))
+    return lines
 
 
-def _open_accounts(live: Service) -> OpenAccounts:
+def _is_taken_back(line: StatementLine, opposite: StatementLine) -> bool:
+    """It is the movement of a line that proved to be a return: one alike does as well, as both books are compared by name."""
+    moved = line.movement
+    is_out = moved is not None and moved.kind == "reversal" and line.direction == "OUT"
+    return is_out and line.amount_cents == opposite.amount_cents
+
+
+def open_accounts(live: Service) -> OpenAccounts:
     def open_one(account: InstitutionAccount, credential: Credential) -> Institution:
         return open_institution(account, credential, live.clock, SystemEntropy())
 
@@ -231,8 +269,8 @@ async def open_two_books(
             return open_institution(account, known, clock, SystemEntropy())
 
         account = await account_usecases.add_account(operator, open_one, "loja", said, house_id)
-        await allowance_usecases.allow(operator, account.name, 1_000_000)
+        await allowance_usecases.allow(operator, account.name, WantedAllowance(refunds_day_cents=1_000_000))
         house = Caller(client_id="test", holder_id=house_id, scopes=frozenset(SCOPES))
-        here = Here(live=live, account=account, house=house, accounts=_open_accounts(live))
+        here = Here(live=live, account=account, house=house, accounts=open_accounts(live))
         yield TwoBooks(there=There(bank=bank), here=here, clock=clock)
         await here.accounts.close()

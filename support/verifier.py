@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import VERIFIER_ROLE
 from pixconnect.usecases.proof.verify import BookReader
+from support.books import chain_all
 from support.postgres import Addresses
-from support.service import Service
+from support.service import Service, open_holder, open_service
 
 
 @asynccontextmanager
@@ -19,3 +20,11 @@ async def open_book_reader(service: Service, database: Addresses) -> AsyncIterat
         yield BookReader(connection=connection, clock=service.context.clock, operator="a test")
     finally:
         await connection.close()
+
+
+async def chain_deposit(database: Addresses, account_number: str = "1") -> tuple[int, int]:
+    """A holder with R$ 10.00 whose entry is chained; its id, and the entry's."""
+    async with open_service(database) as service:
+        holder = await open_holder(service, account_number=account_number, funds_cents=1_000)
+        await chain_all(service.context)
+        return holder.holder_id, await service.context.pool.fetchval("select max(id) from ledger_entry")

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from typing import Final
+
+PATIENCE_S: Final = 300.0
+"""How long a journey waits for other processes: the machine may be busy with other tests, and only a failure takes so long."""
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -11,3 +16,11 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0.001)
+
+
+def wait_until(is_so: Callable[[], bool], what: str, *, every_s: float = 0.3) -> None:
+    """Wait until other processes have made something so."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(every_s)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from pixconnect.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
 from pixconnect.domain.identity.access import Caller
 from support import postgres
+from support.kept_pools import kept_pools
 from support.plain_logs import use_plain_logs
 from support.service import Service, open_holder, open_service
 
@@ -128,6 +129,7 @@ def _copies(postgres_server: postgres.Addresses, worker_id: str) -> Iterator[_Co
 async def database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
     """A database with all tables and no rows."""
     copy = await _copies.take(is_new=False)
+    kept_pools.keep(copy.addresses.owner_url, copy.addresses.service_url)
     yield copy.addresses
     await _copies.give_back(copy)
 

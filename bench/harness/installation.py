@@ -169,12 +169,15 @@ def _open(request: urllib.request.Request) -> dict[str, Any]:
 
 
 @contextmanager
-def installed(home: Path | None = None, *, python: str = sys.executable, **settings: str) -> Iterator[Installation]:
-    """Start a service and stop it afterwards.
+def installed(
+    home: Path | None = None, *, python: str = sys.executable, is_proved: bool = True, **settings: str
+) -> Iterator[Installation]:
+    """Start a service, ask ``verify`` what was made of its books, and stop it.
 
     Args:
         home: An existing home; by default a new one.
         python: Of the environment that it runs in.
+        is_proved: Whether its books must be right in the end. They are not where a measure writes rows that no use case wrote.
         settings: As in the environment.
     """
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
@@ -196,7 +199,24 @@ def installed(home: Path | None = None, *, python: str = sys.executable, **setti
                 if process.poll() is not None or time.monotonic() - started_s > STARTUP_TIMEOUT_S:
                     raise SystemExit("the service did not start")
                 time.sleep(0.01)
-            yield Installation(where, process, time.monotonic() - started_s)
+            service = Installation(where, process, time.monotonic() - started_s)
+            yield service
+            # A measure may have ended it itself.
+            if is_proved and process.poll() is None:
+                _prove(service)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(STOP_TIMEOUT_S)
+
+
+def _prove(service: Installation) -> None:
+    """Ask for everything that is wrong: a figure says nothing of a service that loses a cent on the way."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "pixconnect", "verify", "--whole", "--again-after-s", "5", "--json"],
+        env={**os.environ, "PIXCONNECT_HOME": str(service.home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        raise SystemExit(f"verify has ended with {ran.returncode}: {ran.stdout[-2000:]}{ran.stderr[-2000:]}")

@@ -83,7 +83,7 @@ class _Asking:
 
 def measure_feed(seconds: float, events_count: int) -> Iterator[Row]:
     """With few events, and with many."""
-    with installed() as service:
+    with installed(is_proved=False) as service:
         account = service.demonstration()
         yield {"name": "feed_few", **_measure(service, account, seconds)}
         asyncio.run(_fill(service, account, events_count))

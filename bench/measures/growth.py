@@ -19,7 +19,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 import uvloop
@@ -42,7 +42,7 @@ _DISK_BYTES_EACH = 1600
 # Entries of one holder are dated one after the other, each with an instant of its own.
 _FILL = """
 with line as (
-    select n, $2::bigint + n as transfer_id, $3::bigint + n as entry_id, $4::timestamptz + n * interval '1 microsecond' as at
+    select n, $2::bigint + n as transfer_id, $3::bigint + n as entry_id, $4::timestamptz + n * $9::interval as at
     from generate_series($6::bigint, $7::bigint) as n
 ),
 made as (
@@ -62,7 +62,7 @@ select available_cents + reserved_cents as funds_cents, last_number, last_entry_
 """
 _BOOK = """
 update balance set available_cents = available_cents + $2, settlement_cents = settlement_cents - $2,
-    last_number = last_number + $2, last_entry_at = last_entry_at + $2 * interval '1 microsecond' where holder_id = $1
+    last_number = last_number + $2, last_entry_at = $3 where holder_id = $1
 """
 _TALLY = """
 insert into tally (holder_id, kind, status, hour, count)
@@ -95,10 +95,10 @@ offset $2 limit 1
 
 def measure_growth(seconds: float, counts: Sequence[int]) -> Iterator[Row]:
     """At each of these sizes, in ascending order."""
-    with installed() as service:
+    with installed(is_proved=False) as service:
         account, filled_count = service.onboard(1)[0], 0
         for count in sorted(counts):
-            filled_s = asyncio.run(_fill(service, account.holder_id, count - filled_count))
+            filled_s = asyncio.run(fill(service, account.holder_id, count - filled_count))
             filled_count = count
             uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, 1, IN_FLIGHT, [account]))  # plans, cache
             life = uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, seconds, IN_FLIGHT, [account]))
@@ -114,8 +114,23 @@ def measure_growth(seconds: float, counts: Sequence[int]) -> Iterator[Row]:
             }
 
 
-async def _fill(service: Installation, holder_id: int, count: int) -> float:
-    """So many transfers more; how long that took."""
+async def fill(
+    service: Installation,
+    holder_id: int,
+    count: int,
+    *,
+    after: datetime | None = None,
+    step: timedelta = timedelta(microseconds=1),
+) -> float:
+    """So many transfers more; how long that took.
+
+    Args:
+        service: Whose holder it is.
+        holder_id: Whose transfers they are.
+        count: How many.
+        after: The instant after which they came in; by default that of the holder's last entry, which none may be before.
+        step: How long after each the next one did.
+    """
     started_s = time.monotonic()
     free_bytes = shutil.disk_usage(service.home).free
     if free_bytes < count * _DISK_BYTES_EACH:
@@ -124,17 +139,17 @@ async def _fill(service: Installation, holder_id: int, count: int) -> float:
         )
     connection = await service.connect()
     await connection.execute("set session_replication_role = replica")
-    transfer_id, entry_id = [await _skip_ids(service, name, count) for name in ("transfer_id", "write_group_id")]
+    transfer_id, entry_id = [await skip_ids(service, name, count) for name in ("transfer_id", "write_group_id")]
     # Nothing else moves this balance meanwhile.
     balance = await connection.fetchrow(_BALANCE, holder_id)
     assert balance is not None
-    at, number, funds_cents = balance["last_entry_at"], balance["last_number"], balance["funds_cents"]
+    at, number, funds_cents = after or balance["last_entry_at"], balance["last_number"], balance["funds_cents"]
     for first in range(1, count + 1, _FILLED_AT_ONCE):
         last = min(first + _FILLED_AT_ONCE - 1, count)
         await connection.execute(
-            _FILL, holder_id, transfer_id, entry_id, at, number, first, last, funds_cents, timeout=None
+            _FILL, holder_id, transfer_id, entry_id, at, number, first, last, funds_cents, step, timeout=None
         )
-    await connection.execute(_BOOK, holder_id, count)
+    await connection.execute(_BOOK, holder_id, count, at + count * step)
     await connection.execute(_TALLY, holder_id, transfer_id, transfer_id + count)
     await connection.execute("vacuum (freeze, analyze) transfer, ledger_entry", timeout=None)
     await connection.execute("checkpoint")
@@ -144,7 +159,7 @@ async def _fill(service: Installation, holder_id: int, count: int) -> float:
     return time.monotonic() - started_s
 
 
-async def _skip_ids(service: Installation, sequence: str, count: int) -> int:
+async def skip_ids(service: Installation, sequence: str, count: int) -> int:
     """Take so many ids out of a sequence that gives out blocks; the last one before them."""
     connection = await service.connect()
     try:

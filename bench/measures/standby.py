@@ -43,7 +43,7 @@ def measure_standby(seconds: float, rounds: int, in_flight: int) -> Iterator[Row
 
 
 def _measure_all(suffix: str, seconds: float, rounds: int, in_flight: int, **settings: str) -> Iterator[Row]:
-    with installed(None, **settings) as service, standby(service) as beside:
+    with installed(None, is_proved=True, **settings) as service, standby(service) as beside:
         charge = {"amount": 1234, "key": service.sandbox["pix_keys"][0]}
         slices: Mapping[str, tuple[Row, Slice]] = {
             "charge": ({"connections": CONNECTIONS}, partial(_ask, service, CHARGE, charge)),

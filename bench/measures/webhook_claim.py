@@ -89,7 +89,7 @@ class Claims:
 
 def measure_claims(seconds: float, delivered_count: int, pinned_minutes: float) -> Iterator[Row]:
     """With few rows, with many, and with many under an old transaction."""
-    with receiving() as receivers, installed() as service:
+    with receiving() as receivers, installed(is_proved=False) as service:
         account = service.demonstration()
         endpoint_id = service.add_endpoint(account, f"{receivers.urls[0]}/quiet")
 

@@ -28,7 +28,7 @@ def measure_isolation(seconds: float, rounds: int) -> Iterator[Row]:
     """Without and with bad receivers in turn."""
     p99_ms: dict[bool, list[float]] = {False: [], True: []}
     counts: dict[bool, int] = {False: 0, True: 0}
-    with receiving(HOLDERS_COUNT * ENDPOINTS_OF_HOLDER) as receivers, installed() as service:
+    with receiving(HOLDERS_COUNT * ENDPOINTS_OF_HOLDER) as receivers, installed(is_proved=False) as service:
         accounts = service.onboard(HOLDERS_COUNT)
         for _ in range(rounds):
             for is_hostile in (False, True):

@@ -23,7 +23,7 @@ _START_S = 3.0
 
 def measure_kills(kills_count: int, events_count: int) -> Iterator[Row]:
     """Kill while events are written; then wait until all are told."""
-    with receiving() as receivers, installed() as service:
+    with receiving() as receivers, installed(is_proved=False) as service:
         account = service.demonstration()
         service.add_endpoint(account, f"{receivers.urls[0]}/slow")
         writer = asyncio.run(_write_and_kill(service, account, kills_count, events_count))

@@ -69,6 +69,32 @@ def _standby(row: Row) -> str:
     )
 
 
+def _restore(row: Row) -> str:
+    return (
+        f"copied in {row['copy_s']:.0f} s beside the service; back in {row['put_back_s'] + row['replay_s']:.0f} s: the folder "
+        f"{row['put_back_s']:.0f} s, {row['log_mib']:,.0f} MiB of log {row['replay_s']:.0f} s; the log's keeper was at most "
+        f"{row['behind_ms']:,.0f} ms behind"
+    )
+
+
+def _verified(row: Row) -> str:
+    return f"everything in {_proved(row['whole'])}; then {row['day_transfers']:,} transfers of a day in {_proved(row['day'])}"
+
+
+def _proved(run: Row) -> str:
+    return (
+        f"{run['seconds']:,.0f} s beside a load of {run['load']:.0f}: {run['cpu_s']['postgres']:,.0f} s of the database's CPU, "
+        f"{run['cpu_s']['verify']:,.0f} s of its own, {run['peak_mib']:,.0f} MiB and {run['server_mib']:,.0f} of the server"
+    )
+
+
+def _chained(row: Row) -> str:
+    return (
+        f"{row['ratio']:.3f} of the CPU without a chain ({row['low']:.3f} to {row['high']:.3f}, {row['rounds']} pairs, beside "
+        f"{row['load']:.0f} processes); to chain an entry takes {row['chained_us']:.0f} µs of it"
+    )
+
+
 def _growth(row: Row) -> str:
     pages = row["pages"]
     names = {"first": "the first", "by_cursor": "by cursor behind half of all", "by_number": "the hundredth by number"}
@@ -158,6 +184,16 @@ def _hot_share(row: Row) -> str:
     )
 
 
+def _received(row: Row) -> str:
+    names = {"new": "credited", "known": "listed again", "line_new": "line joined", "line_known": "line listed again"}
+    said = ", ".join(
+        f"{what} {row[name]['cpu_us_each_in_all']:,.0f} µs ({row[name]['per_second']:,.0f}/s)"
+        for name, what in names.items()
+        if name in row
+    )
+    return f"CPU each: {said}; 100,000 a day take {row['core_part']:.1%} of a core"
+
+
 PARTS: dict[str, list[Line]] = {
     "Start and rest": [
         Line("start", "start_cold", "ready, on a new home", lambda row: f"{row['seconds']:.1f} s"),
@@ -238,6 +274,13 @@ PARTS: dict[str, list[Line]] = {
             ),
         ),
     ],
+    "Received at institutions": [
+        *(
+            Line("receive", f"receive_{kind}", f"a day of Pix, read from the face of {kind}", _received)
+            for kind in ("efi", "inter", "sicoob", "woovi")
+        ),
+        Line("receive", "receive_sandbox", "payments over the sandbox's own rail, the network included", _asked),
+    ],
     "One alone": [
         *(
             Line(
@@ -274,6 +317,23 @@ PARTS: dict[str, list[Line]] = {
             "transfer_life": "transfer's life, both webhooks received",
         }.items()
         for suffix, how in {"": "", "_one_a_group": "; each step in a transaction of its own"}.items()
+    ],
+    "From a copy and the log": [
+        Line("restore", f"restore_{gib}", f"a database of {gib} GiB, of which a quarter was written since", _restore)
+        for gib in (1, 10)
+    ],
+    "The books proved": [
+        Line("verify", f"verify_{count}", f"beside {count:,} entries, chained", _verified)
+        for count in (1_000_000, 10_000_000)
+    ]
+    + [
+        Line("chain", f"chain_{name}", f"{what}, their entries chained", _chained)
+        for name, what in {
+            "transfer_accepted": "transfers of one account accepted",
+            "transfer_settled": "transfers of one account accepted and settled",
+            "charge_paid": "charges paid, both webhooks received",
+            "transfer_life": "transfers' lives, both webhooks received",
+        }.items()
     ],
     "Growth": [
         Line("growth", f"growth_{count}", f"beside {count:,} transfers of the same holder", _growth)

@@ -42,6 +42,9 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         ),
         *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report"),
         *("refused_credit", "tally", "tally_change"),
+        *("entry_facts", "entry_chain", "entry_chain_state", "person_salt"),
+        *("record_facts", "record_chain", "record_chain_state", "record_salt"),
+        *("kept_case", "case_note", "adjustment"),
     ),
     "institutions": (
         "institution_account",
@@ -51,6 +54,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "charge_change",
         "institution_allowance",
         "refund_day",
+        "transfer_day",
         "return_name",
         "rail_step",
         "give_back",
@@ -350,7 +354,11 @@ def _in_order(tables: Sequence[Table], schema: str) -> list[Table]:
         raise AssertionError(f"say in SUBJECTS what these tables of {schema} are about: {unknown}")
     sorter = TopologicalSorter(
         {
-            table.name: [each.target for each in table.constraints if each.target and each.target != table.name]
+            table.name: [
+                *(each.target for each in table.constraints if each.target and each.target != table.name),
+                # A view stands behind whatever it names.
+                *(by_name.keys() & set(re.findall(r"\w+", table.view or "")) - {table.name}),
+            ]
             for table in tables
         }
     )

@@ -16,7 +16,9 @@ from msgspec import structs
 from pixconnect.config import POSTGRES_NEWEST
 from pixconnect.domain.frame.event import EVENT_FACTS, EventName
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.divergence import announce_divergence
 from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer, announce_transfer
@@ -162,12 +164,40 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
         rows = await service.context.pool.fetch("select name, body from event order by id desc")
         received = await service.context.pool.fetchval("select max(id) from transfer where direction = 'IN'")
         found = await transfer_usecases.read_transfer_by_id(service.context, caller, received)
+        expired = await service.context.pool.fetchval("select id from charge where status = 'EXPIRED'")
+        late = await charge_usecases.read_charge_by_id(service.context, caller, expired)
     examples: dict[str, str] = {row["name"]: row["body"] for row in rows}
-    # No institution is here that tells more of a payer: this one is made as it is there.
+    # No institution is here that tells more of a payer, lets a charge be paid late, or differs: these are made as there.
     last = max(json.loads(body)["id"] for body in examples.values())
     confirmed = structs.replace(found.transfer, status="CONFIRMED")
     completed = announce_transfer(confirmed, last + 1, found.transfer.modified_at + timedelta(minutes=1))
-    return examples | {completed.name: completed.body}
+    examples[completed.name] = completed.body
+    paid = structs.replace(confirmed, txid=late.txid, network_settled_at=confirmed.settled_at)
+    diverged = announce_divergence(
+        paid, structs.replace(late, amount_cents=AMOUNT_CENTS - 7), ("EXPIRED", "OTHER_AMOUNT"), last + 2
+    )
+    examples[diverged.name] = diverged.body
+    adjusted = announce_adjustment(_make_adjustment(caller, last + 3, late.modified_at), last + 4)
+    return examples | {adjusted.name: adjusted.body}
+
+
+def _make_adjustment(caller: Caller, adjustment_id: int, created_at: datetime) -> Adjustment:
+    return Adjustment(
+        id=adjustment_id,
+        holder_id=caller.holder_id,
+        case_id=1,
+        kind="bank_error",
+        direction="OUT",
+        account="available",
+        amount_cents=300,
+        deficit_cents=0,
+        entry_id=adjustment_id,
+        deficit_entry_id=None,
+        opposite_of=None,
+        proposed_by="ana",
+        confirmed_by="bia",
+        created_at=created_at,
+    )
 
 
 def write_page(examples: dict[str, str]) -> str:
@@ -181,7 +211,8 @@ def write_page(examples: dict[str, str]) -> str:
         "",
         "An event has an `id` (below 2^53; drop what you have seen), its `name`, a `payload` and `create_timestamp`. The",
         "payload has the fields of its family, always all of them; only incoming transfers and refunds, which you did not",
-        "start, have no `external_id`, and a movement has no `end_to_end_id` or `description` if its institution gives none.",
+        "start, have no `external_id`, a movement has no `end_to_end_id` or `description` if its institution gives none, and",
+        "`charge.diverged` says nothing of a charge where there is none.",
         "Amounts are cents. `correlation_id` is the same in everything that belongs to one",
         "transfer, its refunds included, and `id` in everything of one resource. A network name (`end_to_end_id`,",
         "`return_identification`) may differ between two events of a resource, where the network makes its own after us;",

@@ -14,6 +14,7 @@ from typing import get_args
 import msgspec
 
 from pixconnect.config import KINDS, NAMES, SECRETS, Settings, SettingsError
+from pixconnect.named_file import read_named_file
 
 _PREFIX = "PIXCONNECT_"
 # Kubernetes sets these for a service that is called pixconnect.
@@ -104,7 +105,7 @@ def _find_secret_files(environment: Mapping[str, str]) -> dict[str, tuple[str, P
 
 def _read_secret_file(variable: str, path: Path) -> str:
     try:
-        secret = path.read_text(encoding="utf-8").strip()
+        secret = read_named_file(path).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
         raise SettingsError(f"{variable}: {path} cannot be read ({reason})") from None

@@ -244,7 +244,9 @@ async def test_an_unknown_event_type_is_400_and_all_of_them_are_named(api: Any) 
     body = {"url": "https://example.com", "secret": "x" * 16, "event_types": ["qrcode.paid"]}
     answer = await api.post("/v1/webhook/endpoints", body)
     assert answer.status == 400
-    assert answer.message.startswith("event_types[0]: must be one of movement.posted, qrcode.approved, qrcode.expired")
+    assert answer.message.startswith(
+        "event_types[0]: must be one of adjustment.posted, charge.diverged, movement.posted,"
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("py
 
 BLOCKS = pages.read_blocks(pages.ROOT / "docs" / "guides" / "testing-your-integration.md")
 SHOP, TEST_OF_SHOP = (block.text for block in BLOCKS if block.language == "python")
-TIMEOUT_S = 180
+TIMEOUT_S = 600
 
 TESTS_THAT_SHARE = """
 import pytest

@@ -1,5 +1,17 @@
-"""Makes the suite's assertions show their parts, though its modules are no test files by name."""
+"""Skips what a rail does not do, and makes the suite's assertions show their parts, though its modules are no tests by name."""
 
 import pytest
 
 pytest.register_assert_rewrite("conformance.rail", "conformance.under_test")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture: nothing is set up for what is not run."""
+    of = getattr(item, "cls", None)
+    mark = item.get_closest_marker("asks")
+    if mark is None or of is None:
+        return
+    lacking = [work for work in mark.args if work not in of.does]
+    if lacking:
+        pytest.skip(f"the rail says that it does not do this: {', '.join(lacking)}")

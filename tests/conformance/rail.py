@@ -11,19 +11,25 @@ rail says that it cannot do is not asked of it, and it must not do that by halve
 
 import asyncio
 import time
+from contextlib import suppress
 from datetime import timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 import pytest
 from msgspec import structs
 
 from conformance.under_test import (
     FATES,
+    REMEMBERED,
+    WORK,
     Fate,
     RailUnderTest,
+    Work,
     ask,
+    asks,
     begin,
     final_answer,
+    find_listed,
     incoming,
     is_aware,
     is_end,
@@ -33,6 +39,7 @@ from conformance.under_test import (
     next_report,
     note_name,
     outcome,
+    read_funds_there,
     read_statement,
     receive,
     refuse_payment,
@@ -53,6 +60,7 @@ from pixconnect.domain.money.rail import (
     CreditAccepted,
     CreditCancelled,
     CreditReport,
+    NeverTaken,
     NotTaken,
     RailUnavailable,
     Rejected,
@@ -69,10 +77,17 @@ STRANGE_NAME: Final = 'O\'Neill \\ "José" \u202e\U0001f600 %s {} \x00\x1f'
 
 
 class RailConformance:
-    """The tests. ``under`` is the fixture that whoever runs them provides."""
+    """The tests. ``under`` is the fixture that whoever runs them provides.
+
+    A test says by ``asks`` what a rail must do at all for it, and by ``needs`` which ability it must have.
+    """
+
+    does: ClassVar[frozenset[Work]] = WORK
+    """``does`` of the rail under test."""
 
     # -- the directory
 
+    @asks("orders")
     async def test_a_known_key_leads_to_an_account(self, under: RailUnderTest) -> None:
         needs(under, "resolves_keys")
         order = under.make_order()
@@ -84,6 +99,7 @@ class RailConformance:
         assert entry.party.tax_id
         assert entry.party.account_number
 
+    @asks("orders")
     async def test_an_unknown_key_is_an_answer(self, under: RailUnderTest) -> None:
         needs(under, "resolves_keys")
         order = under.make_order()
@@ -91,6 +107,7 @@ class RailConformance:
 
     # -- orders
 
+    @asks("orders", "reports")
     async def test_an_order_settles_and_everybody_says_the_same(self, under: RailUnderTest) -> None:
         order = under.make_order()
         [answer] = await submit(under, [order])
@@ -102,6 +119,7 @@ class RailConformance:
         if isinstance(answer, Settled):
             assert answer == Settled(settled_at=told.settled_at)
 
+    @asks("orders", "reports")
     async def test_an_order_is_rejected_with_the_schemes_reason(self, under: RailUnderTest) -> None:
         order = under.make_order("rejected")
         [answer] = await submit(under, [order])
@@ -121,6 +139,7 @@ class RailConformance:
             assert isinstance(told, RejectedReport)
             assert (told.code, told.reason) == (asked.code, asked.reason)
 
+    @asks("orders")
     async def test_a_group_is_answered_order_by_order(self, under: RailUnderTest) -> None:
         fates: list[Fate] = ["settles", "rejected", "settles"]
         orders = [under.make_order(fate) for fate in fates]
@@ -140,11 +159,13 @@ class RailConformance:
         assert await under.rail.query([]) == []
         await under.rail.acknowledge([])
 
+    @asks("orders")
     async def test_what_was_never_sent_is_unknown(self, under: RailUnderTest) -> None:
         assert await ask(under, unknown_id(under.make_order())) == [Unknown()]
 
     # -- names
 
+    @asks("orders", "refunds")
     async def test_an_order_is_asked_about_by_the_name_that_the_rail_says(self, under: RailUnderTest) -> None:
         sent, _, refund = await settle_an_order_and_a_refund(under)
         for order_id in (sent, refund):
@@ -153,6 +174,7 @@ class RailConformance:
             by_our_id = [note_name(under, order_id, answer) for answer in answers]
             assert by_our_id == [settled if under.rail.abilities.answers_by_our_id else Unknown()]
 
+    @asks("orders", "refunds", "reports")
     async def test_a_name_of_the_network_is_told_by_the_time_of_the_outcome(self, under: RailUnderTest) -> None:
         sent, _, refund = await settle_an_order_and_a_refund(under)
         for order_id in (sent, refund):
@@ -161,6 +183,7 @@ class RailConformance:
 
     # -- duplicates and late re-sends
 
+    @asks("orders", "reports")
     async def test_a_duplicate_at_once_is_no_rejection(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order()
@@ -169,6 +192,7 @@ class RailConformance:
         assert not any(isinstance(answer, Rejected | NotTaken) for answer in (first, second))
         await settles_once(under, order.end_to_end_id)
 
+    @asks("orders", "reports")
     async def test_duplicates_from_two_sides_are_no_rejections(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         orders = [under.make_order() for _ in range(5)]
@@ -177,6 +201,7 @@ class RailConformance:
         for order in orders:
             await settles_once(under, order.end_to_end_id)
 
+    @asks("orders", "reports")
     async def test_a_resend_of_a_settled_order_is_no_rejection(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order()
@@ -187,6 +212,7 @@ class RailConformance:
         assert await ask(under, order.end_to_end_id) == [settled]
         await settles_once(under, order.end_to_end_id)
 
+    @asks("orders")
     async def test_a_resend_that_comes_too_late_is_no_rejection(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order()
@@ -197,6 +223,7 @@ class RailConformance:
         assert isinstance(again, AlreadyKnown | Settled)
         assert await ask(under, order.end_to_end_id) == [settled]
 
+    @asks("orders")
     async def test_a_resend_of_a_rejected_order_does_not_settle_it(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order("rejected")
@@ -206,6 +233,7 @@ class RailConformance:
         assert isinstance(again, AlreadyKnown) or again == rejected
         assert await ask(under, order.end_to_end_id) == [rejected]
 
+    @asks("orders")
     async def test_a_resend_of_what_was_rejected_long_ago_does_not_settle_it(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order("rejected")
@@ -216,6 +244,7 @@ class RailConformance:
         assert isinstance(again, AlreadyKnown) or again == rejected
         assert await ask(under, order.end_to_end_id) == [rejected]
 
+    @asks("orders")
     async def test_a_resend_with_another_amount_changes_nothing(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         for fate in FATES:
@@ -228,6 +257,7 @@ class RailConformance:
 
     # -- what is never taken
 
+    @asks("orders")
     async def test_an_order_that_comes_too_late_is_never_taken(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order()
@@ -236,6 +266,7 @@ class RailConformance:
         assert isinstance(late, AlreadyKnown | Unknown)
         await stays_never_taken(under, order)
 
+    @asks("orders")
     async def test_an_order_that_was_lost_is_never_taken_once_its_time_is_over(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order()
@@ -245,6 +276,7 @@ class RailConformance:
         await under.pass_time(timedelta(hours=13))
         await stays_never_taken(under, order)
 
+    @asks("orders")
     async def test_what_was_taken_in_time_is_not_never_taken(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await under.lose_next_answer()
@@ -254,12 +286,14 @@ class RailConformance:
 
     # -- unknown outcomes
 
+    @asks("orders")
     async def test_a_lost_answer_is_unknown_until_it_is_asked_for(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await under.lose_next_answer()
         assert await submit(under, [order]) == [Unknown()]
         assert isinstance(await final_answer(under, order.end_to_end_id), Settled)
 
+    @asks("orders")
     async def test_a_resend_after_a_lost_answer_is_no_rejection(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order()
@@ -270,6 +304,7 @@ class RailConformance:
         assert isinstance(again, AlreadyKnown | Settled)
         assert isinstance(await final_answer(under, order.end_to_end_id), Settled)
 
+    @asks("orders", "reports")
     async def test_a_lost_message_is_unknown_and_can_be_sent_again(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order()
@@ -280,12 +315,14 @@ class RailConformance:
         assert isinstance(again, Taken | Settled)
         await settles_once(under, order.end_to_end_id)
 
+    @asks("orders")
     async def test_a_rejection_whose_answer_is_lost_is_found_out(self, under: RailUnderTest) -> None:
         order = under.make_order("rejected")
         await under.lose_next_answer()
         assert await submit(under, [order]) == [Unknown()]
         assert isinstance(await final_answer(under, order.end_to_end_id), Rejected)
 
+    @asks("orders")
     async def test_a_lost_answer_to_a_question_is_no_answer(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await submit(under, [order])
@@ -297,6 +334,7 @@ class RailConformance:
 
     # -- unavailability
 
+    @asks("orders", "refunds")
     async def test_while_nothing_can_be_reached_nothing_is_taken(self, under: RailUnderTest) -> None:
         orders = [under.make_order(), under.make_order()]
         refunds = [under.make_refund_order(unknown_id(orders[0]), 100)]
@@ -309,6 +347,7 @@ class RailConformance:
         [answer] = await submit(under, orders[:1])
         assert isinstance(answer, Taken | Settled)
 
+    @asks("orders", "reports", "statement")
     async def test_while_nothing_can_be_reached_every_question_says_so(self, under: RailUnderTest) -> None:
         order = under.make_order()
         async with under.unavailable():
@@ -325,6 +364,7 @@ class RailConformance:
                     await asking
         await under.rail.check()
 
+    @asks("orders", "reports")
     async def test_what_settles_while_we_are_away_is_reported_afterwards(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await submit(under, [order])
@@ -334,14 +374,132 @@ class RailConformance:
 
     # -- refunds
 
+    @asks("refunds")
     async def test_a_refund_settles_and_everybody_says_the_same(self, under: RailUnderTest) -> None:
         refund = under.make_refund_order(await receive(under, 1000), 1000)
         [answer] = await submit_refunds(under, [refund])
         assert isinstance(answer, Taken | Settled)
-        told = await outcome(under, refund.return_id)
-        assert isinstance(told, SettledReport)
-        assert await ask(under, refund.return_id) == [Settled(settled_at=told.settled_at)]
+        await settles_once(under, refund.return_id)
 
+    @asks("refunds")
+    async def test_a_refund_that_was_never_sent_is_unknown(self, under: RailUnderTest) -> None:
+        refund = under.make_refund_order(await receive(under, 1000), 1000)
+        assert await ask(under, refund.return_id) == [Unknown()]
+
+    @asks("refunds")
+    async def test_a_refund_moves_its_amount_once_however_often_it_is_sent(self, under: RailUnderTest) -> None:
+        needs(under, "answers_by_our_id")
+        needs(under, "refunds_partly")
+        refund = under.make_refund_order(await receive(under, 1000), 300)
+        before_cents = await read_funds_there(under)
+        groups = await asyncio.gather(*(submit_refunds(under, [refund, refund]) for _ in range(2)))
+        answers = [answer for group in groups for answer in group]
+        assert not any(isinstance(answer, Rejected | NotTaken) for answer in answers), answers
+        await settles_once(under, refund.return_id)
+        settled = await ask(under, refund.return_id)
+        await submit_refunds(under, [refund])
+        assert await ask(under, refund.return_id) == settled
+        assert before_cents - await read_funds_there(under) == 300
+
+    @asks("refunds")
+    async def test_refunds_are_asked_about_each_by_its_own_payment(self, under: RailUnderTest) -> None:
+        first = under.make_refund_order(await receive(under, 1000), 1000)
+        second = under.make_refund_order(await receive(under, 700), 700)
+        await submit_refunds(under, [first])
+        settled = await final_answer(under, first.return_id)
+        assert isinstance(settled, Settled)
+        assert await ask(under, second.return_id) == [Unknown()]
+        await submit_refunds(under, [second])
+        assert isinstance(await final_answer(under, second.return_id), Settled)
+        assert await ask(under, first.return_id) == [settled]
+
+    @asks("refunds")
+    async def test_while_nothing_can_be_reached_no_refund_is_taken(self, under: RailUnderTest) -> None:
+        refund = under.make_refund_order(await receive(under, 1000), 1000)
+        before_cents = await read_funds_there(under)
+        async with under.unavailable():
+            [answer] = await submit_refunds(under, [refund])
+            # Who does not repeat asks first, and without an answer never knows.
+            assert answer == (NotTaken() if "repeats" in under.does else Unknown())
+        assert await ask(under, refund.return_id) == [Unknown()]
+        assert await read_funds_there(under) == before_cents
+        await submit_refunds(under, [refund])
+        await settles_once(under, refund.return_id)
+
+    @asks("refunds")
+    async def test_while_nothing_can_be_reached_a_question_about_a_refund_is_not_answered(
+        self, under: RailUnderTest
+    ) -> None:
+        refund = under.make_refund_order(await receive(under, 1000), 1000)
+        await submit_refunds(under, [refund])
+        settled = await final_answer(under, refund.return_id)
+        other = under.make_refund_order(await receive(under, 700), 700)
+        await under.lose_next_answer()
+        await submit_refunds(under, [other])
+        async with under.unavailable():
+            # "It may have it" lets nobody send again either; "unknown" would.
+            with suppress(RailUnavailable):
+                assert await ask(under, other.return_id) == [Taken()]
+        assert await ask(under, refund.return_id) == [settled]
+        assert isinstance(await final_answer(under, other.return_id), Settled)
+
+    @asks("refunds")
+    async def test_a_refund_that_never_left_is_never_taken_once_its_time_is_over(self, under: RailUnderTest) -> None:
+        needs(under, "answers_by_our_id")
+        refund = under.make_refund_order(await receive(under, 1000), 1000)
+        before_cents = await read_funds_there(under)
+        async with under.unavailable():
+            await submit_refunds(under, [refund])
+        assert await ask(under, refund.return_id) == [Unknown()]
+        await under.pass_time(timedelta(hours=13))
+        assert await ask(under, refund.return_id) == [NeverTaken()]
+        [late] = await submit_refunds(under, [refund])
+        assert isinstance(late, AlreadyKnown | Unknown | Rejected)
+        assert await ask(under, refund.return_id) == [NeverTaken()]
+        assert await read_funds_there(under) == before_cents
+
+    @asks("refunds")
+    async def test_a_refund_that_was_taken_in_time_is_not_never_taken(self, under: RailUnderTest) -> None:
+        refund = under.make_refund_order(await receive(under, 1000), 1000)
+        await under.lose_next_answer()
+        await submit_refunds(under, [refund])
+        await under.pass_time(timedelta(hours=13))
+        assert isinstance(await final_answer(under, refund.return_id), Settled)
+
+    @asks("refunds", "memory")
+    async def test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost(self, under: RailUnderTest) -> None:
+        refund = under.make_refund_order(await receive(under, 1000), 300)
+        before_cents = await read_funds_there(under)
+        for loses in (under.lose_next_answer, None):
+            if loses is not None:
+                await loses()
+            await submit_refunds(under, [refund])
+            await under.forget()
+        answers = await submit_refunds(under, [refund])
+        assert not any(isinstance(answer, Rejected | NotTaken) for answer in answers), answers
+        await settles_once(under, refund.return_id)
+        await under.forget()
+        await settles_once(under, refund.return_id)
+        assert before_cents - await read_funds_there(under) == 300
+
+    @asks("refunds", "memory")
+    async def test_a_refund_is_made_once_wherever_what_was_remembered_of_it_is_put_back_to(
+        self, under: RailUnderTest
+    ) -> None:
+        for remembered in REMEMBERED:
+            refund = under.make_refund_order(await receive(under, 1000), 300)
+            before_cents = await read_funds_there(under)
+            await submit_refunds(under, [refund])
+            # Once before a sending, and once before a question.
+            await under.forget(remembered)
+            [answer] = await submit_refunds(under, [refund])
+            assert not isinstance(answer, Rejected | NotTaken), (remembered, answer)
+            await settles_once(under, refund.return_id)
+            await under.forget(remembered)
+            await settles_once(under, refund.return_id)
+            assert before_cents - await read_funds_there(under) == 300, remembered
+
+    @asks("refunds")
     async def test_a_part_is_refunded_by_a_rail_that_does_that_and_by_no_other(self, under: RailUnderTest) -> None:
         part = under.make_refund_order(await receive(under, 1000), 400)
         [answer] = await submit_refunds(under, [part])
@@ -350,6 +508,21 @@ class RailConformance:
             answer = await final_answer(under, part.return_id)
         assert isinstance(answer, Settled if under.rail.abilities.refunds_partly else Rejected)
 
+    @asks("refunds")
+    async def test_refunds_above_the_original_move_nothing(self, under: RailUnderTest) -> None:
+        needs(under, "refunds_partly")
+        original = await receive(under, 1000)
+        before_cents = await read_funds_there(under)
+        first, second = under.make_refund_order(original, 600), under.make_refund_order(original, 600)
+        await submit_refunds(under, [first])
+        assert isinstance(await final_answer(under, first.return_id), Settled)
+        [answer] = await submit_refunds(under, [second])
+        assert not isinstance(answer, Settled)
+        [asked] = await ask(under, second.return_id)
+        assert not isinstance(asked, Settled | NeverTaken)
+        assert before_cents - await read_funds_there(under) == 600
+
+    @asks("refunds", "refusals")
     async def test_refunds_above_the_original_are_rejected(self, under: RailUnderTest) -> None:
         needs(under, "refunds_partly")
         original = await receive(under, 1000)
@@ -362,6 +535,7 @@ class RailConformance:
         await submit_refunds(under, [rest])
         assert isinstance(await final_answer(under, rest.return_id), Settled)
 
+    @asks("refunds")
     async def test_a_resend_of_a_refund_is_no_rejection(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         refund = under.make_refund_order(await receive(under, 1000), 1000)
@@ -374,12 +548,14 @@ class RailConformance:
         assert isinstance(again, AlreadyKnown | Settled)
         assert await ask(under, refund.return_id) == [settled]
 
+    @asks("refunds")
     async def test_a_refund_whose_answer_is_lost_is_asked_for(self, under: RailUnderTest) -> None:
         refund = under.make_refund_order(await receive(under, 1000), 1000)
         await under.lose_next_answer()
         assert await submit_refunds(under, [refund]) == [Unknown()]
         assert isinstance(await final_answer(under, refund.return_id), Settled)
 
+    @asks("refunds", "repeats")
     async def test_a_refund_that_never_arrived_can_be_sent_again(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         refund = under.make_refund_order(await receive(under, 1000), 1000)
@@ -389,14 +565,77 @@ class RailConformance:
         await submit_refunds(under, [refund])
         await settles_once(under, refund.return_id)
 
+    # -- lists, where what came in is not reported
+
+    @asks("lists")
+    async def test_a_payment_is_listed_once_and_again_and_says_the_same(self, under: RailUnderTest) -> None:
+        txids = [make_txid() for _ in range(3)]
+        before_cents = await under.read_funds()
+        for number, txid in enumerate(txids, start=1):
+            assert await under.pay_in(1000 + number, txid) is None
+        listed = [await find_listed(under, txid) for txid in txids]
+        for number, report in enumerate(listed, start=1):
+            assert report.amount_cents == 1000 + number
+            assert len(report.end_to_end_id) == 32
+            assert is_aware(report.reported_at)
+        assert len({report.end_to_end_id for report in listed}) == len(listed)
+        assert len({report.report_id for report in listed}) == len(listed)
+        assert [await find_listed(under, txid) for txid in reversed(txids)] == listed[::-1]
+        assert await under.read_funds() - before_cents == sum(report.amount_cents for report in listed)
+
+    @asks("lists")
+    async def test_a_list_of_which_an_answer_is_lost_is_whole_or_none(self, under: RailUnderTest) -> None:
+        txid = make_txid()
+        await under.pay_in(1234, txid)
+        first = await find_listed(under, txid)
+        await under.disturb_next_list("lost")
+        with suppress(RailUnavailable):
+            assert first in await under.list_received()
+        assert await find_listed(under, txid) == first
+
+    @asks("lists")
+    async def test_what_a_list_is_late_with_it_names_later(self, under: RailUnderTest) -> None:
+        early, late = make_txid(), make_txid()
+        await under.pay_in(1234, early)
+        first = await find_listed(under, early)
+        await under.pay_in(1235, late)
+        await under.disturb_next_list("late")
+        await under.list_received()
+        assert (await find_listed(under, late)).amount_cents == 1235
+        assert await find_listed(under, early) == first
+
+    @asks("lists")
+    async def test_while_nothing_can_be_reached_no_list_is_empty(self, under: RailUnderTest) -> None:
+        txid = make_txid()
+        await under.pay_in(1234, txid)
+        async with under.unavailable():
+            with pytest.raises(RailUnavailable):
+                await under.list_received()
+            with pytest.raises(RailUnavailable):
+                await under.rail.check()
+        assert (await find_listed(under, txid)).amount_cents == 1234
+        await under.rail.check()
+
+    @asks("lists", "refunds")
+    async def test_a_payment_that_was_refunded_is_listed_as_before(self, under: RailUnderTest) -> None:
+        txid = make_txid()
+        await under.pay_in(1000, txid)
+        first = await find_listed(under, txid)
+        refund = under.make_refund_order(first.end_to_end_id, 1000)
+        await submit_refunds(under, [refund])
+        await settles_once(under, refund.return_id)
+        assert await find_listed(under, txid) == first
+
     # -- reports
 
+    @asks("orders", "reports")
     async def test_our_word_on_what_was_never_reported_changes_nothing(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await under.rail.acknowledge([Acknowledgement(report_id=unknown_id(order), refusal_code="AC03")])
         await submit(under, [order])
         await settles_once(under, order.end_to_end_id)
 
+    @asks("reports")
     async def test_strange_texts_come_through_and_hold_nobody_back(self, under: RailUnderTest) -> None:
         plain, strange = make_txid(), make_txid()
         paying = [
@@ -407,6 +646,7 @@ class RailConformance:
             await take_payment(under, txid)
         assert await asyncio.gather(*paying) == [None, None]
 
+    @asks("reports")
     async def test_a_payment_is_reported_and_waits_for_our_word(self, under: RailUnderTest) -> None:
         txid = make_txid()
         paying = begin(under.pay_in(1234, txid))
@@ -422,11 +662,13 @@ class RailConformance:
         await take_payment(under, txid)
         assert await paying is None
 
+    @asks("reports")
     async def test_our_refusal_of_a_payment_counts_where_the_rail_takes_it(self, under: RailUnderTest) -> None:
         txid = make_txid()
         paying = begin(under.pay_in(1234, txid))
         assert await refuse_payment(under, txid, paying) == ("BE17" if under.rail.abilities.refuses_credits else None)
 
+    @asks("reports")
     async def test_our_second_word_changes_nothing(self, under: RailUnderTest) -> None:
         txid = make_txid()
         paying = begin(under.pay_in(1234, txid))
@@ -438,6 +680,7 @@ class RailConformance:
             await take_payment(under, txid)
         assert await paying is None
 
+    @asks("reports")
     async def test_our_word_whose_answer_is_lost_can_be_given_again(self, under: RailUnderTest) -> None:
         txid = make_txid()
         paying = begin(under.pay_in(1234, txid))
@@ -451,6 +694,7 @@ class RailConformance:
             await take_payment(under, txid)
         assert await paying is None
 
+    @asks("reports", "statement")
     async def test_a_payment_that_was_accepted_settles_by_a_report_of_its_own(self, under: RailUnderTest) -> None:
         txid = make_txid()
         before = await under.rail.position()
@@ -467,6 +711,7 @@ class RailConformance:
         await under.rail.acknowledge([Acknowledgement(report_id=end.report_id)])
         assert await paying is None
 
+    @asks("reports", "statement")
     async def test_a_payment_that_was_accepted_and_cancelled_never_settles(self, under: RailUnderTest) -> None:
         txid = make_txid()
         before = await under.rail.position()
@@ -483,6 +728,7 @@ class RailConformance:
         after = await under.rail.position()
         assert end.end_to_end_id not in {item.id for item in await read_statement(under, before.as_of, after.as_of)}
 
+    @asks("orders", "reports")
     async def test_a_return_is_reported_and_waits_for_our_word(self, under: RailUnderTest) -> None:
         order = under.make_order(amount_cents=500)
         await submit(under, [order])
@@ -495,6 +741,7 @@ class RailConformance:
         await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
         assert await returning is None
 
+    @asks("orders", "reports")
     async def test_a_report_comes_again_until_it_is_acknowledged(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await submit(under, [order])
@@ -503,6 +750,7 @@ class RailConformance:
         assert again == first
         await under.rail.acknowledge([Acknowledgement(report_id=first.report_id)])
 
+    @asks("orders", "reports")
     async def test_a_report_that_is_lost_comes_again(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await submit(under, [order])
@@ -512,6 +760,7 @@ class RailConformance:
             await under.rail.reports(under.timeout_s)
         assert isinstance(await outcome(under, order.end_to_end_id), SettledReport)
 
+    @asks("orders", "reports")
     async def test_a_report_that_comes_twice_is_the_same(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await under.repeat_next_report()
@@ -519,6 +768,7 @@ class RailConformance:
         told = [await outcome(under, order.end_to_end_id) for _ in range(2)]
         assert told[0] == told[1]
 
+    @asks("orders", "reports")
     async def test_reports_come_oldest_first(self, under: RailUnderTest) -> None:
         # Others can only be waited for by reading reports.
         needs(under, "answers_by_our_id")
@@ -536,6 +786,7 @@ class RailConformance:
                 break
         assert seen == ids
 
+    @asks("reports")
     async def test_without_reports_it_waits_as_long_as_it_was_told(self, under: RailUnderTest) -> None:
         while quiet := await under.rail.reports(0):
             await under.rail.acknowledge([Acknowledgement(report_id=one.report_id) for one in quiet])
@@ -543,15 +794,17 @@ class RailConformance:
         assert await under.rail.reports(0.5) == []
         assert 0.4 < time.monotonic() - started_s < 0.5 + under.timeout_s
 
+    @asks("orders", "reports")
     async def test_whoever_waits_is_told_before_the_time_is_over(self, under: RailUnderTest) -> None:
-        waiting = begin(under.rail.reports(under.timeout_s * 2))
+        started_s = time.monotonic()
+        waiting = begin(under.rail.reports(under.timeout_s))
         await asyncio.sleep(0.1)
         order = under.make_order()
         await submit(under, [order])
-        started_s = time.monotonic()
         assert await waiting
         assert time.monotonic() - started_s < under.timeout_s
 
+    @asks("orders", "reports")
     async def test_whoever_stops_waiting_takes_no_report_along(self, under: RailUnderTest) -> None:
         waiting = begin(under.rail.reports(under.timeout_s))
         await asyncio.sleep(0.1)
@@ -562,6 +815,7 @@ class RailConformance:
 
     # -- what has settled
 
+    @asks("orders", "refunds", "reports", "statement")
     async def test_two_positions_differ_by_the_statement_between_them(self, under: RailUnderTest) -> None:
         before = await under.rail.position()
         sent, received, refund, returned = await settle_one_of_each(under)
@@ -575,6 +829,7 @@ class RailConformance:
         # Also where others settle in the same test environment.
         assert after.amount_cents - before.amount_cents == sum(signed_cents(item) for item in between)
 
+    @asks("orders", "statement")
     async def test_a_statement_is_in_the_order_of_time_and_has_each_item_once(self, under: RailUnderTest) -> None:
         before = await under.rail.position()
         orders = [under.make_order() for _ in range(5)]
@@ -590,6 +845,7 @@ class RailConformance:
         for order, answer in zip(orders, answers, strict=True):
             assert answer == Settled(settled_at=told[order.end_to_end_id])
 
+    @asks("orders", "statement")
     async def test_a_statement_begins_with_its_first_instant_and_ends_before_its_last(
         self, under: RailUnderTest
     ) -> None:
@@ -605,6 +861,7 @@ class RailConformance:
         since = await read_statement(under, at, at + timedelta(microseconds=1))
         assert order.end_to_end_id in {item.id for item in since}
 
+    @asks("orders", "reports", "statement")
     async def test_what_did_not_settle_is_in_no_statement(self, under: RailUnderTest) -> None:
         before = await under.rail.position()
         rejected, txid = under.make_order("rejected"), make_txid()
@@ -621,6 +878,7 @@ class RailConformance:
             left_out.remove(report.end_to_end_id)
         assert not left_out & {item.id for item in await read_statement(under, before.as_of, after.as_of)}
 
+    @asks("orders", "reports", "statement")
     async def test_the_statement_of_a_span_that_is_over_stays_as_it_is(self, under: RailUnderTest) -> None:
         before = await under.rail.position()
         txid, order = make_txid(), under.make_order()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conformance.under_test import Fate
+from conformance.under_test import WORK, Fate, UnofferedHooks
 from conformance.wire import BreakableWire
 from pixconnect.adapters.rails.sandbox import SandboxConnection
 from pixconnect.domain.money.rail import Order, Rail, RefundOrder
@@ -25,10 +25,11 @@ from support.postgres import Addresses
 from support.sandbox import Sandbox
 
 
-class SandboxUnderTest:
+class SandboxUnderTest(UnofferedHooks):
     """The sandbox behind a wire that can be broken; its control is on a wire of its own."""
 
-    timeout_s = 14.0
+    does = WORK
+    timeout_s = 30.0  # as long as the sandbox lets anybody wait for a report
     known_key = "settle@sandbox.pix.example"
     unknown_key = "nobody@sandbox.pix.example"
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, NoReturn, Protocol, TypeVar
 
 import pytest
 from msgspec import structs
@@ -33,8 +33,24 @@ from pixconnect.domain.money.rail import (
     Unknown,
 )
 
+Work = Literal["orders", "refunds", "refusals", "repeats", "reports", "statement", "lists", "memory"]
+"""What a rail may do at all:
+
+- *orders* and *refunds*: it sends them, and is asked about them;
+- *refusals*: it is certain that a refund which cannot be was refused;
+- *repeats*: it sends a refund again of which nobody knows whether it arrived, since the institution makes it once;
+- *reports*: it hands out what has happened, and takes our word on it; or *lists*: what came in is read from a list;
+- *statement*: it has one, and a position;
+- *memory*: it keeps something of its own of what it was asked for, which can be lost.
+"""
+WORK: Final = frozenset[Work](("orders", "refunds", "refusals", "repeats", "reports", "statement"))
+"""Of a rail of the whole network."""
 Fate = Literal["settles", "rejected"]
+Disturbance = Literal["lost", "late"]
 FATES: Final[tuple[Fate, ...]] = ("settles", "rejected")
+Remembered = Literal["minted", "calling", "asked"]
+"""Of the calls of an order: none, one that was cut off, or one that may be done."""
+REMEMBERED: Final[tuple[Remembered, ...]] = ("minted", "calling", "asked")
 Outcome = SettledReport | RejectedReport
 OUTCOME: Final = (SettledReport, RejectedReport)
 OneReport = TypeVar("OneReport", bound=Report)
@@ -44,9 +60,14 @@ Told = TypeVar("Told")
 class RailUnderTest(Protocol):
     """An adapter, and what the tests need of the network behind it.
 
-    A hook that a test environment cannot offer calls ``pytest.skip`` with the reason: the tests that need it then show as
-    skipped, which is a risk that somebody has seen.
+    A hook that a test environment cannot offer is one of ``UnofferedHooks``: the tests that need it then show as skipped, which
+    is a risk that somebody has seen.
     """
+
+    @property
+    def does(self) -> frozenset[Work]:
+        """What the rail does at all: said here once, and named by the class of its tests."""
+        ...
 
     @property
     def rail(self) -> Rail:
@@ -97,6 +118,26 @@ class RailUnderTest(Protocol):
         """Let the receiver of a settled order start to return it; as ``pay_in``."""
         ...
 
+    async def list_received(self) -> Sequence[CreditReport]:
+        """All that came in, as the institution lists it and the service takes it; of a rail whose work is *lists*.
+
+        Raises:
+            RailUnavailable: The list was not read to its end.
+        """
+        ...
+
+    async def read_funds(self) -> int:
+        """What the other side holds for us, in cents, in its own books; of a rail that has no *statement*."""
+        ...
+
+    async def disturb_next_list(self, how: Disturbance) -> None:
+        """The answer to the next reading is lost, or lacks what is new."""
+        ...
+
+    async def forget(self, remembered: Remembered = "minted") -> None:
+        """Set back what the rail remembers of its calls, by default to before the first; of a rail that has a *memory*."""
+        ...
+
     async def lose_next_message(self) -> None:
         """What is sent next never arrives."""
         ...
@@ -118,11 +159,66 @@ class RailUnderTest(Protocol):
         ...
 
 
+class UnofferedHooks:
+    """Every hook, each of which skips its test and says so: what an environment offers overrides its own."""
+
+    def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> Order:
+        _skip("make_order")
+
+    def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> RefundOrder:
+        _skip("make_refund_order")
+
+    async def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> str | None:
+        _skip("pay_in")
+
+    async def pay_in_two_steps(self, amount_cents: int, txid: str, fate: Fate) -> str | None:
+        _skip("pay_in_two_steps")
+
+    async def give_back(self, end_to_end_id: str, amount_cents: int) -> str | None:
+        _skip("give_back")
+
+    async def list_received(self) -> Sequence[CreditReport]:
+        _skip("list_received")
+
+    async def read_funds(self) -> int:
+        _skip("read_funds")
+
+    async def disturb_next_list(self, how: Disturbance) -> None:
+        _skip("disturb_next_list")
+
+    async def forget(self, remembered: Remembered = "minted") -> None:
+        _skip("forget")
+
+    async def lose_next_message(self) -> None:
+        _skip("lose_next_message")
+
+    async def lose_next_answer(self) -> None:
+        _skip("lose_next_answer")
+
+    async def repeat_next_report(self) -> None:
+        _skip("repeat_next_report")
+
+    def unavailable(self) -> AbstractAsyncContextManager[None]:
+        _skip("unavailable")
+
+    async def pass_time(self, span: timedelta) -> None:
+        _skip("pass_time")
+
+
+def _skip(hook: str) -> NoReturn:
+    pytest.skip(f"the test environment does not offer this: {hook}")
+
+
 def begin(doing: Awaitable[Told]) -> asyncio.Future[Told]:
     """Do it meanwhile. A test that fails before it is awaited leaves no error that nobody has read."""
     begun = asyncio.ensure_future(doing)
     begun.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     return begun
+
+
+def asks(*work: Work) -> pytest.MarkDecorator:
+    """What a rail must do for a test to be run: ``conftest.py`` skips the others before anything is set up, and says why."""
+    return pytest.mark.asks(*work)
 
 
 def needs(under: RailUnderTest, ability: str) -> None:
@@ -149,7 +245,10 @@ async def ask(under: RailUnderTest, *order_ids: str) -> list[QueryAnswer]:
 
 
 def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
-    """Note what the network calls an order, and leave it out of what was told, so that this can be compared."""
+    """Note what the network calls an order; leave that out of what was told, so that this can be compared."""
+    if isinstance(told, Unknown):
+        assert "repeats" in under.does or not told.is_repeatable, "it repeats nothing, and says that it may"
+        return structs.replace(told, is_repeatable=False)
     if not isinstance(told, Taken | Settled | Rejected | SettledReport | RejectedReport) or told.network_id is None:
         return told
     if told.network_id != order_id:
@@ -219,9 +318,13 @@ def in_our_names(under: RailUnderTest, report: Report) -> Report:
 
 
 async def settles_once(under: RailUnderTest, order_id: str) -> None:
-    """However often it was sent: one outcome, the same to whoever asks and whoever is told."""
+    """However often it was sent: one outcome, the same to whoever asks and, on a rail that reports, whoever is told."""
     answer = await final_answer(under, order_id)
     assert isinstance(answer, Settled)
+    assert is_aware(answer.settled_at)
+    assert await ask(under, order_id) == [answer]
+    if "reports" not in under.does:
+        return
     told = await outcome(under, order_id)
     assert isinstance(told, SettledReport)
     assert told.settled_at == answer.settled_at
@@ -272,9 +375,25 @@ async def receive(under: RailUnderTest, amount_cents: int) -> str:
     """A payment that came in and settled: what can be refunded."""
     txid = make_txid()
     paying = asyncio.ensure_future(under.pay_in(amount_cents, txid))
-    report = await take_payment(under, txid)
+    report = await (take_payment if "reports" in under.does else find_listed)(under, txid)
     assert await paying is None
     return report.end_to_end_id
+
+
+async def find_listed(under: RailUnderTest, txid: str) -> CreditReport:
+    """Read the list until a payment is in it."""
+    deadline_s = time.monotonic() + under.timeout_s
+    while time.monotonic() < deadline_s:
+        found = [report for report in await under.list_received() if report.txid == txid]
+        if found:
+            assert all(report == found[0] for report in found), "one payment is listed as two"
+            return found[0]
+        await asyncio.sleep(min(0.05, under.timeout_s / 20))
+    raise AssertionError(f"the payment is in no list within {under.timeout_s} s")
+
+
+async def read_funds_there(under: RailUnderTest) -> int:
+    return (await under.rail.position()).amount_cents if "statement" in under.does else await under.read_funds()
 
 
 async def settle_an_order_and_a_refund(under: RailUnderTest) -> tuple[str, str, str]:

@@ -1,4 +1,7 @@
-"""One service of real processes and one browser for all tests of the console in a worker."""
+"""One service of real processes and one browser for all tests of the console in a worker.
+
+Another is in live mode and in this process.
+"""
 
 import json
 import tempfile
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from msgspec import Struct
@@ -17,6 +21,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from support import postgres
 from support.browser import TIMEOUT_MS, open_browser
 from support.installation import Installation, run_verb, running, wait_until
+from support.service import Service, open_service
 
 DESKTOP: Any = dict(width=1280, height=800)
 
@@ -82,6 +87,15 @@ class Played:
         """A new link that signs in once."""
         said = run_verb(self.installation.home, "operator", "link").stdout
         return f"{self.console_url}/enter?token={said.split()[-1]}"
+
+
+@pytest.fixture
+async def live(database: postgres.Addresses) -> AsyncIterator[Service]:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    await owner.close()
+    async with open_service(database, is_sandbox=False, has_rail=False) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
 """The days of accounts at institutions in the console, beside a live service in this process."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 
-import asyncpg
 import pytest
 from msgspec import structs
 from starlette.requests import Request
@@ -15,6 +14,7 @@ from pixconnect.console import overview
 from pixconnect.console.assets import Assets
 from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.identity.console import Visitor
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
@@ -22,21 +22,11 @@ from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
-from support.postgres import Addresses
 from support.records import a_new_holder
-from support.service import STARTED_AT, Service, open_service
+from support.service import STARTED_AT, Service
 from support.statement_files import make_ofx, make_ofx_line
 
 NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
-
-
-@pytest.fixture
-async def live(database: Addresses) -> AsyncIterator[Service]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
-    async with open_service(database, is_sandbox=False, has_rail=False) as service:
-        yield service
 
 
 async def read_july(live: Service) -> None:
@@ -56,9 +46,16 @@ async def read_july(live: Service) -> None:
     await statement_usecases.settle_items(live.context, account)
 
 
-def visit(live: Service, path: str, *, kind: str = "operator", language: str = "en", **parameters: str) -> Visit:
+def visit(
+    live: Service, path: str, *, kind: str = "operator", language: str = "en", q: str = "", **parameters: str
+) -> Visit:
     parts: Any = SimpleNamespace(
-        assets=Assets(), is_sandbox=False, version="0.1.0", context=live.context, operator=as_operator(live.context)
+        assets=Assets(),
+        is_sandbox=False,
+        version="0.1.0",
+        context=live.context,
+        operator=as_operator(live.context),
+        api_url="https://pix.example",
     )
     visitor = Visitor(
         session_id=1,
@@ -66,13 +63,15 @@ def visit(live: Service, path: str, *, kind: str = "operator", language: str = "
         name="ana",
         role="operator",
         holder_id=None if kind == "operator" else 1,
-        scopes=frozenset(),
+        scopes=frozenset(SCOPES),
         csrf_token="t",
         created_at=STARTED_AT,
         expires_at=STARTED_AT + timedelta(days=9),
     )
     headers = [(b"host", b"127.0.0.1:9080"), (b"accept-language", language.encode())]
-    scope: dict[str, Any] = dict(type="http", method="GET", path=path, query_string=b"", headers=headers)
+    scope: dict[str, Any] = dict(
+        type="http", method="GET", path=path, query_string=urlencode({"q": q}).encode(), headers=headers
+    )
     return read_visit(Request(scope | dict(path_params=parameters)), parts, visitor)
 
 
@@ -112,6 +111,9 @@ async def test_days_are_for_operators_and_only_those_that_are_there(live: Servic
     await read_july(live)
     with pytest.raises(errors.Forbidden):
         await day_pages.show_days(visit(live, "/days", kind="holder"))
-    for name, day in (("other", "2026-07-01"), ("loja", "yesterday")):
+    for day in ("0001-01-01", "2020-11-15", "9999-12-31"):
+        with pytest.raises(errors.BadRequest, match="day: must be from 2020-11-16"):
+            await day_pages.show_day(visit(live, "/days", name="loja", day=day))
+    for name, day in (("other", "2026-07-01"), ("loja\0", "2026-07-01"), ("loja", "yesterday")):
         with pytest.raises(errors.NotFound):
             await day_pages.show_day(visit(live, "/days", name=name, day=day))

@@ -61,7 +61,7 @@ async def test_an_operators_day_is_as_the_guide_tells_it(played: Any, door: Any)
         made = played.call(own, "POST", "/v1/webhook/endpoints", endpoint)
         listed = f"/v1/webhook/endpoints/{made['id']}/deliveries"
         played.charge(own, 700)
-        wait_until(lambda: [len(each["attempts"]) for each in played.call(own, "GET", listed)] == [1])
+        wait_until(lambda: [len(each["attempts"]) > 0 for each in played.call(own, "GET", listed)] == [True])
         played.call(own, "POST", "/sandbox/v1/clock", dict(advance_s=_DAYS_OF_FAILING_S))
         charge = played.charge(own, 4200, external_id="as-read-out")
 

@@ -249,7 +249,7 @@ async def test_a_client_neither_sees_nor_ends_sessions_of_its_holders_other_clie
 async def test_an_act_is_done_once_however_its_answer_is_asked_for(console: InProcess) -> None:
     caller = await open_holder(console.service)
     holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
-    answer = await asyncio.wait_for(holder.post("/sandbox/deposit", {"amount": "10"}, accept="text/event-stream"), 5)
+    answer = await asyncio.wait_for(holder.post("/sandbox/deposit", {"amount": "10"}, accept="text/event-stream"), 60)
     assert (answer.status, "text/event-stream" in answer.headers.get("content-type", "")) == (303, False)
     assert await read_funds(console.service, caller) == (1000, 0)
     assert await console.audited() == [
@@ -261,7 +261,7 @@ async def test_an_act_is_done_once_however_its_answer_is_asked_for(console: InPr
 async def test_a_file_is_a_file_however_it_is_asked_for(console: InProcess) -> None:
     caller = await open_holder(console.service, funds_cents=100)
     holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
-    answer = await asyncio.wait_for(holder.get("/ledger/export", accept="text/event-stream"), 5)
+    answer = await asyncio.wait_for(holder.get("/ledger/export", accept="text/event-stream"), 60)
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/csv")
     assert answer.content.startswith(b'"when","what"')
@@ -273,7 +273,7 @@ async def test_the_oldest_page_of_a_session_gives_way_and_says_when_to_come_agai
     async with operator.following("/charges") as first, AsyncExitStack() as others:
         for _ in range(OF_SESSION_MAX):
             await others.enter_async_context(operator.following("/charges"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while b"retry: 60000" not in b"".join(first):  # noqa: ASYNC110 - a list that tells nobody
                 await asyncio.sleep(0.01)
         assert len(console.console._streams) == OF_SESSION_MAX

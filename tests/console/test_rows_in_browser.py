@@ -132,7 +132,7 @@ async def test_pages_are_in_portuguese_by_the_browsers_wish_and_in_english_by_ch
         await expect(page.get_by_role("heading", level=1)).to_have_text("Charges")
         await page.locator("details.who summary").click()
         await page.get_by_role("button", name="Dark").click()
-        assert await page.get_attribute("html", "data-theme") == "dark"
+        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
 async def test_whoever_signs_out_is_out_and_a_session_is_ended_from_another(played: Any, door: Any) -> None:
@@ -144,7 +144,7 @@ async def test_whoever_signs_out_is_out_and_a_session_is_ended_from_another(play
         await page.locator("tbody tr", has_not_text="this one").get_by_role("button").first.click()
         await expect(page.get_by_role("status")).to_contain_text("ended")
         # What was open follows no more, and what is opened leads to the door.
-        await expect(other.locator("#live[data-live=off]")).to_have_count(1, timeout=60_000)
+        await expect(other.locator("#live[data-live=off]")).to_have_count(1)
         await other.goto("/charges")
         assert "/sign-in" in other.url
         cookies = await page.context.cookies()

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted, current_request, set_up_logging
@@ -46,6 +47,23 @@ def test_less_important_lines_are_left_out(lines: Any) -> None:
     structlog.get_logger("pixconnect.test").debug("detail")
     logging.getLogger("asyncio").info("Using selector: EpollSelector")
     assert lines() == []
+
+
+def test_a_logger_that_has_written_follows_whoever_configures_anew(lines: Any) -> None:
+    log = structlog.get_logger("pixconnect.test")
+    log.info("first")
+    second = io.StringIO()
+    set_up_logging("json", "info", second)
+    log.info("second")
+    with capture_logs() as captured:
+        log.info("third")
+    use_plain_logs()
+    with capture_logs() as captured_plainly:
+        log.info("fourth")
+
+    assert [line["event"] for line in lines()] == ["first"]
+    assert [json.loads(line)["event"] for line in second.getvalue().splitlines()] == ["second"]
+    assert [line["event"] for line in [*captured, *captured_plainly]] == ["third", "fourth"]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,8 @@ async def test_while_another_reads_a_holder_has_half_of_the_connections(database
         readers = [Reader(pool, party, inside) for party in ("calm", "greedy", "greedy", "greedy")]
         await until(inside, 3)
         await asyncio.sleep(0.1)
-        assert inside == ["calm", "greedy", "greedy"]
+        # Which of them had its connection first says nothing.
+        assert sorted(inside) == ["calm", "greedy", "greedy"]
         for reader in readers:
             reader.leave.set()
         await asyncio.gather(*(reader.task for reader in readers))

@@ -12,7 +12,7 @@ import pytest
 
 from pixconnect.http import limits
 from pixconnect.http.asgi import WholeAnswer
-from pixconnect.http.limits import HEAD_MAX, UNREAD_MAX
+from pixconnect.http.limits import BODY_HELD_MAX, HEAD_MAX, UNREAD_MAX
 from pixconnect.http.open_connections import Connections
 from pixconnect.http.server import Server
 from support.waiting import until
@@ -197,6 +197,20 @@ async def test_a_body_that_nobody_reads_is_thrown_away_and_the_next_request_answ
         client = await connect()
         for _ in range(2):
             await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n" + b"x" * 70_000)
+            assert (await client.answer())[0] == b"HTTP/1.1 401 Unauthorized"
+
+
+async def test_a_body_of_which_no_more_was_held_is_thrown_away_too_once_it_is_refused() -> None:
+    async def refuse_late(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        for _ in range(50):  # rounds in which the body comes, until no more of it is held
+            await asyncio.sleep(0)
+        await refuse(scope, receive, send)
+
+    async with serving(refuse_late) as (_, connect):
+        client = await connect()
+        for _ in range(2):
+            body = b"x" * 2 * BODY_HELD_MAX
+            await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
             assert (await client.answer())[0] == b"HTTP/1.1 401 Unauthorized"
 
 

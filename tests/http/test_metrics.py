@@ -48,7 +48,7 @@ async def test_nonsense_is_hung_up_on() -> None:
             writer.write(octets)
             writer.write_eof()
             try:
-                said = await asyncio.wait_for(reader.read(), 30)
+                said = await asyncio.wait_for(reader.read(), 60)
             except ConnectionResetError:
                 said = b""
             assert said[:12] in {b"", b"HTTP/1.1 400"}

@@ -5,22 +5,23 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from support.waiting import PATIENCE_S
 from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 OFF_S = [3600, -3600]
-TIMEOUT_S = 180.0
 FUNDS_CENTS = 1_000
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
-    with open_whole_installation() as opened:
+    # By a clock that is off a transfer is too late to be handed over, and by the right one never, however long a start takes.
+    with open_whole_installation(handover_timeout_s="1800") as opened:
         yield opened
 
 
 def ask_until(ask: Callable[[], Answer | None], is_it: Callable[[Answer], bool]) -> Answer:
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while (answer := ask()) is None or not is_it(answer):
         assert time.monotonic() < deadline_s, answer
         time.sleep(0.1)
@@ -50,8 +51,15 @@ def test_an_api_process_whose_clock_is_off_writes_nothing_and_reads(service: Who
     assert read_status(service, account, f"before {seconds}") == "CONFIRMED"
     balance = service.insist(account, "GET", "/v1/connect/ledger/balance").data
     assert balance["available_funds"] == balance["current_funds"] == FUNDS_CENTS - 100
-    health = service.insist(account, "GET", "/v1/connect/health").data
-    assert (health["status"], health["checks"]["clock"]["status"]) == ("degraded", "degraded")
+    # On a busy machine any check may once get no answer in its time, which is another finding.
+    ask_until(
+        lambda: service.ask(account, "GET", "/v1/connect/health"),
+        lambda answer: (
+            answer.status == 200
+            and answer.data["status"] == "degraded"
+            and "clock" in answer.data["checks"]["clock"].get("error", "")
+        ),
+    )
     service.set_clock_off("serve", 0)
     ask_until(lambda: transfer(service, account, f"off {seconds}"), lambda answer: answer.status == 200)
     service.settle([account])

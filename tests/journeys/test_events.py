@@ -1,7 +1,6 @@
 """All event types, each caused as its page says, over HTTP, and told to a receiver that believes what is signed."""
 
 import json
-import os
 import re
 import threading
 import time
@@ -12,7 +11,6 @@ from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
-from socket import create_server
 from typing import Any
 
 import httpx2
@@ -23,7 +21,8 @@ from pixconnect.domain.frame.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
 from pixconnect_client import Charge, Client, InvalidWebhook, Transfer, verify_webhook, verify_webhook_body
 from scripts.pages.events import IN_SANDBOX
 from support.installation import wait_until
-from support.ports import reserved_port
+from support.ports import reserved_pair, reserved_port
+from support.waiting import PATIENCE_S
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
@@ -31,7 +30,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("ev
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "python-client.md"
 AMOUNT_CENTS = 1_234
-TIMEOUT_S = 120.0
 HANDOVER_TIMEOUT_S = 60
 ENDINGS = {"transfer.out.error": ["ERROR", "CANCELLED"], "refund.out.error": ["ERROR", "ERROR"]}
 """Rejected by the rail, and never handed to it in time; a refund knows no CANCELLED."""
@@ -107,7 +105,7 @@ class Believer:
 
     def wait_for(self, count: int) -> list[Webhook]:
         """Wait until this many were told, and a little longer for one too many."""
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while len(self.told) < count and time.monotonic() < deadline_s:
             time.sleep(0.02)
         time.sleep(0.1)
@@ -216,12 +214,10 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def metrics_port() -> int:
-    """One that is free, with the next one; below those that the system gives to whoever asks for any."""
-    for port in range(20_000 + 2 * (os.getpid() % 2_000), 30_000, 2):
-        with suppress(OSError), create_server(("127.0.0.1", port)), create_server(("127.0.0.1", port + 1)):
-            return port
-    raise AssertionError("no two free ports")
+def metrics_port() -> Iterator[int]:
+    """One that is kept for the worker, with the next one for the API process."""
+    with reserved_pair() as port:
+        yield port
 
 
 @pytest.fixture(scope="module")
@@ -320,9 +316,10 @@ def test_who_watches_is_told_by_the_worker_and_by_the_api_process(story: Story, 
     told_count = len(story.believer.told)
     delivered = "pixconnect_delivery_attempts_total", "delivered"
     wait_until(lambda: _read_metrics(metrics_port)[delivered] >= told_count)  # it counts when it has the answer
+    unsent = "pixconnect_orders_open", "transfer,unsent"
+    wait_until(lambda: _read_metrics(metrics_port)[unsent] == 0)  # the guide has just sent one
     worker, api = (_read_metrics(port) for port in (metrics_port, metrics_port + 1))
     assert worker["pixconnect_slots_held", ""] == 256
-    assert worker["pixconnect_orders_open", "transfer,unsent"] == 0
     sent = [
         worker.get(("pixconnect_order_submissions_total", f"refund,{word}"), 0)
         for word in ("taken", "rejected", "settled")

@@ -18,10 +18,12 @@ from efipay.constants import Constants
 from support import toolchains
 from support.installation import PIXCONNECT, Installation, running
 from support.listener import open_hook
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 
+OVERTAKEN_TRIES_MAX = 20
 CLOCK_AT = "2031-03-14T12:00:00Z"
 CREDENTIALS = dict(DEMONSTRATION_CLIENT_ID="Client_Id_of_CI", DEMONSTRATION_CLIENT_SECRET="a secret of CI")
 
@@ -67,34 +69,35 @@ def test_the_lines_that_are_shown_lead_the_library_to_a_face(
     txid = "efihomologation00000000000001"
     cob = {"calendario": {"expiracao": 3600}, "valor": {"original": "10.00"}, "chave": key}
     assert efi.pix_create_charge(params={"txid": txid}, body=cob)["status"] == "ATIVA"
-    assert efi.pix_detail_charge(params={"txid": txid})["status"] == "CONCLUIDA"
+    wait_until(lambda: efi.pix_detail_charge(params={"txid": txid})["status"] == "CONCLUIDA", "the face has paid it")
     sent = {"pagador": {"chave": key}, "favorecido": {"chave": "efipay@sejaefi.com.br"}}
     for name, valor, outcome in (("a1", "10.00", "REALIZADO"), ("a2", "10.01", "NAO_REALIZADO")):
         taken = efi.pix_send(params={"idEnvio": name}, body={"valor": valor, **sent})
         assert taken.get("status") == "EM_PROCESSAMENTO", taken
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + PATIENCE_S
         while (asked := efi.pix_send_detail_id(params={"idEnvio": name}))["status"] == "EM_PROCESSAMENTO":
             assert time.monotonic() < deadline_s, asked
             time.sleep(0.05)
         assert asked["status"] == outcome
     denied = efi.pix_send(params={"idEnvio": "a3"}, body={"valor": "20.01", **sent})
     assert denied["nome"] == "pagamento_negado"
-    logged = Path(service.home, "faces", "efi+homologation.jsonl").read_text()
-    assert "pagamento_negado" in logged
-    assert shown["client_secret"] not in logged
+    log = Path(service.home, "faces", "efi+homologation.jsonl")
+    # A line is written once its answer has been sent.
+    wait_until(lambda: "pagamento_negado" in log.read_text(), "the refusal is logged")
+    assert shown["client_secret"] not in log.read_text()
 
 
 def test_a_face_takes_no_connection_without_a_certificate(service: Installation) -> None:
     shown = show(service, "efi")
     trusting = ssl.create_default_context(cafile=shown["authority_file"])
-    with httpx2.Client(base_url=shown["url"], verify=trusting) as client, pytest.raises(httpx2.HTTPError):
+    with httpx2.Client(base_url=shown["url"], verify=trusting, timeout=60) as client, pytest.raises(httpx2.HTTPError):
         client.get("/v2/cob")
     trusting.load_cert_chain(shown["both_file"])
-    with httpx2.Client(base_url=shown["url"], verify=trusting) as client:
+    with httpx2.Client(base_url=shown["url"], verify=trusting, timeout=60) as client:
         answer = client.get("/v2/cob")
         assert (answer.status_code, answer.json()["error"]) == (401, "invalid_token")
     # Below its prefix it is also on the API's own port.
-    assert httpx2.get(f"{service.base_url}/faces/efi/v2/cob").json()["error"] == "invalid_token"
+    assert httpx2.get(f"{service.base_url}/faces/efi/v2/cob", timeout=60).json()["error"] == "invalid_token"
 
 
 def test_the_library_for_node_finds_its_schemas_kept_at_the_face(
@@ -159,10 +162,17 @@ def test_fault_rules_break_the_face_and_its_callbacks(service: Installation, mon
         assert efi.pix_send(params={"idEnvio": "broken2"}, body=send)["status"] == "EM_PROCESSAMENTO"
         break_by("delay:300", "face_read")
         assert "saldo" in efi.get_account_balance()
-        break_by("out_of_order", "face_write")
-        assert efi.pix_send(params={"idEnvio": "broken3"}, body=send)["status"] == "EM_PROCESSAMENTO"
-        # The callback overtook the answer.
-        assert any(b"broken3" in body for body in told)
+
+        def is_overtaken(name: str) -> bool:
+            """Whether its callback came before the answer."""
+            break_by("out_of_order", "face_write")
+            assert efi.pix_send(params={"idEnvio": name}, body=send)["status"] == "EM_PROCESSAMENTO"
+            was_told = any(name.encode() in body for body in told)
+            wait_until(lambda: any(name.encode() in body for body in told), f"{name} is told")
+            return was_told
+
+        # The answer is a second late, which a busy machine may need for the callback.
+        assert any(is_overtaken(f"overtaken{number}") for number in range(OVERTAKEN_TRIES_MAX))
         # A person approves it after three days.
         break_by("delay:259200000", "submit")
         efi.pix_send(params={"idEnvio": "broken4"}, body=send)
@@ -170,7 +180,7 @@ def test_fault_rules_break_the_face_and_its_callbacks(service: Installation, mon
         assert efi.pix_send_detail_id(params={"idEnvio": "broken4"})["status"] == "EM_PROCESSAMENTO"
         words = [*PIXCONNECT, "clock", "advance", "259260s"]
         subprocess.run(words, env=service.environment, capture_output=True, timeout=120, check=True)
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + PATIENCE_S
         while efi.pix_send_detail_id(params={"idEnvio": "broken4"})["status"] != "REALIZADO":
             assert time.monotonic() < deadline_s
             time.sleep(0.05)
@@ -187,7 +197,7 @@ def test_twenty_tests_at_once_see_nothing_of_each_other_in_the_time_that_was_cho
 
     login = dict(grant_type="client_credentials", client_id=CREDENTIALS["DEMONSTRATION_CLIENT_ID"])
     secret = dict(client_secret=CREDENTIALS["DEMONSTRATION_CLIENT_SECRET"])
-    issued = httpx2.post(f"{service.base_url}/v1/iam/users/login", data=login | secret).json()
+    issued = httpx2.post(f"{service.base_url}/v1/iam/users/login", data=login | secret, timeout=60).json()
     as_demonstration = {"authorization": f"Bearer {issued['data']['access_token']}"}
 
     def run_test(number: int) -> None:

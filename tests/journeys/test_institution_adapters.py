@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.institution import ChargeTerms, Institution, ListedRefund, OpenedCharge, ReceivedPix
 from support.account_there import make_account
 from support.installation import PIXCONNECT, Installation, running
+from support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
@@ -53,6 +55,12 @@ def open_there(shown: dict[str, Any], name: str) -> Institution:
     return open_institution(account, credential, SystemClock(), SystemEntropy())
 
 
+async def list_received(institution: Institution, txid: str) -> list[ReceivedPix]:
+    until = datetime.now(UTC) + timedelta(minutes=1)
+    found = [item async for page in institution.list_received(until - timedelta(hours=1), until) for item in page]
+    return [item for item in found if isinstance(item, ReceivedPix) and item.txid == txid]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_charge_there_is_paid_and_returned(service: Installation, name: str) -> None:
     shown = run(service, "face", "show", name, "--json")
@@ -64,17 +72,16 @@ def test_a_charge_there_is_paid_and_returned(service: Installation, name: str) -
         opened = await institution.open_charge(terms)
         assert isinstance(opened, OpenedCharge), opened
         paid = await asyncio.to_thread(run, service, "pay", opened.code or "", "--json")
-        until = datetime.now(UTC) + timedelta(minutes=1)
-        found = [item async for page in institution.list_received(until - timedelta(hours=1), until) for item in page]
-        (pix,) = [item for item in found if isinstance(item, ReceivedPix) and item.txid == txid]
+        ends_at_s = time.monotonic() + PATIENCE_S
+        # A payer does not wait for long: on a busy machine it has come in a little later.
+        while not (found := await list_received(institution, txid)) and time.monotonic() < ends_at_s:  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.3)
+        (pix,) = found
         assert (pix.end_to_end_id, pix.amount_cents) == (paid["end_to_end_id"], 1000)
         refund = await institution.refund(pix.end_to_end_id, "r1", 400)
         assert isinstance(refund, ListedRefund), refund
-        asked = None
-        for _ in range(200):
-            asked = await institution.read_refund(pix.end_to_end_id, "r1")
-            if asked is None or asked.status != "under_way":
-                break
+        while (asked := await institution.read_refund(pix.end_to_end_id, "r1")) and asked.status == "under_way":
+            assert time.monotonic() < ends_at_s, asked
             await asyncio.sleep(0.3)
         assert asked is not None
         assert (asked.status, asked.amount_cents) == ("returned", 400)

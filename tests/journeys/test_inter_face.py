@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 from support.installation import PIXCONNECT, Installation, running
+from support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
@@ -67,7 +68,7 @@ def inter(service: Installation) -> Iterator[httpx2.Client]:
 
 
 def until_ended(inter: httpx2.Client, code: str) -> dict[str, Any]:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + PATIENCE_S
     while (asked := inter.get(f"/banking/v2/pix/{code}").json()["transacaoPix"])["status"] == "AGUARDANDO_APROVACAO":
         assert time.monotonic() < deadline_s, asked
         time.sleep(0.05)

@@ -6,7 +6,8 @@ import pytest
 
 from support.killed_process import POINTS
 from support.story import AMOUNT_CENTS, Story
-from support.whole_installation import Account, WholeInstallation, open_whole_installation
+from support.waiting import wait_until
+from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("kill points")]
 
@@ -233,12 +234,29 @@ def test_a_charge_is_held_past_its_time_while_its_payment_is_under_way(service: 
         service.advance_clock(story.account, A_DAY_S + 60)
         path = f"/v1/connect/charge/{answer.data['id']}"
         assert service.insist(story.account, "GET", path).data["status"] == "PENDING"
-        refused = service.insist(story.account, "POST", "/sandbox/v1/payments", {"emv": answer.data["emvqrcps"]})
-        assert (refused.data["status"], refused.data["code"]) == ("ERROR", "BE17")
+        assert be_refused(story, answer.data["emvqrcps"]) == "BE17"
         service.advance_clock(story.account, A_DAY_S)
-        assert service.insist(story.account, "GET", path).data["status"] == ending
+        wait_until(
+            lambda story=story, path=path, ending=ending: (
+                service.insist(story.account, "GET", path).data["status"] == ending
+            ),
+            f"the charge is {ending}",
+        )
         story.settle()
         service.check_heard([story.account])
+
+
+def be_refused(story: Story, emv: str) -> str:
+    """Pay what cannot be paid: the code that the payer is told, who does not wait for it for long."""
+    told: list[Answer] = []
+
+    def is_told() -> bool:
+        told.append(story.service.insist(story.account, "POST", "/sandbox/v1/payments", {"emv": emv}))
+        return told[-1].data["status"] != "PROCESSING"
+
+    wait_until(is_told, "the payer is told")
+    assert told[-1].data["status"] == "ERROR", told[-1]
+    return told[-1].data["code"]
 
 
 def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeInstallation) -> None:

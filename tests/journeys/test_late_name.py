@@ -11,13 +11,13 @@ import pytest
 
 from support.money_model import Asked, MoneyModel
 from support.renaming_rail import AFTER_THE_END, EARLY, WITH_THE_END, network_name
+from support.waiting import PATIENCE_S, wait_until
 from support.whole_installation import Answer, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("late name")]
 
 FUNDS_CENTS = 100_000
 AMOUNT_CENTS = 3_000  # and the moment at which the name is told, which the rail reads from it
-TIMEOUT_S = 60.0
 MOMENTS = [EARLY, WITH_THE_END, AFTER_THE_END]
 
 _numbers = count(1)
@@ -69,7 +69,7 @@ class Story:
 
     def read_named(self, path: str, field: str, name: str) -> dict[str, Any]:
         """What stands under a path, once it has this name."""
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while (found := self.ask("GET", path).data)[field] != name:
             assert time.monotonic() < deadline_s, found
             time.sleep(0.05)
@@ -151,7 +151,11 @@ def test_a_worker_that_dies_over_a_name_loses_neither_name_nor_end(
 
 
 def test_after_all_that_the_books_are_right_and_nothing_waits_for_an_operator(service: WholeInstallation) -> None:
-    service.check_books()
+    service.check_books(is_rail_true=False)
     story = Story(service)
-    checks = story.ask("GET", "/v1/connect/health").data["checks"]
-    assert checks["rail"]["status"] == "healthy"
+
+    def is_rail_healthy() -> bool:
+        # A check that gets no answer in its time says so, on a busy machine: what waits for an operator stays.
+        return story.ask("GET", "/v1/connect/health").data["checks"]["rail"]["status"] == "healthy"
+
+    wait_until(is_rail_healthy, "nothing is wrong with the rail")

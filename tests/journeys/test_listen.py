@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pixconnect_client import Client, PixConnectError
 from support import installation
 from support.installation import PIXCONNECT, Installation, environment
 from support.ports import reserved_port
+from support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
@@ -101,7 +103,7 @@ def test_nothing_is_left_out_whoever_is_killed(
                         # In the middle of what there is to post.
                         sides.wait_until_it_took((number + 1) // 2)
                         sides.kill(number // (EVENTS // KILLS))
-                happened = _read_feed(client)
+                happened = _read_feed(client, EVENTS)
             assert len(happened) == EVENTS
             sides.wait_until_it_took(EVENTS)
             took = sides.took()
@@ -121,7 +123,9 @@ def _drain(service: Installation) -> None:
         pass
 
 
-def _read_feed(client: Client) -> list[int]:
+def _read_feed(client: Client, count: int) -> list[int]:
+    """So many events, and whatever comes after them: each gets its place by a worker, which may come to it late."""
+    deadline_s = time.monotonic() + PATIENCE_S
     seen: list[int] = []
     cursor: str | None = None
     while True:
@@ -133,5 +137,5 @@ def _read_feed(client: Client) -> list[int]:
             continue
         seen += [event["id"] for event in page["events"]]
         cursor = page["cursor"]
-        if not page["events"]:
+        if not page["events"] and (len(seen) >= count or time.monotonic() > deadline_s):
             return seen

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import httpx2
 import pytest
 from cryptography import x509
+from msgspec import structs
 
 from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.name_lookup import NameLookups
@@ -30,10 +31,13 @@ async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(service
     async def trusted() -> Sequence[x509.Certificate]:
         return [authority]
 
-    http = OutgoingHttp(LIMITS, NameLookups(DnsLookup()))
+    # As patient as the rest: what is tried is what is read, not the machine's pace.
+    patient = structs.replace(LIMITS, connect_s=60.0, exchange_s=60.0)
+    http = OutgoingHttp(patient, NameLookups(DnsLookup(), lookup_s=60.0))
     location = parse_br_code(charge.emvqrcps).location
     assert location is not None
-    asked = await LocationReader(http, SystemClock(), trusted, allows_loopback=True).read(location)
+    reader = LocationReader(http, SystemClock(), trusted, allows_loopback=True, exchange_s=60.0)
+    asked = await reader.read(location)
     await http.close()
     assert (asked.txid, asked.key, asked.amount_cents, asked.status) == (
         charge.transaction_identification,

@@ -81,15 +81,21 @@ def test_no_serving_process_is_given_the_owners_login(home_folder: Path) -> None
 
 
 def _read_memory(pid: int) -> bytes:
-    """All that a process may write."""
-    ranges = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
-    found = bytearray()
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        for bounds in [words[0] for words in ranges if words[1] == "rw-p"]:
-            start, end = (int(bound, 16) for bound in bounds.split("-"))
-            memory.seek(start)
-            found += memory.read(end - start)
-    return bytes(found)
+    """All that a process may write; it stands still meanwhile, so that no part of it goes away before it is read."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        stat = Path(f"/proc/{pid}/stat")
+        installation.wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        ranges = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+        found = bytearray()
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            for bounds in [words[0] for words in ranges if words[1] == "rw-p"]:
+                start, end = (int(bound, 16) for bound in bounds.split("-"))
+                memory.seek(start)
+                found += memory.read(end - start)
+        return bytes(found)
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_home_with_another_history_is_refused_in_one_line(home_folder: Path) -> None:
@@ -135,7 +141,8 @@ def test_it_stops_cleanly_and_finishes_what_is_under_way(home_folder: Path, stop
             assert caller.recv(100).startswith(b"HTTP/1.1 400 ")
             one.process.communicate(timeout=STOP_TIMEOUT_S)
         assert one.process.returncode == 0
-        assert not any(installation.is_alive(pid) for pid in below)
+        # Whoever has closed what it says is about to end, and may not have yet.
+        installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
         assert not (home_folder / "running.json").exists()
 
 

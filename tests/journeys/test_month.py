@@ -5,7 +5,6 @@ Each day closes, and in the end both books have the same lines, by their network
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,21 +12,19 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.institutions.statement_file import to_day
-from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule, SandboxControl
+from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
 from support import postgres
 from support.faces import Bank, open_bank
 from support.service import read_funds
 from support.two_books import MonthClock, TwoBooks, open_two_books
 
 STEPS_A_DAY = 6
-CLOSED_WITHIN = timedelta(days=4)
-"""A day's file that came too soon, or was not answered, is asked for again after a day."""
 TROUBLES = (
     ("face_read", "unavailable"),
     ("face_read", "no_answer"),
@@ -56,10 +53,8 @@ async def bank(
     clock: MonthClock,
     control: Control,
 ) -> AsyncIterator[Bank]:
-    async with open_bank(database, services, clock) as opened:
-        context = structs.replace(opened.service.context, sandbox_control=cast("SandboxControl", control))
-        service = structs.replace(opened.service, context=context)
-        yield structs.replace(opened, service=service, services=structs.replace(opened.services, context=context))
+    async with open_bank(database, services, clock, control) as opened:
+        yield opened
 
 
 class Life(Struct, kw_only=True):
@@ -89,16 +84,7 @@ class Life(Struct, kw_only=True):
         self.control.faults.replace([])
         for _ in range(len(self.unasked)):
             await self._ask()
-        until = self.books.clock.real + CLOSED_WITHIN
-        while self.books.clock.real < until:
-            await self.books.there.end(self.chance, share_rejected=0)
-            await self.books.here.work()
-            self.books.clock.advance(minutes=1)
-            await self.books.here.work()
-            days = await self.books.here.list_days(last)
-            if all(day.judged.state == "closed" for day in days) and await self._is_the_same():
-                return
-            self.books.clock.advance(hours=3)
+        await self.books.come_to_rest(last, self.chance)
 
     async def _ask(self) -> None:
         external_id, cents = self.unasked.pop(0)
@@ -107,10 +93,6 @@ class Life(Struct, kw_only=True):
             self.unasked.append((external_id, cents))
         else:
             self.unpaid.append((charge.txid, cents))
-
-    async def _is_the_same(self) -> bool:
-        there, here = await self.books.list_lines()
-        return there == here
 
     async def _work(self) -> None:
         if self.chance.random() < 0.3:
@@ -203,19 +185,28 @@ async def test_each_day_closes_and_both_books_have_the_same_lines(
         )
 
 
-async def test_what_a_person_sent_there_and_failed_comes_back_here_too(
-    bank: Bank, clock: MonthClock, new_database: postgres.Addresses, tmp_path: Path
+@pytest.mark.parametrize(("ends_after_hours", "share_rejected"), [(0, 1), (50, 0)])
+async def test_what_a_person_sent_there_is_in_both_books_however_and_whenever_it_ends(
+    bank: Bank,
+    clock: MonthClock,
+    new_database: postgres.Addresses,
+    tmp_path: Path,
+    ends_after_hours: int,
+    share_rejected: int,
 ) -> None:
     clock.advance(hours=35, minutes=50)
     async with open_two_books(bank, clock, new_database, "efi", tmp_path) as books:
         await books.here.work()
         clock.advance(minutes=15)
         await books.there.send(1000)
-        await books.there.end(Random(1), share_rejected=1)  # noqa: S311  what fails must fail again
+        clock.advance(hours=ends_after_hours)
+        await books.there.end(Random(1), share_rejected)  # noqa: S311  what fails must fail again
         clock.advance(hours=24)
         for _ in range(3):
             await books.here.work()
             clock.advance(hours=1)
-        last = to_day(clock.real) - timedelta(days=1)
-        assert [day.judged.state for day in await books.here.list_days(last)] == ["closed", "closed"]
-        assert await books.list_lines() == (Counter(), Counter())
+        days = await books.here.list_days(to_day(clock.real) - timedelta(days=1))
+        assert {day.judged.state for day in days} == {"closed"}
+        there, here = await books.list_lines()
+        assert there == here
+        assert sum(there.values()) == 1 - share_rejected

@@ -15,6 +15,7 @@ from openapi_spec_validator import validate
 from schemathesis import checks
 
 from support.installation import Installation
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("programs")]
 
@@ -59,6 +60,8 @@ def known(service: Installation, client: httpx2.Client) -> dict[str, str]:
     key = service.sandbox["pix_keys"][0]
     asked = {"key": key, "amount": 123_456, "payer": {"tax_id": "11444777000161"}, "payer_message": "obrigado"}
     paid = client.post("/sandbox/v1/payments", json=asked).json()["data"]
+    # The payer does not wait for long: on a busy machine it has come in a little later.
+    wait_until(lambda: client.get(f"/v2/pix/{paid['end_to_end_id']}").status_code == 200, "the payment has come in")
     txid = f"{key.encode().hex()}{'a' * 35}"[:35]
     loc = client.put(f"/v2/cob/{txid}", json={"chave": key, "valor": {"original": "1.00"}}).json()["loc"]["id"]
     client.put(f"/v2/webhook/{key}", json={"webhookUrl": f"{service.base_url}/livez"})
@@ -93,7 +96,8 @@ def test_whatever_is_generated_from_the_document_is_answered_as_it_says(
     client: httpx2.Client, document: Any, known: dict[str, str]
 ) -> None:
     schema = schemathesis.openapi.from_dict(document)
-    schema.config.update(base_url=f"{client.base_url}/pix/v2".replace("//pix", "/pix"))
+    address = f"{client.base_url}/pix/v2".replace("//pix", "/pix")
+    schema.config.update(base_url=address, request_timeout=60)
     headers = {"Authorization": client.headers["authorization"]}
 
     def ask(change: Callable[[schemathesis.Case], None]) -> None:
@@ -117,7 +121,8 @@ def test_what_a_success_leads_to_is_answered_as_the_document_says(
     client: httpx2.Client, document: Any, known: dict[str, str]
 ) -> None:
     schema = schemathesis.openapi.from_dict(document)
-    schema.config.update(base_url=f"{client.base_url}/pix/v2".replace("//pix", "/pix"))
+    address = f"{client.base_url}/pix/v2".replace("//pix", "/pix")
+    schema.config.update(base_url=address, request_timeout=60)
     succeeded: Counter[str] = Counter()
 
     class Walk(schema.as_state_machine()):

@@ -36,6 +36,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("ra
 FUNDS_CENTS = 100_000_000
 AMOUNTS_COUNT = 100  # so that the funds last however many transfers a fast machine makes
 LEASE_S = 15.0
+SETTLES_AFTER_S = 3_600
 CALLERS_COUNT = 4
 ENDINGS = {"settle": "CONFIRMED", "silent": "CONFIRMED", "reject-ac07": "ERROR"}
 
@@ -44,7 +45,8 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
-    with open_whole_installation(api_processes_count="2") as opened:
+    # However long those who stand still keep an order waiting, it is not given up.
+    with open_whole_installation(api_processes_count="2", handover_timeout_s="36000") as opened:
         yield opened
 
 
@@ -130,12 +132,16 @@ def second_worker(service: WholeInstallation) -> Iterator[int]:
 def test_a_poisoned_report_among_good_ones_is_refused_and_holds_back_nobody(service: WholeInstallation) -> None:
     account = service.open_account()
     words = asyncio.run(pay(service, account, ["Joana"] * 20 + ["Jo\0ana"] + ["Joana"] * 20))
-    # Whoever pays waits 10 s for our word, and is told PROCESSING when there was none.
-    assert words == ["CONFIRMED"] * 20 + ["CH16"] + ["CONFIRMED"] * 20
+    # Whoever pays waits 10 s for our word, and is told PROCESSING when there was none yet, as on a busy machine.
+    expected = ["CONFIRMED"] * 20 + ["CH16"] + ["CONFIRMED"] * 20
+    assert all(word in {"PROCESSING", said} for word, said in zip(words, expected, strict=True)), words
+    ended = f"select count(*), count(*) filter (where code is null), max(code) from sandbox.arrival where key = '{account.key}'"
+    wait_until(lambda: count_open_arrivals(service, account) == 0)
+    assert tuple(asyncio.run(fetch_row(service, ended))) == (41, 40, "CH16")
     assert balance(service, account) == 40 * 100
     [kept] = reports(service)
     assert (kept["kind"], kept["reason"], kept["refusal_code"]) == ("credit", "cannot_be_recorded", "CH16")
-    assert "1 report waits" in rail_check(service)["error"]
+    wait_for_rail_check(service, "1 report waits")
     close(service, kept["id"])
     service.check_books()
 
@@ -160,8 +166,7 @@ def test_a_credit_in_two_steps_ends_once_in_every_order_of_arrival(service: Whol
         asyncio.run(fetch(service, arrival_in_two_steps(account, charge["transaction_identification"], steps)))
         expected[charge["transaction_identification"]] = ending
     service.kill("sandbox")  # the next one reads what it has to report
-    are_told = f"select count(*) from sandbox.arrival where key = '{account.key}' and is_open"
-    wait_until(lambda: asyncio.run(fetch(service, are_told)) == 0)
+    wait_until(lambda: count_open_arrivals(service, account) == 0)
     things = service.see([account]).things
     charges = {thing.id: thing for thing in things if thing.kind == "charge"}
     paid = {charges[thing.charge_id or 0].name: thing.status for thing in things if thing.kind == "transfer"}
@@ -174,9 +179,14 @@ def test_a_credit_in_two_steps_ends_once_in_every_order_of_arrival(service: Whol
     for report in kept:
         run_verb(service.installation.home, "report", "close", str(report["id"]), "--reason", "seen to")
     assert reports(service) == []
-    service.check_books()
+    service.check_books(is_rail_true=False)
     wait_until(lambda: service.see([account]).waiting_count == 0)
     service.check_heard([account])
+
+
+def count_open_arrivals(service: WholeInstallation, account: Account) -> object:
+    """How many payments the sandbox has not heard our last word of."""
+    return asyncio.run(fetch(service, f"select count(*) from sandbox.arrival where key = '{account.key}' and is_open"))
 
 
 def arrival_in_two_steps(account: Account, txid: str, steps: tuple[str, str]) -> str:
@@ -234,7 +244,8 @@ async def control(service: WholeInstallation) -> AsyncIterator[HttpSandboxContro
 def test_a_settlement_of_ours_whose_rows_are_gone_waits_for_an_operator(service: WholeInstallation) -> None:
     """As after a restore: the rail has not forgotten. It comes last: the books of this holder are not mended by it."""
     account = service.open_account(FUNDS_CENTS)
-    rule = {"match": {"operation": "submit"}, "effect": "delay:2000", "times": 1}
+    # It settles when the clock is moved: however slow the machine is, its rows are gone by then.
+    rule = {"match": {"operation": "submit"}, "effect": f"delay:{SETTLES_AFTER_S * 1000}", "times": 1}
     service.insist(account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
     body = {"amount": 700, "key": "settle@sandbox.pix.example", "key_type": "EMAIL", "external_id": "forgotten"}
     sent = service.insist(account, "POST", "/v1/connect/transfer/key", body).data
@@ -243,16 +254,18 @@ def test_a_settlement_of_ours_whose_rows_are_gone_waits_for_an_operator(service:
     for table, column in (("open_order", "name"), ("transfer", "end_to_end_id")):
         forget = f"delete from pixconnect.{table} where {column} = '{sent['end_to_end_id']}'"
         asyncio.run(fetch(service, f"set session_replication_role = 'replica'; {forget}"))
+    service.advance_clock(account, SETTLES_AFTER_S)
     wait_until(lambda: reports(service) != [])
     [kept] = reports(service)
     assert (kept["kind"], kept["reason"], kept["name"]) == ("settled", "unknown_order", sent["end_to_end_id"])
-    assert "1 report waits" in rail_check(service)["error"]
+    wait_for_rail_check(service, "1 report waits")
     before = balance(service, account)
     is_open = f"select is_open from sandbox.settlement where id = '{sent['end_to_end_id']}'"
     wait_until(lambda: asyncio.run(fetch(service, is_open)) is False)  # it was acknowledged, once it was kept
     close(service, kept["id"])
     assert balance(service, account) == before
-    assert service.installation.health() == "healthy"
+    # What verify has found of the tests before this one, whose rail was made to lie, keeps the whole of health degraded.
+    wait_for_rail_check(service, "healthy")
 
 
 def reports(service: WholeInstallation) -> list[dict[str, Any]]:
@@ -267,8 +280,14 @@ def close(service: WholeInstallation, kept_id: int) -> None:
     assert reports(service) == []
 
 
-def rail_check(service: WholeInstallation) -> dict[str, str]:
-    return service._http.get("/v1/connect/health").json()["data"]["checks"]["rail"]
+def wait_for_rail_check(service: WholeInstallation, words: str) -> None:
+    """Health repeats an answer for a moment, and on a busy machine the check may get none in its time."""
+
+    def is_said() -> bool:
+        found = service.installation.health_report().get("checks", {}).get("rail", {})
+        return words in (found.get("error") or found.get("status", ""))
+
+    wait_until(is_said)
 
 
 def balance(service: WholeInstallation, account: Account) -> int:
@@ -279,9 +298,19 @@ def running(service: WholeInstallation) -> dict[str, str]:
     return json.loads((service.installation.home / "running.json").read_text())
 
 
+async def fetch_row(service: WholeInstallation, query: str) -> asyncpg.Record:
+    connection = await asyncpg.connect(running(service)["owner_database_url"], timeout=60)
+    try:
+        found = await connection.fetchrow(query)
+        assert found is not None
+        return found
+    finally:
+        await connection.close()
+
+
 async def fetch(service: WholeInstallation, sql: str) -> object:
     """Ask the database as its owner."""
-    connection = await asyncpg.connect(running(service)["owner_database_url"], timeout=30)
+    connection = await asyncpg.connect(running(service)["owner_database_url"], timeout=60)
     try:
         return await (connection.execute(sql) if ";" in sql else connection.fetchval(sql))
     finally:

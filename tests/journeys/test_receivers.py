@@ -19,6 +19,7 @@ import pytest
 from pixconnect_client.testing.holder import Pix
 from support import pages
 from support.postgres import Addresses
+from support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
@@ -85,7 +86,7 @@ class Shop:
 
 def wait_for_attempts(pix: Pix, endpoint_id: int, count: int) -> list[int | None]:
     """What the receiver answered, once it was asked so often."""
-    until_s = time.monotonic() + 60
+    until_s = time.monotonic() + PATIENCE_S
     while True:
         deliveries = list(pix.client.deliveries.list(endpoint_id))
         statuses = [attempt.status_code for one in deliveries for attempt in one.attempts]

@@ -15,6 +15,7 @@ import pytest
 
 from support.installation import PIXCONNECT, Installation, running
 from support.listener import open_hook
+from support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
@@ -75,7 +76,7 @@ def test_a_token_is_of_no_use_with_another_certificate(service: Installation, si
 
 
 def until_ended(sicoob: httpx2.Client, name: str) -> str:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + PATIENCE_S
     while (state := sicoob.get(f"{PAYMENTS}/{name}").json()["estado"]) == "EM_PROCESSAMENTO":
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
@@ -132,7 +133,7 @@ def test_the_worker_tells_in_the_form_that_was_chosen(sicoob: httpx2.Client) -> 
         assert sicoob.put(f"{PAYMENTS}/webhook", json={"webhookUrl": url}).status_code == 200
         order = initiate(sicoob)
         sicoob.post(f"{PAYMENTS}/confirmacao", json=order)
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + PATIENCE_S
         while not told:
             assert time.monotonic() < deadline_s
             time.sleep(0.05)

@@ -1,26 +1,29 @@
 """Homes of earlier versions are upgraded with work in flight: all that they had acknowledged is there, and ends."""
 
 import asyncio
+import json
 import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import asyncpg
 import msgspec
 import pytest
 
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.running.migrate import bring_up_to_date
 from pixconnect.config import PostgresVersion, Settings
 from pixconnect.local.postgres_programs import find_programs
 from support import postgres
-from support.installation import PIXCONNECT, Installation, running
+from support.installation import PIXCONNECT, Installation, run_verb, running
 from support.listener import Listener
-from support.old_home import BASE_URL, COMMITS, DUMPS, SECRET_KEY, OldProgram, new_home
+from support.old_home import BASE_URL, BEFORE, COMMITS, DUMPS, SECRET_KEY, OldProgram, new_home
 from support.ports import reserved_port
-from support.work_in_flight import TIMEOUT_S, Acknowledged, HolderOfHome, check_that_all_ends, put_work_in_flight
+from support.waiting import PATIENCE_S, wait_until
+from support.work_in_flight import Acknowledged, HolderOfHome, check_that_all_ends, put_work_in_flight
 
 pytestmark = pytest.mark.long
 
@@ -51,11 +54,31 @@ async def test_all_that_an_old_home_had_begun_ends_after_its_upgrade(
     )
     await owner.execute("update webhook_endpoint set url = $1", f"{listener.url}/{known.holder_id}")
     try:
-        with reserved_port() as port, running(home_folder, port=str(port), **_settings(addresses)):
+        settings = _settings(addresses)
+        with reserved_port() as port, running(home_folder, port=str(port), **settings):
             await check_that_all_ends(f"http://127.0.0.1:{port}", owner, known)
+            await asyncio.to_thread(check_that_all_is_proved, home_folder, settings)
     finally:
         await owner.close()
         listener.close()
+
+
+def check_that_all_is_proved(home: Path, settings: dict[str, str]) -> None:
+    """What no version of before has chained is chained, and nothing in the books breaks a rule."""
+
+    def verify() -> dict[str, Any]:
+        ended = run_verb(home, "verify", "--whole", "--again-after-s", "5", "--json", **settings)
+        assert ended.returncode in (ExitStatus.DONE, ExitStatus.BROKEN), ended.stderr
+        return json.loads(ended.stdout)
+
+    def is_chained() -> bool:
+        told = verify()
+        return told["unchained"] == told["unchained_records"] == 0
+
+    wait_until(is_chained, "all is chained")
+    # Servers of tests are forgetful on purpose.
+    found = [each for each in verify()["findings"] if each["rule"] != "server_keeps_what_it_wrote"]
+    assert not found, found
 
 
 _UNKNOWN_PARTITIONS = """
@@ -65,7 +88,7 @@ _UNKNOWN_PARTITIONS = """
 """
 
 
-@pytest.mark.parametrize("commit", COMMITS)
+@pytest.mark.parametrize("commit", [*COMMITS, BEFORE])
 async def test_processes_are_replaced_while_those_of_before_go_on(
     postgres_server: postgres.Addresses, commit: str, tmp_path: Path
 ) -> None:
@@ -104,6 +127,35 @@ async def test_processes_are_replaced_while_those_of_before_go_on(
     await postgres.drop_copy(postgres_server, f"rolling_{commit}")
 
 
+_OLDER_CLIENT = """
+import sys
+import pixconnect_client
+from pixconnect_client import Client
+
+assert pixconnect_client.__file__.startswith(sys.argv[1])
+with Client(*sys.argv[2:5]) as client:
+    charge = client.charges.create(100, sys.argv[5], external_id="asked")
+    assert client.charges.create(100, sys.argv[5], external_id="asked").id == charge.id
+    transfer = client.transfers.create_by_key(100, "settle@sandbox.pix.example", "EMAIL", external_id="sent")
+    assert client.transfers.get(transfer.id).external_id == "sent"
+    for listed in (client.charges, client.transfers, client.refunds, client.endpoints, client.events):
+        next(iter(listed.list()), None)
+    client.balance(), client.health(), client.identity.key_set()
+"""
+
+
+@pytest.mark.parametrize("commit", [COMMITS[-1], BEFORE])
+def test_an_older_client_asks_this_server(home_folder: Path, commit: str, tmp_path: Path) -> None:
+    if not OldProgram.is_there(commit):
+        pytest.skip(f"this copy of the repository lacks the history with {commit}: no older client has asked")
+    older = OldProgram(commit, tmp_path)
+    with running(home_folder) as service:
+        known = [service.sandbox[name] for name in ("base_url", "client_id", "client_secret")]
+        words = older.python("-c", _OLDER_CLIENT, str(tmp_path), *known, service.sandbox["pix_keys"][0])
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
 def _log_in(base_url: str, known: Acknowledged) -> HolderOfHome:
     # The oldest answer 500 once a connection when a table was changed behind a statement that they had prepared.
     for _ in range(_TRIES_MAX):
@@ -113,7 +165,7 @@ def _log_in(base_url: str, known: Acknowledged) -> HolderOfHome:
 
 
 async def _wait_for(owner: asyncpg.Connection, question: str) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while not await owner.fetchval(question):
         assert time.monotonic() < deadline_s, question
         await asyncio.sleep(0.5)

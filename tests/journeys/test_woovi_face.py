@@ -26,6 +26,7 @@ from msgspec import Struct
 from support import toolchains
 from support.installation import PIXCONNECT, Installation, running
 from support.pages import ROOT
+from support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
@@ -57,7 +58,7 @@ class Told(Struct):
     requests: list[tuple[dict[str, str], bytes]]
 
     def wait_for(self, event: str, count: int = 1) -> list[dict[str, Any]]:
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + PATIENCE_S
         while len(found := [body for body in self.bodies() if body["event"] == event and "evento" not in body]) < count:
             assert time.monotonic() < deadline_s, self.bodies()
             time.sleep(0.05)
@@ -137,7 +138,7 @@ class Program:
         assert self._client.get(f"{url}/openpix/testing?transactionID={txid}").json()["status"] == "OK"
 
     def until_ended(self, name: str) -> dict[str, Any]:
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + PATIENCE_S
         while (asked := self.read(f"/payment/{name}"))["payment"]["status"] not in ("CONFIRMED", "FAILED"):
             assert time.monotonic() < deadline_s, asked
             time.sleep(0.05)
@@ -186,7 +187,7 @@ def test_the_library_charges_is_paid_refunds_sends_is_told_and_reads(program: Pr
     assert set(absent["refusal"]) == {"error"}
     (moved,) = told.wait_for("OPENPIX:MOVEMENT_CONFIRMED")
     assert (moved["payment"]["correlationID"], moved["transaction"]["value"]) == ("p1", 1234)
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + PATIENCE_S
     while program.do("refund", "get", {"id": "r1"})["pixTransactionRefund"]["status"] != "REFUNDED":
         assert time.monotonic() < deadline_s
     listed, sent, accounts, charges, refunds = [

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pixconnect.domain.profiles.profile import NAMES
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -147,3 +149,10 @@ def test_what_the_pages_say_is_in_a_file_is_in_it() -> None:
 def _is_in(name: str, path: str) -> bool:
     files = [base / path for base in _BASES if (base / path).is_file()] or list(_SOURCE.rglob(path))
     return any(re.search(rf"\b{name}\b", file.read_text(encoding="utf-8")) for file in files)
+
+
+def test_the_guide_names_each_profile_that_an_account_may_have() -> None:
+    guide = (DOCS / "guides" / "receive-at-an-institution.md").read_text(encoding="utf-8")
+    kinds = re.findall(r"kind = \"efi\" +# or ([a-z, ]+), standard", guide)[0].split(", ")
+    listed = re.findall(r"needs a `profile`: (.+)\.\n", guide)[0]
+    assert set(re.findall("`([a-z0-9]+)`", listed)) == set(NAMES) - {"efi", *kinds}

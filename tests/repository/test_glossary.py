@@ -11,6 +11,12 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+from support.sources import PARSED, parse
+
+pytestmark = pytest.mark.xdist_group(PARSED)
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "pixconnect"
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -69,7 +75,7 @@ def _names_of_things() -> dict[str, set[str]]:
     """Where each word is: in which classes, modules and folders that others may name."""
     found: dict[str, set[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
-        classes = [each.name for each in _tree(path).body if isinstance(each, ast.ClassDef)]
+        classes = [each.name for each in parse(path).body if isinstance(each, ast.ClassDef)]
         for name in (*path.relative_to(SOURCE).with_suffix("").parts, *classes):
             for word in () if name.startswith("_") else _words(name):
                 found.setdefault(word, set()).add(f"{path.relative_to(SOURCE)}: {name}")
@@ -79,7 +85,7 @@ def _names_of_things() -> dict[str, set[str]]:
 def _names(path: Path) -> set[str]:
     """All names that a file gives: of its folders, itself, functions, classes, arguments, fields and variables."""
     found = set(path.relative_to(SOURCE).with_suffix("").parts)
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(parse(path)):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 found.add(name)
@@ -92,8 +98,3 @@ def _names(path: Path) -> set[str]:
 
 def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.sources import PARSED, parse
+
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 DOCSTRING_LINES_PERCENT_MAX = 13.5
@@ -18,7 +20,7 @@ COLUMNS_MAX = 160
 QUOTED_ANNOTATIONS_MAX = 0
 
 # All read the same trees, which one worker makes once.
-pytestmark = pytest.mark.xdist_group("measures")
+pytestmark = pytest.mark.xdist_group(PARSED)
 
 FILES = sorted(SOURCE.rglob("*.py"))
 Trees = dict[Path, ast.Module]
@@ -28,7 +30,7 @@ _NOT_ANNOTATIONS = {"Literal", "Annotated"}
 
 @pytest.fixture(scope="module")
 def trees() -> Trees:
-    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+    return {file: parse(file) for file in FILES}
 
 
 def test_docstrings_do_not_outgrow_the_code(trees: Trees) -> None:

@@ -195,6 +195,7 @@ async def undone(connection: asyncpg.Connection) -> AsyncIterator[None]:
         await trial.rollback()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", PACKAGES)
 async def test_no_migration_keeps_anybody_waiting_on_a_large_table(
     postgres_server: postgres.Addresses, worker_id: str, schema: str

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from support.sources import PARSED, parse
+
+pytestmark = pytest.mark.xdist_group(PARSED)
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "pixconnect"
 
@@ -83,6 +87,7 @@ TAKEN_FROM_ELSEWHERE = {
     "merchant_name": "EMV's field of a BR Code",
     "name_system_user": "the operating system's user",
     "transaction": "the database's transaction, and the wire's line of the ledger's list",
+    "network_transaction_identification": "that of the institution's own, beside it",
     "transaction_identification": "the wire's name of a txid",
     "user": "the operating system's user",
 }
@@ -139,7 +144,7 @@ def test_what_is_excepted_from_the_agreed_words_is_there() -> None:
 
 def test_every_module_says_first_what_it_is_about() -> None:
     for file in sorted(SOURCE.rglob("*.py")):
-        said = ast.get_docstring(_tree(file))
+        said = ast.get_docstring(parse(file))
         assert said, f"{file.relative_to(SOURCE)} has no docstring"
 
 
@@ -149,15 +154,10 @@ def _has_a_word_that_is_not_ours(name: str) -> bool:
 
 
 @cache
-def _tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
-@cache
 def _names(file: Path) -> set[str]:
     """The names that a file gives: of functions, classes, arguments and variables."""
     found: set[str] = set()
-    for node in ast.walk(_tree(file)):
+    for node in ast.walk(parse(file)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.arg):
@@ -173,7 +173,7 @@ def test_nothing_that_decides_or_keeps_money_relies_on_assertions() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for room in ("domain", "usecases", "writing", "store")
         for path in sorted((SOURCE / room).rglob("*.py"))
-        for node in ast.walk(_tree(path))
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.Assert)
     ]
     assert found == []

@@ -6,6 +6,12 @@ from functools import cache
 from itertools import combinations
 from pathlib import Path
 
+import pytest
+
+from support.sources import PARSED, parse
+
+pytestmark = pytest.mark.xdist_group(PARSED)
+
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pixconnect"
 DOORS = ("api.contract", "api.standard", "cli.integrator", "cli.operator", "cli.running", "console", "sandbox.outside")
 """Where the same act may be asked for, under the same name. Of the sandbox, what its port calls."""
@@ -106,6 +112,6 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 @cache
 def _trees() -> dict[str, ast.Module]:
     return {
-        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts): ast.parse(path.read_text(encoding="utf-8"))
+        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts): parse(path)
         for path in sorted(SOURCE.rglob("*.py"))
     }

@@ -141,6 +141,13 @@ def test_a_page_shows_it_as_text_in_the_order_in_which_it_stands(text: str) -> N
 
 
 @pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
+def test_a_printed_page_has_a_letter_for_each_of_it(text: str) -> None:
+    shown = outgoing_text.in_pdf(text)
+    assert shown.isprintable()
+    assert len(shown.encode(outgoing_text.PDF_ENCODING)) == len(shown)
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
 def test_a_header_and_an_xml_document_hold_only_what_they_may(text: str) -> None:
     assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]*"', outgoing_text.in_attachment(text))
     element = statement_xml.append(statement_xml.make_group(), "NAME", statement_xml.clean(text, 140))

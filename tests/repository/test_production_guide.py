@@ -85,7 +85,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     # What it says of the machine's own units is no business of ours.

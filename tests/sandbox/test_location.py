@@ -100,6 +100,7 @@ async def test_a_paid_code_says_so(sandbox: Sandbox) -> None:
     assert (await read_payload(location))["status"] == "CONCLUIDA"
 
 
+@pytest.mark.long
 async def test_the_payload_is_dated_by_the_sandbox_clock_and_the_certificate_is_not(sandbox: Sandbox) -> None:
     await sandbox.control.call(SET_OFFSET, timedelta(days=500))
     location = await make_code(sandbox)

@@ -117,6 +117,7 @@ async def test_a_fee_follows_the_transfer_that_settles_and_none_the_one_that_doe
     assert [type(one) for one in await support.reports_of(sandbox.rail, 1)] == [SettledReport]
 
 
+@pytest.mark.long
 async def test_killed_between_a_payment_and_its_fee_the_institution_takes_it_once(database: Addresses) -> None:
     with SandboxProcess(database.service_url) as process:
         await process.start()

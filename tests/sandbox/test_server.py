@@ -70,6 +70,7 @@ async def test_kill_9_loses_no_order_no_arrival_no_rule_no_entry_and_no_code(pro
         assert await rail.submit([late]) == [Taken()]
 
 
+@pytest.mark.long
 async def test_killed_again_and_again_under_load_everything_taken_is_reported(process: SandboxProcess) -> None:
     taken: set[str] = set()
     seen: set[str] = set()
@@ -104,6 +105,7 @@ async def test_the_clock_stays_where_it_was_moved_over_a_kill(process: SandboxPr
         assert (await control.call(READ_DUE, None)).reports_count == 1
 
 
+@pytest.mark.long
 async def test_a_second_process_waits_until_the_first_is_gone(process: SandboxProcess, database: Addresses) -> None:
     with SandboxProcess(database.service_url) as second:
         starting = asyncio.create_task(second.start())
@@ -115,6 +117,7 @@ async def test_a_second_process_waits_until_the_first_is_gone(process: SandboxPr
     await process.start()
 
 
+@pytest.mark.long
 async def test_without_its_lock_it_ends_so_that_there_are_never_two(database: Addresses) -> None:
     with SandboxProcess(database.service_url, errors=subprocess.DEVNULL) as process:
         await process.start()
@@ -127,6 +130,7 @@ async def test_without_its_lock_it_ends_so_that_there_are_never_two(database: Ad
         assert await asyncio.to_thread(process.wait) != 0
 
 
+@pytest.mark.long
 async def test_told_to_stop_it_lets_go_of_those_who_wait(process: SandboxProcess) -> None:
     async with support.connected(process.url) as (rail, _):
         await rail.check()  # so that there is a connection, and the next request is on its way at once

@@ -33,6 +33,7 @@ async def test_whoever_goes_alone_waits_for_those_inside_and_stops_those_who_com
     assert seen == ["a", "b", "alone", "gone", "c"]
 
 
+@pytest.mark.long
 async def test_what_comes_while_a_batch_is_written_is_the_next_batch() -> None:
     batches: list[int] = []
 

@@ -1,11 +1,15 @@
 """What a person with the service's password cannot do with movements in SQL."""
 
+import re
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.joining import NO_PIX
+from pixconnect.domain.money.rail import MovementKind
+from pixconnect.domain.simulation.sandbox_control import MadeMovementKind
 from pixconnect.usecases.money import incoming
 from pixconnect.usecases.money.report import take_reports
 from support.attacker import attempt, entry, refuse
@@ -43,6 +47,20 @@ def repayment(cents: int, id: int, source_id: int) -> str:  # noqa: A002 - the c
 
 IN = entry("settlement", "available", 100)
 OUT = entry("available", "settlement", 100)
+
+
+async def test_the_tables_know_the_kinds_of_movements_and_no_others(attacker: "Connection") -> None:
+    found = await attacker.fetch(
+        "select conrelid::regclass::text as name, pg_get_constraintdef(oid) as rule from pg_constraint"
+        " where conname in ('movement_kind_check', 'institution_item_kind_check')"
+    )
+    kinds = {row["name"]: set(re.findall("'([a-z_]+)'", row["rule"])) for row in found}
+    # A Pix and its return are lines of an institution's statement, and no movements.
+    assert kinds == dict(
+        movement={*get_args(MovementKind)}, institution_item={*get_args(MovementKind), "pix", "refund"}
+    )
+    assert {*get_args(MovementKind)} == {*get_args(MadeMovementKind), "opening_balance"}
+    assert kinds["movement"] >= NO_PIX
 
 
 async def test_a_movement_and_its_entry_are_made_together(attacker: "Connection", service: Service) -> None:

@@ -77,6 +77,10 @@ _FILL: Final = (
     select n, holder_id, 'c' || n, '', 'T' || lpad(n::text, 31, '0'), 1, 'k', 'b',
         case when n % 100 = 0 then 'PENDING' else 'EXPIRED' end, n % 256, at, at, at, 'p', (n / 8)::text,
         case when n % 1000 = 1 then true end from {_ROWS}""",
+    f"""insert into charge_opening (charge_id, holder_id, institution_id, external_id, txid, state, wanted, fingerprint,
+        network_txid, due_at, created_at)
+    select n, holder_id, 1, 'c' || n, 'T' || lpad(n::text, 31, '0'), 'opened', '{{}}', '', 'n' || lpad(n::text, 31, '0'),
+        at, at from {_ROWS}""",
     f"""insert into transfer (id, holder_id, direction, initiation_type, external_id, fingerprint, end_to_end_id,
         correlation_id, amount_cents, status, counterparty, slot, settled_at, created_at, modified_at, charge_id, network_id)
     select n, holder_id, case n % 2 when 0 then 'OUT' else 'IN' end, 'KEY', case n % 2 when 0 then 't' || n end,
@@ -480,6 +484,14 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "anything by the network's id": lambda c: search_store.find_by_any_id(
         a_pool(c), NETWORK_IDS["E"][0], None, "n", 100
     ),
+    "anything by a static code's reference": lambda c: search_store.find_by_any_id(a_pool(c), "r" * 25, None, "r", 100),
+    "anything by the institution's own txid": lambda c: search_store.find_by_any_id(
+        a_pool(c), f"n{5000:031}", None, "n", 100
+    ),
+    "anything by half a name": lambda c: search_store.find_by_beginning(a_pool(c), end_to_end_id(5_000)[:-2], 100),
+    "anything by half a name, of one holder": lambda c: search_store.find_by_beginning(
+        a_pool(c), return_id(5_000)[:-2], 100, HOT
+    ),
     "anything by an id that nothing has": lambda c: search_store.find_by_any_id(a_pool(c), "nothing", None, "n", 100),
     "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "oldest orders": lambda c: order_store.find_oldest(a_pool(c)),
@@ -502,6 +514,9 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transfers searched, a status that none has": searching(TransferSearch(status="ERROR"), PAGE),
     "transfers searched by key, of a span": searching(TransferSearch(key="nobody's"), SPAN),
     "transfers searched by direction, of a span": searching(TransferSearch(direction="IN", status="PROCESSING"), SPAN),
+    "transfers searched by amount, tax id and a part, of a span": searching(
+        TransferSearch(amount_cents=7, tax_id="52998224725", end_to_end_id_part="zz"), SPAN
+    ),
     "transfers searched by txid, too many": too_many(TransferSearch(txid="t")),
     "received Pix listed": listing(lambda pool, span: received_store.read_page(pool, HOT, span), PAGE),
     "received Pix listed, far down": listing(
@@ -682,6 +697,7 @@ async def test_a_plan_made_on_a_young_table_finds_transfers_that_change_by_their
         assert ["(id = " in look for look in looks] == [True], plan
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page_size", [7, 1000])
 async def test_totals_and_pages_are_the_same_as_counted(new_database: Addresses, page_size: int) -> None:
     async with open_tables(new_database) as (owner, _):
@@ -705,6 +721,7 @@ async def test_a_search_has_the_totals_and_pages_that_are_counted(new_database: 
         (TransferSearch(), lambda _: True),
         (TransferSearch(status="PROCESSING"), lambda n: n % 100 == 0),
         (TransferSearch(direction="IN"), lambda n: n % 2 == 1),
+        (TransferSearch(end_to_end_id_part=end_to_end_id(7_777)[-4:].lower()), lambda n: n % 10_000 == 7_777),
         (TransferSearch(direction="OUT", status="CONFIRMED"), lambda n: n % 2 == 0 and n % 100 != 0),
     ]
     async with open_tables(new_database) as (owner, _):
@@ -728,6 +745,7 @@ async def test_a_search_has_the_totals_and_pages_that_are_counted(new_database: 
                         assert [item.id for item in rest.items] == wanted[page * page_size : (page + 1) * page_size]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known_s", [None, 3_600, 86_400])
 async def test_what_was_received_has_the_totals_and_first_pages_that_are_counted(
     new_database: Addresses, known_s: int | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
 from pixconnect.usecases.frame.context import Context
@@ -12,7 +11,7 @@ from pixconnect.usecases.identity.keyring import Keyring
 from support import identity
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner
 from support.service import FakeClock, Service, open_service
 
 
@@ -34,9 +33,7 @@ async def keyring(context: Context) -> Keyring:
 
 @pytest.fixture
 async def live(database: Addresses) -> AsyncIterator[Service]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await execute_as_owner(database, "insert into installation (mode) values ('live')")
     async with open_service(database, is_sandbox=False, has_rail=False) as opened:
         yield opened
 

@@ -55,7 +55,10 @@ def send(service: Service, caller: Caller, amount_cents: int = 100) -> "asyncio.
 
 async def wait_for_lock(beside: "Connection") -> None:
     """Until somebody waits for what this connection holds."""
-    blocked = "select count(*) from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))"
+    # Not by the view of activity, which stays as it is until the transaction ends: a connection may be newer.
+    blocked = (
+        "select exists (select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)))"
+    )
     async with asyncio.timeout(60):
         while not await beside.fetchval(blocked):  # noqa: ASYNC110  nothing else tells
             await asyncio.sleep(0.01)

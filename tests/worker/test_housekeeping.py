@@ -4,11 +4,14 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from structlog.testing import capture_logs
 
 from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.proof.chain import HEADS_TOLD
 from pixconnect.domain.webhooks.endpoint import EndpointChange
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks.feed import give_positions
 from pixconnect.worker import housekeeping
 from support import identity, postgres
 from support.webhooks import WebhookService, eventually, open_webhook_service
@@ -39,6 +42,26 @@ async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_ad
         assert await _waiting_since_before(service, resumed.modified_at) == 0
         page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
         assert page.total_count == 9
+
+
+async def test_what_is_visible_for_good_is_going_to_be_chained_and_heads_are_told(database: postgres.Addresses) -> None:
+    async with open_webhook_service(database) as service:
+        await service.announce([1])
+        await give_positions(service.context)
+        keyring = identity.keyring_of(service.context)
+
+        async def is_done() -> bool:
+            chained = "select bound_id > 0 and exists (select from record_chain) from entry_chain_state"
+            has_told = any(line["event"] == HEADS_TOLD for line in logs)
+            return has_told and await service.context.pool.fetchval(chained)
+
+        with capture_logs() as logs:
+            assert not await is_done()
+            keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, keyring, 90))
+            await eventually(is_done)
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
 
 
 async def _waiting_since_before(service: WebhookService, instant: object) -> int:

@@ -7,12 +7,15 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from pixconnect.adapters.system import SystemClock
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import connect
 from pixconnect.store.running import lease as lease_store
 from pixconnect.worker import leases
 from support import postgres
+from support.cut_connections import open_wire
 from support.service import Service
+from support.waiting import until
 
 Connection = asyncpg.Connection
 
@@ -154,6 +157,26 @@ async def _all_leases(database: postgres.Addresses) -> list[asyncpg.Record]:
         return await connection.fetch("select slot, epoch from slot_lease")
     finally:
         await connection.close()
+
+
+async def test_a_worker_whose_connection_goes_without_a_word_joins_again(database: postgres.Addresses) -> None:
+    """As when the database's machine loses its power: nothing closes the connection, and nothing answers on it."""
+    async with open_wire(database) as (wire, near):
+        opened: list[Connection] = []
+
+        async def open_connection() -> Connection:
+            opened.append(
+                await connect(near.service_url, role="pixconnect_service", schema="pixconnect", name="worker")
+            )
+            return opened[-1]
+
+        slots = leases.SlotLeases(open_connection, SystemClock(), silent_max_s=0.5)
+        task = asyncio.create_task(slots.run())
+        await until(lambda: bool(slots.held))
+        wire.vanish()
+        await until(lambda: len(opened) > 1 and bool(slots.held))
+        slots.stop()
+        await task
 
 
 def test_a_lease_lasts_fifteen_seconds() -> None:

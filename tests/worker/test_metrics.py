@@ -8,8 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
+from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.rail import Report
 from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.domain.proof.case import CaseKind
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.foundation.metrics import Histogram, Measured
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -92,12 +94,17 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
                 f"{kind},{state}": 0 for kind in ("transfer", "refund") for state in ("unsent", "sent", "silent")
             },
             "pixconnect_order_oldest_open_age_seconds": {"transfer": 0.0, "refund": 0.0},
-            "pixconnect_reports_kept": {
-                "unknown_order": 0, "contradiction": 0, "changed_repeat": 0, "cannot_be_recorded": 0, "cannot_be_refused": 0,
-                "cannot_be_returned": 0,
-            },
+            "pixconnect_reports_kept": dict.fromkeys(get_args(kept_report.Reason), 0),
+            "pixconnect_cases": dict.fromkeys(get_args(CaseKind), 0),
+            "pixconnect_case_oldest_open_age_seconds": dict.fromkeys(get_args(CaseKind), 0.0),
             "pixconnect_feed_lag_seconds": 0.0,
             "pixconnect_institution_certificate_seconds_left": {},
+            "pixconnect_client_certificates": {"ended": 0, "ending": 0, "valid": 0},
+            "pixconnect_institution_charges_waiting": {},
+            "pixconnect_institution_charge_oldest_waiting_age_seconds": {},
+            "pixconnect_verify_broken": {},
+            "pixconnect_verify_age_seconds": {},
+            "pixconnect_verify_seconds": {},
             "pixconnect_partitions_ahead": {"event": 1, "delivery": 1, "event_feed": 1},
         }  # fmt: skip
         await service.add_endpoint(receiver.url)

@@ -385,6 +385,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
+@pytest.mark.long
 async def test_what_a_killed_process_had_answered_is_there_once_and_whole(
     service: Service, database: postgres.Addresses
 ) -> None:

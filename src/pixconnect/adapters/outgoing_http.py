@@ -25,6 +25,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.address_rules import Network, Target, check_addresses
 from pixconnect.foundation.shared_timeout import SharedTimeout
 from pixconnect.http.client import ConnectionFailed, HttpConnection, ReceivedAnswer
+from pixconnect.named_file import read_named_file
 
 NO_CONNECTION: Final = "no connection: it was refused, took too long, or has no TLS certificate that can be trusted"
 _ADDRESSES_TRIED_MAX: Final = 3
@@ -64,6 +65,8 @@ def make_tls(certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
         raise ClientCertificateError("a certificate and its key belong together, and one of the two is missing")
     if certificate_file:
         try:
+            for file in (certificate_file, key_file):
+                read_named_file(file)  # OpenSSL would wait at a FIFO
             # With a password, however wrong: without one OpenSSL would ask for it on the terminal.
             context.load_cert_chain(certificate_file, key_file, password="")
         except ssl.SSLError:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
 
 from pixconnect import __version__
 from pixconnect.adapters.qr_image import QrPictures
@@ -27,8 +29,10 @@ from pixconnect.assembly.base import (
 )
 from pixconnect.assembly.faces import note_exchanges, open_doors
 from pixconnect.config import Settings
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation import pool
+from pixconnect.foundation.certificates import read_ends
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import SERVICE_ROLE
@@ -52,13 +56,16 @@ async def serve(
     async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings, base) as access_pool:
         verifier, policy = TokenVerifier(base.context, base.keyring, access_pool), base.context.policy
         base.context.server.on_start(verifier.forget_all)
+        certificates = read_ends(_certificate_files(settings))
         turns, feed_waits = Turns(), FeedWaits(connect_as_service(settings, "pixconnect feed"))
         services = Services(
             context=base.context,
             verifier=verifier,
             token_issuer=TokenIssuer(base.context, base.keyring),
             keyring=base.keyring,
-            read_health=watch_health(base.context, base.keyring, lacks_proxies=settings.lacks_proxies).read_health,
+            read_health=watch_health(
+                base.context, base.keyring, lacks_proxies=settings.lacks_proxies, certificates=certificates
+            ).read_health,
             read_readiness=watch_readiness(base.context, base.keyring, access_pool).read_health,
             shows_system=settings.shows_system,
             binds_tokens=bool(settings.tls_port or settings.faces),
@@ -86,13 +93,33 @@ async def serve(
             running_beside(verifier.keep_fresh(), feed_waits.listen(), *keep_up(settings, base, for_others=False)),
             serve_metrics(
                 listen_for_metrics(settings),
-                api_metrics.make_api_read(base.context.writes, application.answers, application.durations_s),
+                api_metrics.make_api_read(
+                    base.context.writes,
+                    application.answers,
+                    application.durations_s,
+                    partial(_measure_left, base.context.clock, certificates),
+                ),
             ),
         ):
             plain, secure = tls.split(sockets, settings.tls_port, settings.tls_files)
             plain, doors = open_doors(settings, noted, plain)
             secures = [*doors, secure] if secure is not None else doors
             await server.serve_until(plain, [stop], tls=secures, on_ready=report_ready, on_stop=feed_waits.end)
+
+
+def _certificate_files(settings: Settings) -> dict[str, str]:
+    """Our own, by what they are for."""
+    # Read once: another one in its place is not in use before the next start, and says nothing of this process.
+    files = dict[str, str]()
+    if settings.tls_port:
+        files["PIXCONNECT_TLS_PORT"] = settings.tls_certificate_file
+    if settings.webhook_certificate_file:
+        files["webhooks"] = settings.webhook_certificate_file
+    return files
+
+
+def _measure_left(clock: Clock, ends: Mapping[str, datetime]) -> dict[str, float]:
+    return {used_for: (ends_at - clock.real_now()).total_seconds() for used_for, ends_at in ends.items()}
 
 
 @asynccontextmanager

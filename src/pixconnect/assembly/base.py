@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
-from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box
+from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, open_sending_box
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
@@ -32,6 +32,7 @@ from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.simulation.clock import follow_clock
 from pixconnect.worker.leases import Connect
@@ -129,7 +130,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             sandbox_control=control,
             wake_workers=notifier.notify,
             server=server,
-            institutions=await opened.enter_async_context(open_accounts(connections, secret_box, clock, server)),
+            institutions=await opened.enter_async_context(_accounts(settings, connections, secret_box, clock, server)),
         )
         # Others may go on in tables that were put back in the place of those that their sessions know.
         server.on_start(keyring.forget_all, connections.expire)
@@ -191,6 +192,14 @@ async def running_beside(*tasks: Coroutine[None, None, None]) -> AsyncGenerator[
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def _accounts(
+    settings: Settings, connections: pool.Pool, secret_box: AesSecretBox, clock: SystemClock, server: ServerWatch
+) -> AbstractAsyncContextManager[OpenAccounts]:
+    # What serves the API is not given the key of credentials that send.
+    sending_box = open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, SystemEntropy())
+    return open_accounts(connections, secret_box, sending_box, clock, server)
 
 
 def open_own_secret_box(settings: Settings, entropy: SystemEntropy) -> AesSecretBox:

@@ -1,4 +1,4 @@
-"""What a verb opens that asks an institution and records what it answers, as the worker does."""
+"""What asks an institution and records what it answers, as the worker does: for a verb, and for the console."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pixconnect.assembly.base import open_base
 from pixconnect.assembly.operators import open_operator
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import inquiry
 from pixconnect.usecases.institutions.account_context import at_account
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
@@ -15,8 +17,14 @@ from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 async def ask(settings: Settings, name: str, asked: str) -> InquiryAnswer:
     """As ``usecases.institutions.inquiry.ask``, at the account of this name."""
     async with open_operator(settings) as operator, open_base(settings, "pixconnect ask") as base:
-        account = await inquiry.find_asked(operator, name)
-        opened = await base.context.institutions.find(account.id)
-        if opened is None:
-            raise errors.BadRequest(f"name: the account {name} is not open")
-        return await inquiry.ask(operator, at_account(base.context, account, RecordingRail()), opened, asked)
+        return await ask_at(base.context, operator, name, asked)
+
+
+async def ask_at(context: Context, operator: OperatorContext, name: str, asked: str) -> InquiryAnswer:
+    """The same in a process that has a context open."""
+    # As the service: the console's own login may not read accounts.
+    account = await inquiry.find_asked(context, name)
+    opened = await context.institutions.find(account.id)
+    if opened is None:
+        raise errors.BadRequest(f"name: the account {name} is not open")
+    return await inquiry.ask(operator, at_account(context, account, RecordingRail()), opened, asked)

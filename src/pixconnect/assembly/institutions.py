@@ -19,6 +19,7 @@ from pixconnect.domain.institutions.account_file import read_credential_files
 from pixconnect.domain.institutions.institution import Institution
 from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.foundation.pool import Pool
+from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
@@ -53,12 +54,12 @@ def make_opener(
 def read_text_file(path: str) -> str:
     """The text of a file of a secret store, or of one that an account's file names; ``BadRequest`` names it."""
     try:
-        with Path(path).expanduser().open("rb") as opened:
-            found = opened.read(_FILE_LENGTH_MAX + 1)
+        found = read_named_file(Path(path).expanduser(), _FILE_LENGTH_MAX)
     except OSError as error:
         raise errors.BadRequest(f"{path}: cannot be read: {error.strerror}") from None
-    if len(found) > _FILE_LENGTH_MAX:
-        raise errors.BadRequest(f"{path}: is longer than {_FILE_LENGTH_MAX // 1024} KiB")
+    except (ValueError, RuntimeError):
+        # A NUL in it, or the home of nobody.
+        raise errors.BadRequest("a file's name cannot be one") from None
     try:
         return found.decode("utf-8")
     except UnicodeDecodeError:
@@ -67,10 +68,10 @@ def read_text_file(path: str) -> str:
 
 @asynccontextmanager
 async def open_accounts(
-    pool: Pool, secret_box: SecretBox, clock: SystemClock, server: ServerWatch
+    pool: Pool, secret_box: SecretBox, sending_box: SecretBox | None, clock: SystemClock, server: ServerWatch
 ) -> AsyncGenerator[OpenAccounts]:
     """The accounts of a process, each opened when it is first needed."""
-    accounts = OpenAccounts(pool, secret_box, make_opener(clock, SystemEntropy()), clock.monotonic_s)
+    accounts = OpenAccounts(pool, secret_box, make_opener(clock, SystemEntropy()), clock.monotonic_s, sending_box)
     # A loss has paused them.
     server.on_start(accounts.forget)
     try:

@@ -28,6 +28,7 @@ from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
+from pixconnect.usecases.identity.secret_key import refuse_other_key
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.writing.write_queues import WriteQueues
@@ -50,9 +51,15 @@ def prepare_home(settings: Settings) -> AesSecretBox:
 
 @asynccontextmanager
 async def open_operator(
-    settings: Settings, *, url: str = "", role: str = OPERATOR_ROLE, connections_max: int = 1
+    settings: Settings, *, url: str = "", role: str = OPERATOR_ROLE, connections_max: int = 1, compares_key: bool = True
 ) -> AsyncGenerator[Operator]:
-    """Open what operators' verbs need, by their role or a lesser one; ``SchemaError`` or ``SecretKeyError`` if it cannot be."""
+    """Open what operators' verbs need, by their role or a lesser one.
+
+    Raises:
+        SchemaError: The tables are not those of this program.
+        SecretKeyError: There is no secret key.
+        SealBroken: It is not the key of these tables, and ``compares_key``: what it sealed nobody could open.
+    """
     entropy = SystemEntropy()
     secret_box = open_own_secret_box(settings, entropy)
     # A verb may be the first to meet the database after a restore, and give out ids.
@@ -71,6 +78,8 @@ async def open_operator(
         async with connections.acquire() as connection:
             await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
             await installation.check_mode(connection, settings.mode)
+            if compares_key:
+                await refuse_other_key(connection, secret_box)
             await server.begin(connection)
         yield Operator(
             pool=connections,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -25,6 +24,7 @@ from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.config import Settings, SettingsError
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.webhooks.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
+from pixconnect.named_file import read_named_file
 
 _RECEIVERS_HINT = (
     "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "
@@ -99,7 +99,7 @@ def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
     if control is not None:
         return trust_sandbox(control)
     if settings.location_ca_file:
-        return trust_bundle(Path(settings.location_ca_file).read_bytes())
+        return trust_bundle(read_named_file(settings.location_ca_file))
 
     # Without a bundle, foreign dynamic codes cannot be paid; everything else works.
     async def trust_nobody() -> Sequence[x509.Certificate]:

@@ -47,6 +47,8 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
             ),
             event_retention_days=settings.event_retention_days,
             serve_metrics=partial(serve_metrics, listen_for_metrics(settings)),
-            open_account_rail=lambda institution, memory: InstitutionRail(institution, memory, base.context.clock),
+            open_account_rail=lambda opened, memory: InstitutionRail(
+                opened.institution, memory, base.context.clock, opened.own_sender
+            ),
         )
         await worker_run.work(parts, stop, report_ready)

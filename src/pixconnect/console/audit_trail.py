@@ -1,4 +1,4 @@
-"""The acts of operators, on the command line and in the console, and of everyone who acted in the console."""
+"""The acts of operators, and of everyone who acted in the console; how the books stand; and cases, on which they act."""
 
 from __future__ import annotations
 
@@ -7,20 +7,111 @@ from typing import Final
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
+from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
+from pixconnect.domain.money.adjustment import KINDS, parse_kind
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.operator import Operator, acting_as
+from pixconnect.usecases.proof import adjustment as adjustment_usecases
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof import verify
+from pixconnect.usecases.proof.adjustment import WantedAdjustment
 
 PAGE_SIZE: Final = 50
+RUNS_MAX: Final = 14
+FINDINGS_MAX: Final = 50
+"""Of one run; the command line prints all of them."""
 
 
 async def show_audit(visit: Visit) -> Response:
-    # It tells of all holders, so it is for operators alone.
-    if visit.who.kind == "holder":
-        raise errors.Forbidden("the audit is the operators'")
+    _refuse_holders(visit)
     before_id = wanted.read_id(visit.query("before"))
     entries = await audit.list_entries(visit.parts.operator, before_id=before_id, count_max=PAGE_SIZE)
     return visit.page("audit.html", entries=entries, page_size=PAGE_SIZE)
 
 
-ROUTES: Final = (PageRoute(path="/audit", page=show_audit),)
+async def show_proof(visit: Visit) -> Response:
+    _refuse_holders(visit)
+    runs = await verify.list_runs(visit.parts.context, RUNS_MAX, FINDINGS_MAX)
+    return visit.page("proof.html", runs=runs, findings_max=FINDINGS_MAX)
+
+
+async def show_cases(visit: Visit) -> Response:
+    _refuse_holders(visit)
+    return visit.page("cases.html", cases=await case_usecases.list_cases(visit.parts.context))
+
+
+async def show_case(visit: Visit) -> Response:
+    _refuse_holders(visit)
+    shown = await case_usecases.read_case(visit.parts.context, visit.path_id())
+    return visit.page("case.html", shown=shown, kinds=KINDS)
+
+
+async def note_case(visit: Visit) -> Response:
+    operator = _begin_act(visit)
+    await case_usecases.note_case(operator, visit.path_id(), read_field(visit.sent, "note"))
+    return visit.go(f"/audit/cases/{visit.path_id()}", said="saved")
+
+
+async def close_case(visit: Visit) -> Response:
+    operator = _begin_act(visit)
+    await case_usecases.close_cases(operator, [visit.path_id()], read_field(visit.sent, "reason"))
+    return visit.go(f"/audit/cases/{visit.path_id()}", said="saved")
+
+
+async def propose_adjustment(visit: Visit) -> Response:
+    """Propose only: what confirms moves money, and is on the command line, by a role that no process of pages has."""
+    operator = _begin_act(visit)
+    wished = WantedAdjustment(
+        case_id=visit.path_id(),
+        kind=parse_kind(read_field(visit.sent, "kind")),
+        amount_cents=_read_cents(visit, "amount"),
+        holder_id=_read_id(visit, "whose"),
+        undone_id=_read_id(visit, "undo"),
+    )
+    await adjustment_usecases.propose_adjustment(operator, wished)
+    return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
+
+
+def _read_cents(visit: Visit, field: str) -> int | None:
+    text = read_field(visit.sent, field)
+    least, most = wanted.read_amounts(text) if text else (None, None)
+    # A range, as filters take it, would be read as another sum than was meant.
+    if least != most:
+        raise errors.BadRequest(f"{field}: must be one amount")
+    return least
+
+
+def _read_id(visit: Visit, field: str) -> int | None:
+    text = read_field(visit.sent, field)
+    number = wanted.read_id(text)
+    if text and number is None:
+        raise errors.BadRequest(f"{field}: must be an id")
+    return number
+
+
+def _begin_act(visit: Visit) -> Operator:
+    """Whoever acts on a case, as the audit names them."""
+    _refuse_holders(visit)
+    if not visit.who.may_act:
+        raise errors.Forbidden("a reader changes nothing")
+    visit.form()
+    return acting_as(visit.parts.operator, visit.who.audit_name)
+
+
+def _refuse_holders(visit: Visit) -> None:
+    # They tell of all holders, so they are for operators alone.
+    if visit.who.kind == "holder":
+        raise errors.Forbidden("the audit is the operators'")
+
+
+ROUTES: Final = (
+    PageRoute(path="/audit", page=show_audit),
+    PageRoute(path="/audit/proof", page=show_proof),
+    PageRoute(path="/audit/cases", page=show_cases),
+    PageRoute(path="/audit/cases/{id}", page=show_case),
+    PageRoute(path="/audit/cases/{id}/note", page=note_case, method="POST"),
+    PageRoute(path="/audit/cases/{id}/close", page=close_case, method="POST"),
+    PageRoute(path="/audit/cases/{id}/adjust", page=propose_adjustment, method="POST"),
+)

@@ -1,4 +1,4 @@
-"""How the days of accounts at institutions closed: the last seven as boxes, and one day line by line."""
+"""Accounts at institutions: how their days closed, the last seven as boxes and one line by line, and what one is asked now."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Final
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
+from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.foundation import outgoing_text
+from pixconnect.usecases.frame.operator import acting_as
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions import inquiry
 from pixconnect.usecases.institutions.day import DayLines
 
 LINES_MAX: Final = 500
@@ -54,6 +57,32 @@ async def export_day(visit: Visit) -> Response:
     return Response(content, media_type="text/csv", headers={"content-disposition": outgoing_text.in_attachment(name)})
 
 
+async def show_inquiry(visit: Visit) -> Response:
+    _check_asker(visit)
+    account = await inquiry.find_asked(visit.parts.context, _read_name(visit))
+    return visit.page("inquiry.html", name=account.name, asked="", says=None, silence=None)
+
+
+async def ask(visit: Visit) -> Response:
+    """Ask the institution about one Pix or charge. Loading the answer again asks again, and records nothing twice."""
+    _check_asker(visit)
+    name, asked = _read_name(visit), read_field(visit.form(), "asked")
+    operator = acting_as(visit.parts.operator, visit.who.audit_name)
+    try:
+        says = await visit.parts.ask_institution(operator, name, asked)
+    # That the institution is silent is what whoever asks has to know: nothing of ours is down.
+    except errors.ServiceUnavailable as error:
+        return visit.page("inquiry.html", status=503, name=name, asked=asked, says=None, silence=error.message)
+    status = 404 if says.is_unknown else 200
+    return visit.page("inquiry.html", status=status, name=name, asked=asked, says=says, silence=None)
+
+
+def _check_asker(visit: Visit) -> None:
+    _refuse_holders(visit)
+    if not visit.who.may_act:
+        raise errors.Forbidden("a reader changes nothing, and what is asked about is recorded")
+
+
 def _reais(visit: Visit, cents: int) -> str:
     text = format_reais(cents)
     return text.replace(".", ",") if visit.language.code == "pt" else text
@@ -65,18 +94,29 @@ async def _read(visit: Visit) -> tuple[InstitutionAccount, DayLines]:
         day = date.fromisoformat(visit.request.path_params["day"])
     except ValueError:
         raise errors.NotFound("day: there is no such day") from None
-    account = await day_usecases.read_named_account(visit.parts.context, visit.request.path_params["name"])
+    account = await day_usecases.read_named_account(visit.parts.context, _read_name(visit))
     return account, await day_usecases.read_day(visit.parts.context, account, day)
+
+
+def _read_name(visit: Visit) -> str:
+    name = visit.request.path_params["name"]
+    # One with a NUL cannot be looked for: the page would say that the database is away.
+    if not name.isprintable():
+        raise errors.NotFound("name: there is no such account")
+    return name
 
 
 def _refuse_holders(visit: Visit) -> None:
     # An account may have several holders, and its lines are of all of them.
     if visit.who.kind == "holder":
-        raise errors.Forbidden("the days of accounts are the operators'")
+        raise errors.Forbidden("accounts at institutions are the operators'")
 
 
 ROUTES: Final = (
     PageRoute(path="/days", page=show_days),
+    # Before the days, of which none is called so.
+    PageRoute(path="/days/{name}/ask", page=show_inquiry),
+    PageRoute(path="/days/{name}/ask", page=ask, method="POST"),
     PageRoute(path="/days/{name}/{day}", page=show_day),
     PageRoute(path="/days/{name}/{day}/file", page=export_day, is_file=True),
 )

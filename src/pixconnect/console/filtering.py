@@ -32,5 +32,6 @@ def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequenc
         final_at=final_at,
         direction="IN" if direction == "IN" else "OUT" if direction == "OUT" else None,
         counterparty=visit.query("who") or None,
+        name_part=visit.query("part") or None,
         endpoint_id=endpoint_id,
     )

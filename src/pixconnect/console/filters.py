@@ -49,6 +49,13 @@ TONES: Final = dict[str, Tone](
     day_not_over="going",
     opening_day="bad",
     before_opening="over",
+    proof_ended="good",
+    proof_wrong="bad",
+    proof_running="going",
+    proof_stopped="over",
+    recorded_now="good",
+    recorded_before="good",
+    recorded_no="bad",
 )
 """How a state is felt about, by its word: one shape and one colour each, beside the word."""
 

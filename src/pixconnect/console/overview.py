@@ -12,10 +12,12 @@ from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.certificate import list_ending
 from pixconnect.usecases.money import holder
+from pixconnect.usecases.money.unresolved import list_late_charges
 from pixconnect.usecases.reading import browse, browse_webhooks
 
 NEWEST_COUNT: Final = 6
 HOLDERS_MAX: Final = 50
+LATE_SHOWN_MAX: Final = 5
 
 
 async def show_overview(visit: Visit) -> Response:
@@ -34,10 +36,12 @@ async def show_overview(visit: Visit) -> Response:
     shows_days = visit.who.kind != "holder" and not visit.parts.is_sandbox and visit.chosen_id is None
     accounts = await day_usecases.list_accounts_days(context) if shows_days else []
     ending = await list_ending(context.pool, context.clock.real_now()) if shows_days else []
+    late = await list_late_charges(context, LATE_SHOWN_MAX if shows_days else 0)
     return visit.page(
         "overview.html",
         accounts=accounts,
         ending=ending,
+        late=late,
         charges=charges,
         transfers=transfers,
         failing=[line for line in endpoints if line.state.what in {"failing", "disabled"}],

@@ -10,6 +10,7 @@ from pixconnect.console import (
     ledger,
     overview,
     payments,
+    receipts,
     redeliveries,
     sandbox,
     signing_in,
@@ -20,6 +21,7 @@ from pixconnect.console.application import PageRoute
 ROUTES: Final[tuple[PageRoute, ...]] = (
     *overview.ROUTES,
     *payments.ROUTES,
+    *receipts.ROUTES,
     *webhooks.ROUTES,
     *redeliveries.ROUTES,
     *ledger.ROUTES,

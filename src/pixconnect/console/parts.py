@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from pixconnect.flow.turns import Turns
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn
+from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):
@@ -29,6 +30,8 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     """The console's host names, with the port. Another name is DNS rebinding, and we refuse it."""
     draw_qr: Callable[[str], bytes]
     """A QR code as PNG."""
+    ask_institution: Callable[[Operator, str, str], Awaitable[InquiryAnswer]]
+    """As ``usecases.institutions.inquiry.ask``, at the account of this name."""
     is_secure: bool
     """Whether browsers reach it by https."""
     cookie_name: str

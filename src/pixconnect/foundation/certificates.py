@@ -4,9 +4,11 @@ A payer's institution checks the payload of a dynamic QR code with a certificate
 sandbox has an authority of its own for that, and another one for TLS: its server's certificate and those of test programs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 from typing import cast
 
 from cryptography import x509
@@ -16,6 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from joserfc.jwk import ECKey
 from msgspec import Struct
+
+from pixconnect.named_file import read_named_file
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=396)
@@ -71,6 +75,15 @@ def read_pem(pem: bytes) -> Certificate:
     """Read the first certificate of a PEM file; ``ValueError`` if there is none."""
     found = x509.load_pem_x509_certificate(pem)
     return Certificate(der=found.public_bytes(Encoding.DER), expires_at=found.not_valid_after_utc)
+
+
+def read_ends(files: Mapping[str, str]) -> dict[str, datetime]:
+    """When the certificates in these files end, by the names of the files; what cannot be read is complained of elsewhere."""
+    ends = dict[str, datetime]()
+    for name, file in files.items():
+        with suppress(OSError, ValueError):
+            ends[name] = read_pem(read_named_file(Path(file))).expires_at
+    return ends
 
 
 def write_pkcs12(name: str, key: ECKey, der: bytes) -> bytes:

@@ -77,8 +77,11 @@ def set_up_logging(
         if is_console
         else structlog.processors.JSONRenderer(serializer=_write_json)
     )
+    # In place: a logger that has written keeps the list that it began with, and must follow whoever configures anew.
+    steps: list[structlog.types.Processor] = structlog.get_config()["processors"]
+    steps[:] = [structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
     structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=steps,
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )

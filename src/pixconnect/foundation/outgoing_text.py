@@ -25,6 +25,8 @@ _FORMULA_BEGINS: Final = tuple("=+-@|%\uff1d\uff0b\uff0d\uff20")
 _COMMA_BEFORE_FORMULA: Final = re.compile(rf',(?=[\s",]*[{re.escape("".join(_FORMULA_BEGINS))}])')
 _NOT_IN_FILE_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
+PDF_ENCODING: Final = "cp1252"
+"""What a PDF's own fonts have letters for (WinAnsiEncoding)."""
 
 
 def on_terminal(text: str) -> str:
@@ -97,3 +99,16 @@ def on_page(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each == "\n" or each.isprintable() else _show(each) for each in text)
+
+
+def in_pdf(text: str) -> str:
+    """One line for a page that is printed: a letter that its font lacks is shown without its marks, or as a question mark."""
+    return "".join(map(_find_letter, on_terminal(unicodedata.normalize("NFC", text))))
+
+
+def _find_letter(character: str) -> str:
+    # Its marks follow it where it is taken apart.
+    for found in (character, unicodedata.normalize("NFKD", character)[:1]):
+        if found.isprintable() and found.encode(PDF_ENCODING, "ignore"):
+            return found
+    return _REPLACED

@@ -18,8 +18,8 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.shared_pool import SharedPool
 
+Pool: TypeAlias = SharedPool
 # asyncpg's classes are subscripted for the type checker only.
-Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
 if TYPE_CHECKING:  # only its stubs give the class a parameter

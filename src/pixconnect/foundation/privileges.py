@@ -69,7 +69,7 @@ async def forbid_play(connection: Connection, schema: str) -> None:
 _NAME_READABLE: Final = """
     select relname, string_agg(format('%I', attname), ', ' order by attnum) as names
     from pg_class join pg_attribute on attrelid = pg_class.oid and attnum > 0 and not attisdropped
-    where relnamespace = $1::text::regnamespace and relkind in ('r', 'p') and not relispartition
+    where relnamespace = $1::text::regnamespace and relkind in ('r', 'p', 'v') and not relispartition
         and attname !~ '(^|_)(sealed|secret|hash|hashes)$'
     group by relname order by relname
 """

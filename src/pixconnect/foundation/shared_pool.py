@@ -7,8 +7,8 @@ address that asks without a token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,14 @@ class SharedPool(_AnyPool):
     def __init__(self, url: str, *, semaphore: FairSemaphore, **options: Any) -> None:  # noqa: ANN401  the driver's own
         super().__init__(url, loop=None, record_class=asyncpg.Record, **options)
         self._semaphore = semaphore
+        # Those who all keep one and wait for another would wait for ever.
+        self._keeping = asyncio.Semaphore(max(1, options["max_size"] // 3))
+
+    @asynccontextmanager
+    async def keep(self) -> AsyncGenerator[_Connection]:
+        """A connection for whoever takes another while keeping it: so few are kept at once that there always is one."""
+        async with self._keeping, self.acquire() as connection:
+            yield connection
 
     def expire(self) -> None:
         """Replace each open connection before it is used again."""

@@ -307,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
             self.flow.resume_reading()
 
     def _is_full(self) -> bool:
-        return self._read is not None and len(self._read.body) > limits.BODY_HELD_MAX
+        return self._read is not None and not self._read.is_answered and len(self._read.body) > limits.BODY_HELD_MAX
 
     def _feed(self, part: bytes | bytearray) -> None:
         parser = errors.require(self._parser, "nothing is read after the end")

@@ -27,6 +27,7 @@ from pixconnect.http.asgi import ASGIApp
 from pixconnect.http.connection import Connection
 from pixconnect.http.limits import SLICE_MAX
 from pixconnect.http.open_connections import Connections
+from pixconnect.named_file import read_named_file
 
 
 class Tls(Struct, frozen=True, kw_only=True):
@@ -67,6 +68,8 @@ def make_context(
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
     context.num_tickets = 0
     context.set_alpn_protocols(["http/1.1"])
+    for file in (certificate_file, key_file, authority_file):
+        read_named_file(file)  # OpenSSL would wait at a FIFO
     context.load_cert_chain(certificate_file, key_file)
     context.load_verify_locations(authority_file)
     context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL

@@ -242,7 +242,7 @@ class EmbeddedPostgres:
             "--encoding=UTF8",
             "--locale=C",
             f"--wal-segsize={WAL_SEGMENT_MIB}",
-            *([] if self._durable else ["--no-sync"]),
+            *("--data-checksums", *([] if self._durable else ["--no-sync"])),
         ]
         if await process_death.exit_status(self._launch(command)) != 0:
             raise PostgresUnavailableError(f"PostgreSQL cannot make its tables: {self._last_log_line()}")

@@ -14,7 +14,7 @@ grant usage on schema pixconnect to pixconnect_funding;
 
 grant usage on schema pixconnect to pixconnect_service;
 
-create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding', 'deficit');
+create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding', 'deficit', 'difference');
 
 create sequence charge_id increment 512;
 grant usage on sequence charge_id to pixconnect_service;
@@ -768,6 +768,24 @@ begin
 end $function$;
 revoke execute on function check_transfers() from public;
 
+-- check_account_is_open: migration 0082
+create function check_account_is_open() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    account record;
+begin
+    select institution_account.name, institution_account.state into account
+    from holder join institution_account on institution_account.id = holder.institution_id
+    where holder.id = new.holder_id for share of institution_account;
+    if account.state = 'closed' then
+        raise exception 'holder % is on the account %, which is closed', new.holder_id, account.name
+            using errcode = 'integrity_constraint_violation', constraint = 'nothing_moves_on_a_closed_account';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_account_is_open() from public;
+
 -- check_payer: migration 0074
 create function check_payer() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -891,6 +909,9 @@ create index transfer_list on transfer ((holder_id + 0), status, created_at, id)
 create unique index transfer_name_is_used_once on transfer (end_to_end_id, direction, namesake);
 create unique index transfer_network_id_is_used_once on transfer (network_id) where network_id is not null;
 create index transfer_of_institution on transfer (institution_id, network_settled_at) where institution_id is not null;
+create index transfer_payee_there on transfer (institution_id, ( case initiation_type when 'KEY' then counterparty ->> 'key'
+    else ((((counterparty ->> 'ispb') || '/') || (counterparty ->> 'branch')) || '/') || (counterparty ->> 'account_number')
+    end)) where institution_id is not null and direction = 'OUT' and settled_at is not null;
 create index transfer_received on transfer ((holder_id + 0), settled_at, id) where direction = 'IN' and settled_at is not null;
 create index transfer_received_by_txid on transfer ((holder_id + 0), txid) where direction = 'IN' and settled_at is not null and
     charge_id is null and txid is not null;
@@ -913,6 +934,8 @@ create trigger check_new after insert on transfer referencing new table as new_r
     check_transfers();
 create trigger check_new_holding after insert on transfer for each row when (new.direction = 'IN' and new.status = 'PROCESSING'
     and new.charge_id is not null) execute function check_holding_transfer();
+create trigger check_open after insert on transfer for each row when (new.institution_id is not null) execute function
+    check_account_is_open();
 create trigger check_payer after update of counterparty on transfer for each row when (old.counterparty is distinct from
     new.counterparty) execute function check_payer();
 create trigger keep_end after update of handed_at, settled_at, network_settled_at, outcome_code, outcome_reason on transfer for
@@ -1150,6 +1173,8 @@ create trigger check_moved after update on refund referencing old table as old_r
     execute function check_refunds();
 create trigger check_new after insert on refund referencing new table as new_row for each statement execute function
     check_refunds();
+create trigger check_open after insert on refund for each row when (new.made_by = 'institution') execute function
+    check_account_is_open();
 create trigger keep_end after update of handed_at, settled_at, network_settled_at, outcome_code, outcome_reason on refund for
     each row when ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at
     or old.settled_at is distinct from new.settled_at or old.network_settled_at is distinct from new.network_settled_at or
@@ -1194,14 +1219,14 @@ comment on column refund.network_settled_at is
 comment on column refund.made_by is
     'Who made it: this service, also where it records what others sent; or the institution, or a person there.';
 
--- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059, 0062, 0074
+-- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059, 0062, 0074, 0097
 create function post_ledger_entries() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
 declare
     holders_count bigint;
     numbered_count bigint;
-    others_count bigint; -- of refunds, deposits, movements and repayments
+    others_count bigint; -- of refunds, deposits, movements, repayments and adjustments
     moved_count bigint; -- holders whose balance has moved
     misfit record;
 begin
@@ -1218,6 +1243,7 @@ begin
         deficit_cents = balance.deficit_cents + posting.deficit_cents,
         settlement_cents = balance.settlement_cents + posting.settlement_cents,
         funding_cents = balance.funding_cents + posting.funding_cents,
+        difference_cents = balance.difference_cents + posting.difference_cents,
         last_number = balance.last_number + posting.numbered_count,
         last_entry_at = coalesce(posting.last_entry_at, balance.last_entry_at),
         modified_at = greatest(balance.modified_at, posting.modified_at)
@@ -1228,6 +1254,7 @@ begin
             sum(amount_cents * ((debit_account = 'deficit')::int - (credit_account = 'deficit')::int)) as deficit_cents, -- owed
             sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int)) as settlement_cents,
             sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding_cents,
+            sum(amount_cents * ((credit_account = 'difference')::int - (debit_account = 'difference')::int)) as difference_cents,
             count(number) as numbered_count,
             min(created_at) filter (where number is not null) as first_entry_at,
             max(created_at) filter (where number is not null) as last_entry_at,
@@ -1293,11 +1320,12 @@ begin
             select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account,
                 case when refund.id is not null then 'refund' when transfer.id is not null then 'transfer'
                     when deposit.id is not null then 'deposit' when repayment.id is not null then 'repayment'
-                    when coalesce(movement.entry_id, lacking.deficit_entry_id) is not null then 'movement' end as kind,
-                coalesce(refund.flow, transfer.direction, movement.direction, lacking.direction,
+                    when coalesce(movement.entry_id, lacking.deficit_entry_id) is not null then 'movement'
+                    when adjustment.id is not null then 'adjustment' end as kind,
+                coalesce(refund.flow, transfer.direction, movement.direction, lacking.direction, adjustment.direction,
                     case when repayment.id is null then 'IN' else 'OUT' end) as direction,
                 coalesce(refund.is_book, transfer.is_book, false) as is_book,
-                coalesce(refund.status, transfer.status, movement.status, lacking.status, 'MADE') as status,
+                coalesce(refund.status, transfer.status, movement.status, lacking.status, adjustment.account, 'MADE') as status,
                 coalesce(refund.made_by, 'service') as made_by,
                 -- What the institution gave back is taken of what was there, in parts: all parts make its amount.
                 bool_and(case refund.made_by when 'institution' then refund.amount_cents = (
@@ -1306,7 +1334,11 @@ begin
                         and part.refund_id = entry.refund_id
                 ) else entry.amount_cents is not distinct from coalesce(
                     refund.amount_cents, transfer.amount_cents, deposit.amount_cents, repayment.amount_cents,
-                    movement.amount_cents - movement.deficit_cents, lacking.deficit_cents
+                    movement.amount_cents - movement.deficit_cents, lacking.deficit_cents,
+                    case debit_account
+                        when 'deficit' then adjustment.deficit_cents
+                        else adjustment.amount_cents - adjustment.deficit_cents
+                    end
                 ) end) as has_amount
             from (
                 select *, case when refund_id is null and transfer_id is null then id end as lone_id from new_entry
@@ -1319,11 +1351,15 @@ begin
             left join repayment on repayment.id = case when credit_account = 'deficit' then entry.lone_id end
                 and repayment.holder_id = entry.holder_id
             left join movement on movement.entry_id = case
-                    when 'deficit' not in (debit_account, credit_account) then entry.lone_id end
+                    when debit_account not in ('deficit', 'difference') and credit_account not in ('deficit', 'difference')
+                    then entry.lone_id end
                 and movement.holder_id = entry.holder_id
             left join movement as lacking on lacking.deficit_entry_id = case
-                    when debit_account = 'deficit' then entry.lone_id end
+                    when debit_account = 'deficit' and credit_account <> 'difference' then entry.lone_id end
                 and lacking.holder_id = entry.holder_id
+            left join adjustment on adjustment.holder_id = entry.holder_id
+                and case when 'difference' in (debit_account, credit_account) then entry.lone_id end
+                    = case debit_account when 'deficit' then adjustment.deficit_entry_id else adjustment.entry_id end
             group by 3, 4, 5, 6, 7, 8, 9
         ) as moved
         where not moved.has_amount or not exists (
@@ -1387,7 +1423,7 @@ comment on column ledger_entry.running_balance_cents is
     'Available + reserved after this entry, in cents; null where it has no number.';
 comment on column ledger_entry.transfer_id is 'The transfer that is its cause.';
 comment on column ledger_entry.refund_id is
-    'The refund that is its cause; without either it is the deposit or repayment of the same id, or the movement that names it.';
+    'The refund that is its cause; without either it is the deposit or repayment of the same id, or the movement or adjustment that names it.';
 comment on column ledger_entry.created_at is 'When it was written, in service time.';
 
 -- check_ended_orders: migrations 0002, 0005, 0050, 0055
@@ -1491,6 +1527,58 @@ begin
 end $function$;
 revoke execute on function count_refund() from public;
 
+-- count_transfer: migration 0107
+create function count_transfer() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    sent transfer;
+    allowed institution_allowance;
+    owner_tax_id text;
+    payee_tax_id text;
+    counted_cents bigint;
+begin
+    -- Whoever moves a holder to another account finds its balance at 0, and this order has a part of it: so neither is missed.
+    select * into sent from transfer
+    where id = new.resource_id and holder_id = new.holder_id and end_to_end_id = new.name
+        and institution_id = new.institution_id and direction = 'OUT' and not is_book
+        and exists (select from holder where id = new.holder_id and institution_id = new.institution_id);
+    if not found then
+        raise exception 'the order % is of the account %, and no transfer over it', new.name, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'only_transfers_over_it_leave';
+    end if;
+    insert into transfer_day as counted (institution_id, day, cents)
+        values (new.institution_id, (new.ordered_at at time zone 'America/Sao_Paulo')::date, sent.amount_cents)
+        on conflict (institution_id, day) do update set cents = counted.cents + excluded.cents
+        returning counted.cents into counted_cents;
+    select * into allowed from institution_allowance where institution_id = new.institution_id;
+    if sent.amount_cents > allowed.transfer_cents or counted_cents > allowed.transfers_day_cents then
+        raise exception 'transfers over account % are above what is allowed at once or for a day', new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'transfers_stay_within_their_day';
+    end if;
+    select tax_id into owner_tax_id from institution_account where id = new.institution_id;
+    payee_tax_id := sent.counterparty ->> 'tax_id';
+    -- The owner, by the CPF or by the root of the CNPJ; or whoever a transfer over the account has reached.
+    if allowed.payees = 'all' or payee_tax_id = owner_tax_id
+        or length(owner_tax_id) = 14 and length(payee_tax_id) = 14 and left(payee_tax_id, 8) = left(owner_tax_id, 8)
+        or allowed.payees = 'known' and exists (
+            select from transfer as before
+            where before.institution_id = new.institution_id and before.direction = 'OUT' and before.settled_at is not null
+                and case before.initiation_type when 'KEY' then before.counterparty ->> 'key' else
+                    (before.counterparty ->> 'ispb') || '/' || (before.counterparty ->> 'branch') || '/'
+                    || (before.counterparty ->> 'account_number')
+                end = case sent.initiation_type when 'KEY' then sent.counterparty ->> 'key' else
+                    (sent.counterparty ->> 'ispb') || '/' || (sent.counterparty ->> 'branch') || '/'
+                    || (sent.counterparty ->> 'account_number')
+                end
+        )
+    then
+        return null;
+    end if;
+    raise exception 'a transfer over account % goes to somebody to whom none is allowed', new.institution_id
+        using errcode = 'integrity_constraint_violation', constraint = 'transfers_go_to_those_allowed';
+end $function$;
+revoke execute on function count_transfer() from public;
+
 -- refuse_to_forget: migration 0050
 create function refuse_to_forget() returns trigger language plpgsql
 as $function$
@@ -1526,8 +1614,10 @@ create trigger check_name after update of network_id on open_order for each row 
     new.network_id) execute function check_order_name();
 create trigger check_new after insert on open_order referencing new table as new_row for each statement execute function
     check_new_orders();
-create trigger count_refund after insert on open_order for each row when (new.institution_id is not null) execute function
-    count_refund();
+create trigger count_refund after insert on open_order for each row when (new.institution_id is not null and "left"(new.name, 1)
+    = 'D') execute function count_refund();
+create trigger count_transfer after insert on open_order for each row when (new.institution_id is not null and "left"(new.name,
+    1) = 'E') execute function count_transfer();
 create trigger instants_are_finite after insert or update of due_at, give_up_at on open_order for each row when (not
     isfinite(new.due_at) or not isfinite(new.give_up_at)) execute function refuse_endless_instant();
 create trigger keep_handed after update of handed_at, asked_count on open_order for each row when (old.asked_count >
@@ -1552,8 +1642,8 @@ comment on column open_order.network_id is
 comment on column open_order.institution_id is
     'The account at an institution over which it goes; null is the installation''s own rail.';
 
--- allowed_posting: The entries that a deposit, transfer, refund, movement or repayment in a status may have, each once; there
--- are no others.
+-- allowed_posting: The entries that a deposit, transfer, refund, movement, repayment or adjustment in a status may have, each
+-- once; no others.
 create table allowed_posting (
     kind text not null,
     direction text not null,
@@ -1566,8 +1656,8 @@ create table allowed_posting (
 );
 grant select on table allowed_posting to pixconnect_service;
 comment on table allowed_posting is
-    'The entries that a deposit, transfer, refund, movement or repayment in a status may have, each once; there are no others.';
-comment on column allowed_posting.kind is 'What has them: deposit, transfer, refund, movement or repayment.';
+    'The entries that a deposit, transfer, refund, movement, repayment or adjustment in a status may have, each once; no others.';
+comment on column allowed_posting.kind is 'What has them: deposit, transfer, refund, movement, repayment or adjustment.';
 comment on column allowed_posting.direction is 'Whether money comes in (IN) or goes out (OUT).';
 comment on column allowed_posting.is_book is 'Whether it is between two holders of ours.';
 comment on column allowed_posting.status is 'The status that has the entry.';
@@ -1630,7 +1720,7 @@ create table kept_report (
     constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled', 'return', 'settled',
         'rejected', 'never_taken', 'taken', 'movement', 'institution_return', 'unreadable')),
     constraint kept_report_reason_check check (reason in ('unknown_order', 'contradiction', 'changed_repeat',
-        'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned')),
+        'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned', 'another_account')),
     constraint kept_report_seen_count_check check (seen_count > 0)
 );
 create index kept_report_open on kept_report (id) where closed_at is null;
@@ -1638,6 +1728,7 @@ create index kept_report_refused on kept_report (name) where refusal_code is not
 create trigger closed_report_stays_closed before update on kept_report for each row when (old.closed_at is not null and
     (new.closed_at is distinct from old.closed_at or new.closed_by is distinct from old.closed_by or new.close_reason is
     distinct from old.close_reason)) execute function keep_closing();
+grant update (closed_at, closed_by, close_reason) on table kept_report to pixconnect_console;
 grant update (closed_at, closed_by, close_reason) on table kept_report to pixconnect_operator;
 grant insert (kind, reason, explanation, name, report_id, report, fingerprint, refusal_code), select, update (seen_count,
     last_seen_at) on table kept_report to pixconnect_service;
@@ -1707,6 +1798,151 @@ comment on column tally_change.status is 'The status whose count changes.';
 comment on column tally_change.hour is 'The hour in which they were made, in service time.';
 comment on column tally_change.change is 'How many more, or fewer where it is negative.';
 
+-- entry_chain: Each holder's entries, chained by hash; rows are never changed or deleted.
+create table entry_chain (
+    holder_id bigint not null,
+    position bigint not null,
+    entry_ids bigint[] not null,
+    digests bytea[] storage external not null,
+    person_digests bytea[] storage external not null,
+    head bytea not null,
+    chained_at timestamp with time zone not null,
+    constraint entry_chain_pkey primary key (holder_id, "position"),
+    constraint each_entry_has_its_digests check (cardinality(entry_ids) >= 1 and cardinality(digests) = cardinality(entry_ids)
+        and cardinality(person_digests) = cardinality(entry_ids)),
+    constraint entry_chain_head_check check (octet_length(head) = 32),
+    constraint entry_chain_position_check check ("position" >= 1)
+);
+create index entry_chain_chained_at on entry_chain using brin (chained_at);
+create trigger entry_chain_is_append_only before delete or update or truncate on entry_chain for each statement execute function
+    refuse_change();
+grant select on table entry_chain to pixconnect_service;
+comment on table entry_chain is 'Each holder''s entries, chained by hash; rows are never changed or deleted.';
+comment on column entry_chain.holder_id is 'Whose entries they are.';
+comment on column entry_chain.position is 'Counts the links of a holder up from 1.';
+comment on column entry_chain.entry_ids is 'The entries of this link, in their order.';
+comment on column entry_chain.digests is 'The SHA-256 of each: of its facts, and behind them of what is about a person.';
+comment on column entry_chain.person_digests is 'The SHA-256 of the salt and of what is about a person; null where nothing is.';
+comment on column entry_chain.head is 'The SHA-256 of the head before it and of all digests of this link.';
+comment on column entry_chain.chained_at is 'When they were chained, in service time.';
+
+-- entry_chain_state: How far entries are chained, of all holders.
+create table entry_chain_state (
+    is_only_row boolean default true not null,
+    chained_id bigint default 0 not null,
+    bound_id bigint default 0 not null,
+    bound_at timestamp with time zone default clock_timestamp() not null,
+    constraint entry_chain_state_pkey primary key (is_only_row),
+    constraint entry_chain_state_check check (bound_id >= chained_id),
+    constraint entry_chain_state_is_only_row_check check (is_only_row)
+) with (fillfactor=20);
+grant select on table entry_chain_state to pixconnect_service;
+comment on table entry_chain_state is 'How far entries are chained, of all holders.';
+comment on column entry_chain_state.is_only_row is 'True: there is one row.';
+comment on column entry_chain_state.chained_id is 'Each entry up to this id is chained.';
+comment on column entry_chain_state.bound_id is 'Up to this id each entry that there will be is there.';
+comment on column entry_chain_state.bound_at is 'When that was so, in real time.';
+
+-- person_salt: What was hashed with each text about a person; rows are never changed or deleted.
+create table person_salt (
+    holder_id bigint not null,
+    position bigint not null,
+    salts bytea[] storage external not null,
+    constraint person_salt_pkey primary key (holder_id, "position")
+);
+create trigger person_salt_is_append_only before delete or update or truncate on person_salt for each statement execute function
+    refuse_change();
+grant select on table person_salt to pixconnect_service;
+comment on table person_salt is 'What was hashed with each text about a person; rows are never changed or deleted.';
+comment on column person_salt.holder_id is 'The holder of the link.';
+comment on column person_salt.position is 'The link.';
+comment on column person_salt.salts is
+    'Sixteen octets of chance for each of its entries; null where nothing is about a person.';
+
+-- record_facts: What of the audit and of kept reports is chained by hash, as the text that is hashed.
+create view record_facts as
+ SELECT 'audit'::text AS kind,
+    audit.id,
+    json_build_array('audit', audit.id, (audit.at AT TIME ZONE 'UTC'::text), audit.verb, audit.request_id)::text AS facts,
+    json_build_array(audit.operator, audit.subject, audit.before, audit.after)::text AS person
+   FROM audit
+UNION ALL
+ SELECT 'report'::text AS kind,
+    kept_report.id,
+    json_build_array('report', kept_report.id, kept_report.kind, kept_report.reason, kept_report.name, kept_report.report_id, kept_report.refusal_code, (kept_report.first_seen_at AT TIME ZONE 'UTC'::text))::text AS facts,
+    json_build_array(kept_report.explanation, kept_report.report)::text AS person
+   FROM kept_report;
+comment on view record_facts is 'What of the audit and of kept reports is chained by hash, as the text that is hashed.';
+comment on column record_facts.kind is 'Which of the two it is: audit, or report.';
+comment on column record_facts.id is 'Its id there.';
+comment on column record_facts.facts is 'What it is, as a JSON array of what never changes.';
+comment on column record_facts.person is 'What of it may be about a person, as a JSON array.';
+
+-- record_chain: The audit and the kept reports, each chained by hash; rows are never changed or deleted.
+create table record_chain (
+    kind text collate "C" not null,
+    position bigint not null,
+    record_id bigint not null,
+    digest bytea not null,
+    person_digest bytea not null,
+    head bytea not null,
+    chained_at timestamp with time zone not null,
+    constraint record_chain_pkey primary key (kind, "position"),
+    constraint each_record_is_chained_once unique (kind, record_id),
+    constraint record_chain_digest_check check (octet_length(digest) = 32),
+    constraint record_chain_head_check check (octet_length(head) = 32),
+    constraint record_chain_kind_check check (kind in ('audit', 'report')),
+    constraint record_chain_person_digest_check check (octet_length(person_digest) = 32),
+    constraint record_chain_position_check check ("position" >= 1)
+);
+create trigger record_chain_is_append_only before delete or update or truncate on record_chain for each statement execute
+    function refuse_change();
+grant select on table record_chain to pixconnect_service;
+comment on table record_chain is 'The audit and the kept reports, each chained by hash; rows are never changed or deleted.';
+comment on column record_chain.kind is 'Which chain it is of: audit, or report.';
+comment on column record_chain.position is 'Counts the links of a chain up from 1.';
+comment on column record_chain.record_id is 'The row of the audit, or the kept report.';
+comment on column record_chain.digest is 'The SHA-256 of its facts, and behind them of the person_digest.';
+comment on column record_chain.person_digest is 'The SHA-256 of the salt and of what may be about a person.';
+comment on column record_chain.head is 'The SHA-256 of the head before it and of this digest.';
+comment on column record_chain.chained_at is 'When it was chained, in real time.';
+
+-- record_chain_state: How far the audit and the kept reports are chained.
+create table record_chain_state (
+    kind text collate "C" not null,
+    chained_id bigint default 0 not null,
+    bound_id bigint default 0 not null,
+    bound_writers text[] not null,
+    constraint record_chain_state_pkey primary key (kind),
+    constraint record_chain_state_check check (bound_id >= chained_id),
+    constraint record_chain_state_kind_check check (kind in ('audit', 'report'))
+) with (fillfactor=50);
+grant select on table record_chain_state to pixconnect_service;
+comment on table record_chain_state is 'How far the audit and the kept reports are chained.';
+comment on column record_chain_state.kind is 'Which chain it is of: audit, or report.';
+comment on column record_chain_state.chained_id is 'Each row up to this id is chained.';
+comment on column record_chain_state.bound_id is 'Up to this id rows are chained next.';
+comment on column record_chain_state.bound_writers is
+    'Transactions that wrote when the bound was noted, and end before it is chained.';
+
+-- record_salt: What was hashed with each text that may be about a person; rows are never changed or deleted.
+create table record_salt (
+    kind text collate "C" not null,
+    position bigint not null,
+    salt bytea not null,
+    constraint record_salt_pkey primary key (kind, "position"),
+    constraint record_salt_kind_check check (kind in ('audit', 'report')),
+    constraint record_salt_position_check check ("position" >= 1),
+    constraint record_salt_salt_check check (octet_length(salt) = 16)
+);
+create trigger record_salt_is_append_only before delete or update or truncate on record_salt for each statement execute function
+    refuse_change();
+grant select on table record_salt to pixconnect_service;
+comment on table record_salt is 'What was hashed with each text that may be about a person; rows are never changed or deleted.';
+comment on column record_salt.kind is 'Which chain the link is of.';
+comment on column record_salt.position is 'The link.';
+comment on column record_salt.salt is 'Sixteen octets of chance.';
+
 -- add_allowance: migration 0069
 create function add_allowance() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -1716,7 +1952,7 @@ begin
 end $function$;
 revoke execute on function add_allowance() from public;
 
--- check_closed_account: migration 0068
+-- check_closed_account: migrations 0068, 0105
 create function check_closed_account() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -1729,8 +1965,9 @@ begin
         select from holder join balance on balance.holder_id = holder.id
         where holder.institution_id = new.id
             and (available_cents <> 0 or reserved_cents <> 0 or deficit_cents <> 0 or settlement_cents <> 0)
-    ) or exists (select from charge_opening where institution_id = new.id and state = 'opening') then
-        raise exception 'account % has money, or charges that are being opened', new.name
+    ) or exists (select from charge_opening where institution_id = new.id and state = 'opening')
+        or exists (select from charge where institution_id = new.id and status = 'PENDING') then
+        raise exception 'account % has money, or charges that are open or being opened', new.name
             using errcode = 'integrity_constraint_violation', constraint = 'a_closed_account_is_empty';
     end if;
     return new;
@@ -1782,6 +2019,7 @@ create table institution_account (
     created_at timestamp with time zone not null,
     paused_because text,
     removed_at timestamp with time zone,
+    lost_at timestamp with time zone,
     constraint institution_account_pkey primary key (id),
     constraint institution_account_account_check check (length(account) <= 40),
     constraint institution_account_authorities_check check (length(authorities) <= 65536),
@@ -1791,6 +2029,7 @@ create table institution_account (
     constraint institution_account_id_check check (id >= 1),
     constraint institution_account_keys_check check (cardinality(keys) <= 100),
     constraint institution_account_kind_check check (kind in ('efi', 'inter', 'woovi', 'sicoob', 'standard')),
+    constraint institution_account_lost_at_check check (isfinite(lost_at)),
     constraint institution_account_name_check check (name ~ '^[a-z][a-z0-9-]{0,39}$'),
     constraint institution_account_opened_at_check check (isfinite(opened_at)),
     constraint institution_account_opening_cents_check check (opening_cents >= 0 and opening_cents <= 999999999999),
@@ -1801,15 +2040,18 @@ create table institution_account (
     constraint institution_account_state_check check (state in ('active', 'paused', 'closed')),
     constraint institution_account_tax_id_check check (length(tax_id) in (11, 14)),
     constraint institution_account_token_url_check check (length(token_url) <= 255),
+    constraint nothing_is_active_after_a_loss check (lost_at is null or state = 'paused'),
     constraint only_what_is_paused_says_why check (paused_because is null or state = 'paused')
 );
+create unique index institution_account_is_added_once on institution_account (profile, base_url, tax_id, account) where account
+    <> '' and removed_at is null and state <> 'closed';
 create unique index institution_account_name on institution_account (name) where removed_at is null;
 create trigger add_allowance after insert on institution_account for each row execute function add_allowance();
 create trigger check_closed before update of state on institution_account for each row when (old.state <> new.state and
     ('closed' = old.state or 'closed' = new.state)) execute function check_closed_account();
 create trigger check_new before insert on institution_account for each row execute function check_institution_account();
 grant delete, insert, update (state, base_url, token_url, authorities, keys, poll_s, options, receiving_sealed, sending_sealed,
-    revision, paused_because, removed_at) on table institution_account to pixconnect_operator;
+    revision, paused_because, removed_at, lost_at) on table institution_account to pixconnect_operator;
 grant select on table institution_account to pixconnect_service;
 comment on table institution_account is 'Accounts at institutions, over which live mode moves money.';
 comment on column institution_account.id is 'Fixed into all that happens on it.';
@@ -1838,6 +2080,8 @@ comment on column institution_account.paused_because is
     'What the database has forgotten, where that has paused it; null where an operator did, and of one that is not paused.';
 comment on column institution_account.removed_at is
     'When an operator has removed it, in real time; the row stays, without credentials, for what names it.';
+comment on column institution_account.lost_at is
+    'When the database was seen to have forgotten something, in real time, until an operator has said that it is in the books again: the account is read, and nothing leaves it.';
 
 -- await_refusals: migration 0051
 create function await_refusals() returns trigger language plpgsql
@@ -1973,11 +2217,13 @@ create table client (
     tokens_from timestamp with time zone,
     secret_key_id bytea,
     certificate text,
+    certificate_expires_at timestamp with time zone,
     constraint client_pkey primary key (client_id),
     constraint certificate_is_a_thumbprint check (certificate ~ '^[a-zA-Z0-9_-]{43}$'),
     constraint client_client_id_check check (client_id ~ '^[a-zA-Z0-9_-]{1,64}$'),
     constraint client_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint client_secret_hash_check check (octet_length(secret_hash) = 32),
+    constraint only_a_certificate_ends check (certificate_expires_at is null or certificate is not null),
     constraint scopes_exist check (cardinality(scopes) >= 1 and cardinality(scopes) <= 19 and scopes <@ array['charge.read',
         'charge.write', 'transfer.read', 'transfer.write', 'refund.read', 'refund.write', 'ledger.read', 'webhook.read',
         'webhook.write', 'cob.read', 'cob.write', 'cobv.read', 'cobv.write', 'lotecobv.read', 'lotecobv.write', 'pix.read',
@@ -1992,8 +2238,8 @@ create trigger client_moves_access_revision after update of disabled_at, tokens_
 create trigger client_removal_moves_access_revision after delete on client for each row execute function move_access_revision();
 create trigger tokens_stay_ended before update of tokens_from on client for each row when (old.tokens_from >
     coalesce(new.tokens_from, '-infinity'::timestamp with time zone)) execute function keep_tokens_ended();
-grant delete, insert, update (scopes, secret_hash, rotated_at, disabled_at, tokens_from, secret_key_id, certificate) on table
-    client to pixconnect_operator;
+grant delete, insert, update (scopes, secret_hash, rotated_at, disabled_at, tokens_from, secret_key_id, certificate,
+    certificate_expires_at) on table client to pixconnect_operator;
 grant select, update (secret_hash, secret_key_id) on table client to pixconnect_service;
 comment on table client is 'The OAuth clients by which programs of holders ask.';
 comment on column client.client_id is 'The name by which the client asks for tokens.';
@@ -2010,6 +2256,8 @@ comment on column client.secret_key_id is
     'Which secret key the hash was made with, 8 octets; null is a row that is older than this column.';
 comment on column client.certificate is
     'The thumbprint (SHA-256) of the certificate that it must show; null where it needs none.';
+comment on column client.certificate_expires_at is
+    'When that certificate ends, in real time; null where it needs none, or was bound to it by an older version.';
 
 -- refuse_balance_without_entry: migration 0001
 create function refuse_balance_without_entry() returns trigger language plpgsql
@@ -2023,7 +2271,7 @@ begin
 end $function$;
 revoke execute on function refuse_balance_without_entry() from public;
 
--- balance: What each holder has and owes, in five accounts that cancel out; only ledger entries move it.
+-- balance: What each holder has and owes, in six accounts that cancel out; only ledger entries move it.
 create table balance (
     holder_id bigint not null,
     available_cents bigint default 0 not null,
@@ -2034,9 +2282,10 @@ create table balance (
     last_entry_at timestamp with time zone default '1970-01-01 00:00:00+00'::timestamp with time zone not null,
     modified_at timestamp with time zone not null,
     deficit_cents bigint default 0 not null,
+    difference_cents bigint default 0 not null,
     constraint balance_pkey primary key (holder_id),
-    constraint accounts_are_balanced check ((available_cents + reserved_cents + settlement_cents + funding_cents -
-        deficit_cents) = 0),
+    constraint accounts_are_balanced check ((available_cents + reserved_cents + settlement_cents + funding_cents +
+        difference_cents - deficit_cents) = 0),
     constraint available_is_not_negative check (available_cents >= 0),
     constraint deficit_is_not_negative check (deficit_cents >= 0),
     constraint deficit_is_repaid_first check (deficit_cents = 0 or available_cents = 0),
@@ -2044,10 +2293,11 @@ create table balance (
     constraint balance_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=50);
 create trigger balance_follows_entries before update of available_cents, reserved_cents, deficit_cents, settlement_cents,
-    funding_cents, last_number, last_entry_at on balance for each row execute function refuse_balance_without_entry();
+    funding_cents, difference_cents, last_number, last_entry_at on balance for each row execute function
+    refuse_balance_without_entry();
 grant insert (holder_id, modified_at) on table balance to pixconnect_operator;
 grant select, update (modified_at) on table balance to pixconnect_service;
-comment on table balance is 'What each holder has and owes, in five accounts that cancel out; only ledger entries move it.';
+comment on table balance is 'What each holder has and owes, in six accounts that cancel out; only ledger entries move it.';
 comment on column balance.holder_id is 'The holder whose money it is.';
 comment on column balance.available_cents is 'What may be spent, in cents; never negative.';
 comment on column balance.reserved_cents is 'What is held for transfers and refunds under way, in cents; never negative.';
@@ -2059,6 +2309,8 @@ comment on column balance.last_entry_at is 'The instant of that entry, in servic
 comment on column balance.modified_at is 'When an entry last moved it, in service time.';
 comment on column balance.deficit_cents is
     'What the institution took and the holder lacked, in cents; never negative, and nothing is available while there is any.';
+comment on column balance.difference_cents is
+    'What was adjusted of what is available, in cents: positive, where the holder has less by it; nobody has it.';
 
 -- deposit: Play money that was put into accounts of a sandbox; rows are never changed or deleted.
 create table deposit (
@@ -2080,7 +2332,7 @@ comment on column deposit.holder_id is 'The holder who got it.';
 comment on column deposit.amount_cents is 'How much, in cents.';
 comment on column deposit.created_at is 'When it was made, in service time.';
 
--- check_movements: migrations 0059, 0062, 0074
+-- check_movements: migrations 0059, 0062, 0074, 0083
 create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -2109,6 +2361,11 @@ begin
                 and undone.kind <> 'opening_balance' and undone.status = 'POSTED' and undone.direction <> moved.direction
                 and undone.amount_cents = moved.amount_cents
         )
+        or exists (
+            select from movement as other
+            where other.institution_id = moved.institution_id and other.item_id = moved.item_id
+                and other.holder_id <> moved.holder_id
+        )
         or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
         or exists (select from transfer where transfer.network_id = moved.item_id)
         or exists (select from refund where refund.return_id = moved.item_id)
@@ -2122,6 +2379,19 @@ begin
     return null;
 end $function$;
 revoke execute on function check_movements() from public;
+
+-- name_account: migration 0083
+create function name_account() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if new.opposite_of is null then
+        select institution_id into new.institution_id from holder where id = new.holder_id;
+    else
+        select institution_id into new.institution_id from movement where holder_id = new.holder_id and item_id = new.opposite_of;
+    end if;
+    return new;
+end $function$;
+revoke execute on function name_account() from public;
 
 -- movement: Items of the institution's account that no transfer, refund or deposit here explains; rows are never changed or
 -- deleted.
@@ -2141,6 +2411,7 @@ create table movement (
     deficit_cents bigint default 0 not null,
     deficit_entry_id bigint,
     opposite_of text collate "C",
+    institution_id smallint,
     constraint movement_pkey primary key (holder_id, item_id),
     constraint movement_has_its_own_entry unique (entry_id, holder_id),
     constraint an_opposite_is_of_another check (opposite_of <> item_id),
@@ -2160,13 +2431,16 @@ create table movement (
         deficit_cents >= 0 and deficit_cents <= amount_cents and (deficit_cents = 0 or direction = 'OUT' and status = 'POSTED')),
     constraint movement_holder_id_fkey foreign key (holder_id) references balance(holder_id)
 );
+create index movement_by_account on movement (institution_id, item_id) where institution_id is not null;
 create unique index movement_has_its_own_deficit_entry on movement (deficit_entry_id, holder_id) where deficit_entry_id is not
     null;
 create unique index movement_is_taken_back_once on movement (holder_id, opposite_of) where opposite_of is not null;
 create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
     check_movements();
+create trigger check_open after insert on movement for each row execute function check_account_is_open();
 create trigger movement_is_append_only before delete or update or truncate on movement for each statement execute function
     refuse_change();
+create trigger name_account before insert on movement for each row execute function name_account();
 grant insert, select on table movement to pixconnect_service;
 comment on table movement is
     'Items of the institution''s account that no transfer, refund or deposit here explains; rows are never changed or deleted.';
@@ -2187,6 +2461,8 @@ comment on column movement.deficit_cents is 'The part of it that was not availab
 comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
 comment on column movement.opposite_of is
     'The item whose movement it takes back, because that has proved to be a transfer or refund; null otherwise.';
+comment on column movement.institution_id is
+    'The account at an institution that it is of, for ever; null is the installation''s own rail.';
 
 -- check_repayments: migration 0062
 create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -2331,6 +2607,304 @@ comment on column tally.status is 'The status they have now; of spent OUT.';
 comment on column tally.hour is 'The hour in which they were made, in service time.';
 comment on column tally.count is 'How many, or how many cents.';
 
+-- keep_case: migration 0095
+create function keep_case() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the case % is of one difference, and its end stays', old.id
+        using errcode = 'integrity_constraint_violation', constraint = 'an_end_of_a_case_stays';
+end $function$;
+revoke execute on function keep_case() from public;
+
+-- kept_case: What an institution or the rail says and we do not know, or the other way round, until it ended.
+create table kept_case (
+    id bigint generated always as identity not null,
+    kind text collate "C" not null,
+    institution_id smallint,
+    holder_id bigint,
+    name text collate "C" not null,
+    amount_cents bigint,
+    said text not null,
+    since timestamp with time zone not null,
+    opened_at timestamp with time zone default clock_timestamp() not null,
+    opened_count integer default 1 not null,
+    ended_at timestamp with time zone,
+    ended_as text collate "C",
+    ended_by text,
+    end_reason text,
+    constraint kept_case_pkey primary key (id),
+    constraint a_difference_is_one_case unique nulls not distinct (kind, institution_id, name),
+    constraint an_end_says_how check ((ended_at is null) = (ended_as is null)),
+    constraint closing_a_case_says_who_and_why check ((ended_by is null) = (end_reason is null) and (ended_by is not null) =
+        (ended_as in ('adjusted', 'closed'))),
+    constraint kept_case_amount_cents_check check (amount_cents <> 0 and amount_cents >= '-999999999999'::bigint and
+        amount_cents <= 999999999999),
+    constraint kept_case_end_reason_check check (length(end_reason) >= 1 and length(end_reason) <= 1000),
+    constraint kept_case_ended_as_check check (ended_as in ('recorded', 'adjusted', 'closed')),
+    constraint kept_case_ended_by_check check (length(ended_by) >= 1 and length(ended_by) <= 255),
+    constraint kept_case_kind_check check (kind in ('report', 'day', 'line_there', 'line_here', 'rail')),
+    constraint kept_case_name_check check (length(name) >= 1 and length(name) <= 255),
+    constraint kept_case_opened_count_check check (opened_count > 0),
+    constraint kept_case_said_check check (length(said) >= 1 and length(said) <= 1000),
+    constraint kept_case_since_check check (isfinite(since)),
+    constraint only_days_and_lines_lie_at_an_account check ((institution_id is not null) = (kind in ('day', 'line_there',
+        'line_here'))),
+    constraint kept_case_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint kept_case_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create index kept_case_open on kept_case (kind, since) where ended_at is null;
+create trigger an_end_of_a_case_stays before update on kept_case for each row when (new.id is distinct from old.id or new.kind
+    is distinct from old.kind or new.institution_id is distinct from old.institution_id or new.name is distinct from old.name or
+    new.since is distinct from old.since or new.opened_at is distinct from old.opened_at or new.opened_count <>
+    (old.opened_count + (old.ended_at is not null)::integer)) execute function keep_case();
+grant insert (kind, institution_id, holder_id, name, amount_cents, said, since), select, update (holder_id, amount_cents, said,
+    opened_count, ended_at, ended_as, ended_by, end_reason) on table kept_case to pixconnect_service;
+comment on table kept_case is
+    'What an institution or the rail says and we do not know, or the other way round, until it ended.';
+comment on column kept_case.id is 'Counts up.';
+comment on column kept_case.kind is
+    'A kept report; a day whose balances and lines disagree; a line there or here that the other has not; or what verify found.';
+comment on column kept_case.institution_id is 'The account at an institution; null where it is none''s.';
+comment on column kept_case.holder_id is 'Whose it is, where that is known.';
+comment on column kept_case.name is 'What is different: the report''s id, the day, the line''s id, or what verify names.';
+comment on column kept_case.amount_cents is
+    'By how much the institution says more than we do, in cents; negative where it says less, null where it is no sum.';
+comment on column kept_case.said is 'What is known, in words.';
+comment on column kept_case.since is
+    'Of when it is: of a day its begin, in service time; of a report when it came, in real time.';
+comment on column kept_case.opened_at is 'When it was found first, in real time.';
+comment on column kept_case.opened_count is 'How often it was opened: a difference that comes back opens its case again.';
+comment on column kept_case.ended_at is 'When it ended, in real time; null while it is open.';
+comment on column kept_case.ended_as is
+    'Recorded: the missing fact came, and it ended by itself; adjusted: entries stand in for it; closed: by an operator''s word.';
+comment on column kept_case.ended_by is 'The operator who ended it; null where it ended by itself.';
+comment on column kept_case.end_reason is 'What was found, and done about it.';
+
+-- case_note: Who looked at a case and what they found; rows are never changed or deleted.
+create table case_note (
+    id bigint generated always as identity not null,
+    case_id bigint not null,
+    operator text not null,
+    noted_at timestamp with time zone default clock_timestamp() not null,
+    note text not null,
+    constraint case_note_pkey primary key (id),
+    constraint case_note_note_check check (length(note) >= 1 and length(note) <= 1000),
+    constraint case_note_operator_check check (length(operator) >= 1 and length(operator) <= 255),
+    constraint case_note_case_id_fkey foreign key (case_id) references kept_case(id)
+);
+create index case_note_by_case on case_note (case_id, id);
+create trigger case_note_is_append_only before delete or update or truncate on case_note for each statement execute function
+    refuse_change();
+grant insert (case_id, operator, note) on table case_note to pixconnect_console;
+grant insert (case_id, operator, note) on table case_note to pixconnect_operator;
+grant select on table case_note to pixconnect_service;
+comment on table case_note is 'Who looked at a case and what they found; rows are never changed or deleted.';
+comment on column case_note.id is 'Counts up.';
+comment on column case_note.case_id is 'The case.';
+comment on column case_note.operator is 'Who looked.';
+comment on column case_note.noted_at is 'When, in real time.';
+comment on column case_note.note is 'What they found.';
+
+-- check_adjustments: migrations 0097, 0100
+create function check_adjustments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select made.id, made.holder_id into misfit from new_row as made
+    join kept_case as ours on ours.id = made.case_id
+    join holder on holder.id = made.holder_id
+    left join adjustment as undone on undone.id = made.opposite_of and undone.holder_id = made.holder_id
+    where ours.kind not in ('day', 'line_here') or ours.amount_cents is null
+        or holder.institution_id is distinct from ours.institution_id
+        or ours.ended_at is not null and made.opposite_of is null and made.kind <> 'written_off'
+        or made.opposite_of is not null and (
+            undone.opposite_of is not null or undone.account <> 'available' or undone.case_id <> made.case_id
+            or undone.amount_cents <> made.amount_cents or undone.direction = made.direction
+        )
+        or (
+            -- Twice the distance from the middle of what is allowed, which an opposite makes less.
+            select sum(each.cents) not between least(ours.amount_cents, 0) and greatest(ours.amount_cents, 0) and (
+                made.opposite_of is null or abs(2 * sum(each.cents) - ours.amount_cents)
+                    >= abs(2 * sum(each.cents) filter (where each.id <> made.id) - ours.amount_cents)
+            )
+            from (
+                select id, case direction when 'IN' then amount_cents else -amount_cents end as cents
+                from adjustment where adjustment.case_id = made.case_id and account = 'available'
+            ) as each
+        )
+        or (
+            select sum(case each.direction when 'IN' then each.amount_cents else -each.amount_cents end)
+                    filter (where each.account = 'settlement') not between least(sum(available), 0) and greatest(sum(available), 0)
+            from adjustment as each
+            cross join lateral (
+                select case each.account when 'available' then 1 else 0 end
+                    * case each.direction when 'IN' then each.amount_cents else -each.amount_cents end as available
+            ) as signed
+            where each.case_id = made.case_id and each.holder_id = made.holder_id
+        )
+        or (
+            select count(*) from ledger_entry as entry
+            join allowed_posting as allowed using (debit_account, credit_account)
+            where entry.holder_id = made.holder_id and entry.id in (made.entry_id, made.deficit_entry_id)
+                and entry.transfer_id is null and entry.refund_id is null
+                and allowed.kind = 'adjustment' and allowed.direction = made.direction and allowed.status = made.account
+                and entry.amount_cents = case entry.debit_account
+                    when 'deficit' then made.deficit_cents else made.amount_cents - made.deficit_cents
+                end
+        ) <> (made.entry_id is not null)::int + (made.deficit_entry_id is not null)::int
+    limit 1;
+    if found then
+        raise exception 'adjustment % of holder % is not within its case, or has not the entries that belong to it',
+            misfit.id, misfit.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_adjustment_is_within_its_case';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_adjustments() from public;
+
+-- adjustment: Adjusting entries that two operators wanted for a case; rows are never changed or deleted.
+create table adjustment (
+    id bigint not null,
+    holder_id bigint not null,
+    case_id bigint not null,
+    kind text collate "C" not null,
+    direction text not null,
+    account text collate "C" not null,
+    amount_cents bigint not null,
+    deficit_cents bigint default 0 not null,
+    entry_id bigint,
+    deficit_entry_id bigint,
+    opposite_of bigint,
+    proposed_by text not null,
+    confirmed_by text not null,
+    created_at timestamp with time zone not null,
+    constraint adjustment_pkey primary key (id, holder_id),
+    constraint adjustment_is_undone_once unique (opposite_of, holder_id),
+    constraint adjusted_by_two check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by, '^console ',
+        '')),
+    constraint adjusted_with_its_entries check ((entry_id is not null) = (amount_cents > deficit_cents) and (deficit_entry_id is
+        not null) = (deficit_cents > 0) and deficit_cents >= 0 and deficit_cents <= amount_cents and id = coalesce(entry_id,
+        deficit_entry_id) and (deficit_cents = 0 or direction = 'OUT' and account = 'available')),
+    constraint adjustment_account_check check (account in ('available', 'settlement')),
+    constraint adjustment_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint adjustment_confirmed_by_check check (length(confirmed_by) >= 1 and length(confirmed_by) <= 255),
+    constraint adjustment_created_at_check check (isfinite(created_at)),
+    constraint adjustment_direction_check check (direction in ('IN', 'OUT')),
+    constraint adjustment_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint adjustment_kind_check check (kind in ('bank_error', 'our_error', 'found', 'written_off')),
+    constraint adjustment_proposed_by_check check (length(proposed_by) >= 1 and length(proposed_by) <= 255),
+    constraint only_a_loss_is_taken_over check (account = 'available' or kind = 'written_off' and opposite_of is null),
+    constraint adjustment_case_id_fkey foreign key (case_id) references kept_case(id),
+    constraint adjustment_holder_id_fkey foreign key (holder_id) references balance(holder_id),
+    constraint an_opposite_is_of_an_adjustment foreign key (opposite_of, holder_id) references adjustment(id, holder_id)
+);
+create index adjustment_by_case on adjustment (case_id);
+create unique index adjustment_by_deficit_entry on adjustment (deficit_entry_id, holder_id);
+create unique index adjustment_by_entry on adjustment (entry_id, holder_id);
+create trigger adjustment_is_append_only before delete or update or truncate on adjustment for each statement execute function
+    refuse_change();
+create trigger check_new after insert on adjustment referencing new table as new_row for each statement execute function
+    check_adjustments();
+create trigger check_open after insert on adjustment for each row execute function check_account_is_open();
+grant insert on table adjustment to pixconnect_operator;
+grant select on table adjustment to pixconnect_service;
+comment on table adjustment is 'Adjusting entries that two operators wanted for a case; rows are never changed or deleted.';
+comment on column adjustment.id is 'That of its first ledger entry.';
+comment on column adjustment.holder_id is 'Whose money it moves.';
+comment on column adjustment.case_id is 'The case that it is within.';
+comment on column adjustment.kind is 'Whose error it is, that something was found, or that it is written off.';
+comment on column adjustment.direction is 'IN raises what the holder or, at the end, settlement has; OUT lowers it.';
+comment on column adjustment.account is
+    'Available, which it moves against the difference; or settlement, by which the house takes over what is written off.';
+comment on column adjustment.amount_cents is 'How much, in cents.';
+comment on column adjustment.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
+comment on column adjustment.entry_id is 'The ledger entry of what was available; null where nothing was.';
+comment on column adjustment.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
+comment on column adjustment.opposite_of is 'The adjustment of the same holder that it undoes; null where it undoes none.';
+comment on column adjustment.proposed_by is 'The operator who wanted it.';
+comment on column adjustment.confirmed_by is 'The other operator.';
+comment on column adjustment.created_at is 'When it was made, in service time.';
+
+-- entry_facts: What of each entry is chained by hash, as the text that is hashed.
+create view entry_facts as
+ SELECT entry.id,
+    entry.holder_id,
+    json_build_array('entry', entry.id, entry.holder_id, entry.debit_account, entry.credit_account, entry.amount_cents, entry.number, entry.running_balance_cents, (entry.created_at AT TIME ZONE 'UTC'::text),
+        CASE
+            WHEN refund.id IS NOT NULL THEN json_build_array('refund', refund.id, refund.return_id, refund.flow, refund.amount_cents, refund.original_end_to_end_id, refund.external_id, refund.reason)
+            WHEN transfer.id IS NOT NULL THEN json_build_array('transfer', transfer.id, transfer.end_to_end_id, transfer.direction, transfer.amount_cents, transfer.txid, transfer.external_id)
+            WHEN movement.item_id IS NOT NULL THEN json_build_array('movement', movement.item_id, movement.kind, movement.direction, movement.amount_cents, movement.deficit_cents, movement.end_to_end_id)
+            WHEN lacking.item_id IS NOT NULL THEN json_build_array('movement', lacking.item_id, lacking.kind, lacking.direction, lacking.amount_cents, lacking.deficit_cents, lacking.end_to_end_id)
+            WHEN repayment.id IS NOT NULL THEN json_build_array('repayment', repayment.source_entry_id, repayment.amount_cents)
+            WHEN deposit.id IS NOT NULL THEN json_build_array('deposit', deposit.amount_cents)
+            WHEN adjustment.id IS NOT NULL THEN json_build_array('adjustment', adjustment.id, adjustment.case_id, adjustment.kind, adjustment.direction, adjustment.account, adjustment.amount_cents, adjustment.deficit_cents, adjustment.opposite_of)
+            ELSE NULL::json
+        END)::text AS facts,
+        CASE
+            WHEN refund.id IS NOT NULL THEN json_build_array(refund.description)
+            WHEN transfer.id IS NOT NULL THEN json_build_array(transfer.own_key, COALESCE(payer_completion.before, transfer.counterparty), transfer.payer_message)
+            WHEN movement.item_id IS NOT NULL THEN json_build_array(movement.description)
+            WHEN lacking.item_id IS NOT NULL THEN json_build_array(lacking.description)
+            ELSE NULL::json
+        END::text AS person
+   FROM ledger_entry entry
+     LEFT JOIN refund ON refund.id = entry.refund_id AND refund.holder_id = entry.holder_id
+     LEFT JOIN transfer ON transfer.id =
+        CASE
+            WHEN entry.refund_id IS NULL THEN entry.transfer_id
+            ELSE NULL::bigint
+        END AND transfer.holder_id = entry.holder_id
+     LEFT JOIN payer_completion ON payer_completion.transfer_id =
+        CASE
+            WHEN transfer.direction = 'IN'::text THEN transfer.id
+            ELSE NULL::bigint
+        END AND payer_completion.holder_id = entry.holder_id
+     LEFT JOIN movement ON movement.entry_id =
+        CASE
+            WHEN entry.transfer_id IS NULL THEN entry.id
+            ELSE NULL::bigint
+        END AND movement.holder_id = entry.holder_id
+     LEFT JOIN movement lacking ON lacking.deficit_entry_id =
+        CASE
+            WHEN entry.debit_account = 'deficit'::ledger_account THEN entry.id
+            ELSE NULL::bigint
+        END AND lacking.holder_id = entry.holder_id
+     LEFT JOIN repayment ON repayment.id =
+        CASE
+            WHEN entry.credit_account = 'deficit'::ledger_account THEN entry.id
+            ELSE NULL::bigint
+        END AND repayment.holder_id = entry.holder_id
+     LEFT JOIN deposit ON deposit.id =
+        CASE
+            WHEN entry.debit_account = 'funding'::ledger_account THEN entry.id
+            ELSE NULL::bigint
+        END AND deposit.holder_id = entry.holder_id
+     LEFT JOIN adjustment ON adjustment.holder_id = entry.holder_id AND
+        CASE
+            WHEN 'difference'::ledger_account = entry.debit_account OR 'difference'::ledger_account = entry.credit_account THEN entry.id
+            ELSE NULL::bigint
+        END =
+        CASE entry.debit_account
+            WHEN 'deficit'::ledger_account THEN adjustment.deficit_entry_id
+            ELSE adjustment.entry_id
+        END;
+grant select on table entry_facts to pixconnect_service;
+comment on view entry_facts is 'What of each entry is chained by hash, as the text that is hashed.';
+comment on column entry_facts.id is 'The entry.';
+comment on column entry_facts.holder_id is 'Its holder.';
+comment on column entry_facts.facts is 'What it is and what caused it, as a JSON array.';
+comment on column entry_facts.person is 'What of its cause is about a person, as a JSON array; null where nothing is.';
+
+-- refuse_console: migration 0101
+create function refuse_console() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the console proposes adjustments, and nothing else of an account'
+        using errcode = 'insufficient_privilege';
+end $function$;
+revoke execute on function refuse_console() from public;
+
 -- institution_proposal: What one operator wants done with an account, and another must confirm.
 create table institution_proposal (
     id bigint generated always as identity not null,
@@ -2343,7 +2917,8 @@ create table institution_proposal (
     confirmed_by text,
     confirmed_at timestamp with time zone,
     constraint institution_proposal_pkey primary key (id),
-    constraint confirmed_by_another check (confirmed_by <> proposed_by),
+    constraint confirmed_by_another check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by,
+        '^console ', '')),
     constraint confirmed_by_somebody check ((confirmed_by is null) = (confirmed_at is null)),
     constraint confirmed_in_time check (confirmed_at >= confirmable_at),
     constraint institution_proposal_act_check check (length(act) >= 1 and length(act) <= 40),
@@ -2355,6 +2930,11 @@ create table institution_proposal (
     constraint institution_proposal_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
 create unique index institution_proposal_waits on institution_proposal (institution_id, act) where confirmed_at is null;
+create trigger console_forgets_only_adjustments before delete on institution_proposal for each row when (CURRENT_USER =
+    'pixconnect_console'::name and (old.act <> 'adjust' or old.confirmed_at is not null)) execute function refuse_console();
+create trigger console_only_adjusts before insert on institution_proposal for each row when (CURRENT_USER =
+    'pixconnect_console'::name and (new.act <> 'adjust' or new.confirmed_at is not null)) execute function refuse_console();
+grant delete, insert on table institution_proposal to pixconnect_console;
 grant delete, insert, update (confirmed_by, confirmed_at) on table institution_proposal to pixconnect_operator;
 grant select on table institution_proposal to pixconnect_service;
 comment on table institution_proposal is 'What one operator wants done with an account, and another must confirm.';
@@ -2387,6 +2967,23 @@ comment on column institution_certificate.part is
 comment on column institution_certificate.ends_at is
     'From when on it is not valid; of several in one file the first that ends.';
 
+-- check_opening: migration 0105
+create function check_opening() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    perform from holder join institution_account as account on account.id = holder.institution_id
+    where holder.id = new.holder_id and account.id = new.institution_id and account.state <> 'closed'
+        and account.removed_at is null
+    for share;
+    if not found then
+        raise exception 'charge % cannot open on the account %, which is closed, removed, or not that of its holder',
+            new.txid, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_charge_opens_on_its_holders_account';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_opening() from public;
+
 -- keep_opening_ended: migration 0064
 create function keep_opening_ended() returns trigger language plpgsql
 as $function$
@@ -2412,9 +3009,12 @@ create table charge_opening (
     due_at timestamp with time zone not null,
     created_at timestamp with time zone not null,
     reference text collate "C",
+    network_txid text collate "C",
     constraint charge_opening_pkey primary key (charge_id, holder_id),
     constraint a_reference_fits_a_static_code check (reference is null or reference ~ '^[a-zA-Z0-9]{1,25}$' and state =
         'opened'),
+    constraint a_txid_made_there_is_of_an_open_charge check (network_txid is null or network_txid ~ '^[a-zA-Z0-9]{1,35}$' and
+        state = 'opened'),
     constraint charge_opening_created_at_check check (isfinite(created_at)),
     constraint charge_opening_due_at_check check (isfinite(due_at)),
     constraint charge_opening_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
@@ -2428,12 +3028,14 @@ create table charge_opening (
 );
 create index charge_opening_due on charge_opening (due_at) where state = 'opening';
 create unique index charge_opening_name on charge_opening (external_id, holder_id) where state in ('opening', 'opened');
+create index charge_opening_network_txid on charge_opening (network_txid) where network_txid is not null;
 create unique index charge_opening_reference on charge_opening (institution_id, reference) where reference is not null;
 create unique index charge_opening_txid on charge_opening (institution_id, txid) where state in ('opening', 'opened');
+create trigger check_opening after insert on charge_opening for each row execute function check_opening();
 create trigger keep_opening_ended before update on charge_opening for each row when (old.state <> 'opening') execute function
     keep_opening_ended();
-grant insert, select, update (state, refusal_code, refusal_reason, calls_count, due_at, reference) on table charge_opening to
-    pixconnect_service;
+grant insert, select, update (state, refusal_code, refusal_reason, calls_count, due_at, reference, network_txid) on table
+    charge_opening to pixconnect_service;
 comment on table charge_opening is
     'Charges that are being opened, or were, at institutions; nobody sees one before it has its code.';
 comment on column charge_opening.charge_id is 'The charge''s id, once it is open.';
@@ -2452,6 +3054,7 @@ comment on column charge_opening.due_at is 'When a worker asks next, in real tim
 comment on column charge_opening.created_at is 'When it was asked for, in real time.';
 comment on column charge_opening.reference is
     'The reference in the static code that the charge was answered with, by which payments name it; null without one.';
+comment on column charge_opening.network_txid is 'The institution''s own, where it takes none of ours; null otherwise.';
 
 -- keep_change_ended: migration 0078
 create function keep_change_ended() returns trigger language plpgsql
@@ -2523,9 +3126,11 @@ comment on column charge_change.calls_count is 'How often somebody has begun to 
 comment on column charge_change.due_at is 'When a worker asks next, in real time.';
 comment on column charge_change.created_at is 'When it was asked for, in real time.';
 
--- check_allowance: migration 0069
+-- check_allowance: migrations 0069, 0107
 create function check_allowance() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
+declare
+    wider constant text[] := array['own', 'known', 'all'];
 begin
     if not exists (
             select from institution_account where id = new.institution_id and environment = 'counterpart'
@@ -2533,7 +3138,14 @@ begin
             select from institution_proposal as confirmed
             where confirmed.institution_id = new.institution_id and act = 'allow' and confirmed_by = new.allowed_by
                 and confirmed.xmin = pg_current_xact_id()::xid and confirmable_at >= proposed_at + interval '1 hour'
-                and (proposal ->> 'refunds_day_cents')::bigint >= new.refunds_day_cents
+                and (new.refunds_day_cents <= old.refunds_day_cents
+                    or (proposal ->> 'refunds_day_cents')::bigint >= new.refunds_day_cents)
+                and (new.transfer_cents <= old.transfer_cents
+                    or (proposal ->> 'transfer_cents')::bigint >= new.transfer_cents)
+                and (new.transfers_day_cents <= old.transfers_day_cents
+                    or (proposal ->> 'transfers_day_cents')::bigint >= new.transfers_day_cents)
+                and (array_position(wider, new.payees) <= array_position(wider, old.payees)
+                    or array_position(wider, proposal ->> 'payees') >= array_position(wider, new.payees))
         )
     then
         raise exception 'what may leave over account % is not raised by one person, nor at once', new.institution_id
@@ -2549,16 +3161,26 @@ create table institution_allowance (
     naming_key bytea default sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) not null,
     refunds_day_cents bigint default 0 not null,
     allowed_by text,
+    transfer_cents bigint default 0 not null,
+    transfers_day_cents bigint default 0 not null,
+    payees text default 'own' not null,
     constraint institution_allowance_pkey primary key (institution_id),
     constraint institution_allowance_allowed_by_check check (length(allowed_by) >= 1 and length(allowed_by) <= 255),
+    constraint institution_allowance_payees_check check (payees in ('own', 'known', 'all')),
     constraint institution_allowance_refunds_day_cents_check check (refunds_day_cents >= 0 and refunds_day_cents <=
+        999999999999),
+    constraint institution_allowance_transfer_cents_check check (transfer_cents >= 0 and transfer_cents <= 999999999999),
+    constraint institution_allowance_transfers_day_cents_check check (transfers_day_cents >= 0 and transfers_day_cents <=
         999999999999),
     constraint institution_allowance_institution_id_fkey foreign key (institution_id) references institution_account(id) on
         delete cascade
 );
-create trigger check_allowance before update of refunds_day_cents on institution_allowance for each row when
-    (new.refunds_day_cents > old.refunds_day_cents) execute function check_allowance();
-grant update (refunds_day_cents, allowed_by) on table institution_allowance to pixconnect_operator;
+create trigger check_allowance before update of refunds_day_cents, transfer_cents, transfers_day_cents, payees on
+    institution_allowance for each row when (new.refunds_day_cents > old.refunds_day_cents or new.transfer_cents >
+    old.transfer_cents or new.transfers_day_cents > old.transfers_day_cents or array_position(array['own', 'known', 'all'],
+    new.payees) > array_position(array['own', 'known', 'all'], old.payees)) execute function check_allowance();
+grant update (refunds_day_cents, allowed_by, transfer_cents, transfers_day_cents, payees) on table institution_allowance to
+    pixconnect_operator;
 grant select on table institution_allowance to pixconnect_service;
 comment on table institution_allowance is
     'What may leave over each account at an institution, and by which key it is named there.';
@@ -2568,6 +3190,11 @@ comment on column institution_allowance.naming_key is
 comment on column institution_allowance.refunds_day_cents is
     'What may be returned in a day of Sao Paulo, in cents; 0 is nothing.';
 comment on column institution_allowance.allowed_by is 'The operator who set it last.';
+comment on column institution_allowance.transfer_cents is 'What one transfer may be, in cents; 0 is nothing.';
+comment on column institution_allowance.transfers_day_cents is
+    'What may be sent in a day of Sao Paulo, in cents; 0 is nothing.';
+comment on column institution_allowance.payees is
+    'To whom: own is the account''s owner, known whoever was paid over it before too, all anybody.';
 
 -- refund_day: What was accepted to be returned over each account in a day of Sao Paulo.
 create table refund_day (
@@ -2583,6 +3210,22 @@ comment on table refund_day is 'What was accepted to be returned over each accou
 comment on column refund_day.institution_id is 'The account.';
 comment on column refund_day.day is 'The day, in service time.';
 comment on column refund_day.cents is 'The sum, in cents, whatever became of it.';
+
+-- transfer_day: What was accepted to be sent over each account in a day of Sao Paulo.
+create table transfer_day (
+    institution_id smallint not null,
+    day date not null,
+    cents bigint not null,
+    constraint transfer_day_pkey primary key (institution_id, day),
+    constraint transfer_day_cents_check check (cents >= 0),
+    constraint transfer_day_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
+        cascade
+);
+grant select on table transfer_day to pixconnect_service;
+comment on table transfer_day is 'What was accepted to be sent over each account in a day of Sao Paulo.';
+comment on column transfer_day.institution_id is 'The account.';
+comment on column transfer_day.day is 'The day, in service time.';
+comment on column transfer_day.cents is 'The sum, in cents, whatever became of it.';
 
 -- return_name: What returns that nobody here is known to have asked for were asked under there: each once of a payment.
 create table return_name (
@@ -2603,15 +3246,22 @@ comment on column return_name.transfer_id is 'The payment that it returns.';
 comment on column return_name.holder_id is 'The holder who had received it.';
 comment on column return_name.refund_id is 'The refund that was recorded of it.';
 
--- check_rail_step: migration 0069
+-- check_rail_step: migrations 0069, 0081, 0110
 create function check_rail_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
     if tg_op = 'INSERT' then
-        if new.state not in ('new', 'minted') or new.may_be_done or new.called_at is not null or not exists (
+        if new.may_be_done or not exists (
             select from open_order
             where name = new.order_name and holder_id = new.holder_id and institution_id = new.institution_id
-        ) then
+                and (left(name, 1) = 'E') = (new.kind = 'order')
+                and new.only_asked = exists (
+                    select from database_loss
+                    where case new.kind when 'order' then last_transfer_id else last_refund_id end >= resource_id
+                )
+        ) or new.only_asked and new.state <> 'calling'
+            or not new.only_asked and (new.state not in ('new', 'minted') or new.called_at is not null)
+        then
             raise exception 'the step of % begins before any call, with its order open at the account', new.order_name
                 using errcode = 'integrity_constraint_violation', constraint = 'a_step_begins_with_its_order';
         end if;
@@ -2621,6 +3271,8 @@ begin
             ('new', 'minted'), ('new', 'closed'), ('minted', 'calling'), ('minted', 'closed'), ('calling', 'asked'),
             ('calling', 'closed'), ('asked', 'calling'), ('asked', 'closed')
         ) and ((old.state, new.state) <> ('calling', 'minted') or old.may_be_done)
+            and (old.state <> new.state or old.only_asked or not new.only_asked)
+        or old.only_asked and (not new.only_asked or new.state not in ('asked', 'closed'))
         or old.may_be_done and not new.may_be_done
         or old.name_there is distinct from new.name_there and old.name_there is not null
         or old.called_at is distinct from new.called_at and old.called_at is not null and new.state <> 'minted'
@@ -2632,6 +3284,17 @@ begin
     return new;
 end $function$;
 revoke execute on function check_rail_step() from public;
+
+-- hold_after_a_loss: migration 0094
+create function hold_after_a_loss() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if exists (select from institution_account where id = new.institution_id and lost_at is not null) then
+        return null;
+    end if;
+    return new;
+end $function$;
+revoke execute on function hold_after_a_loss() from public;
 
 -- rail_step: What is asked of institutions under orders of ours: a row each, written before each call.
 create table rail_step (
@@ -2649,9 +3312,12 @@ create table rail_step (
     refusal_code text,
     refusal_reason text,
     created_at timestamp with time zone not null,
+    only_asked boolean default false not null,
+    payee text,
     constraint rail_step_pkey primary key (order_name),
     constraint a_refund_has_its_original check ((kind = 'refund') = (original_end_to_end_id is not null)),
     constraint a_refusal_has_a_code check ((not outcome is distinct from 'refused') = (refusal_code is not null)),
+    constraint an_order_has_its_payee check ((kind = 'order') = (payee is not null)),
     constraint it_is_called_by_its_name check (name_there is not null or (state in ('new', 'closed'))),
     constraint its_first_call_is_dated check ((state <> all (array['calling', 'asked'])) or called_at is not null),
     constraint rail_step_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
@@ -2671,8 +3337,12 @@ create table rail_step (
     constraint rail_step_holder_id_fkey foreign key (holder_id) references holder(id),
     constraint rail_step_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
+create index rail_step_in_flight on rail_step (institution_id, called_at) where kind = 'order' and (state in ('calling',
+    'asked'));
 create unique index rail_step_name_there on rail_step (institution_id, name_there, kind);
 create trigger check_step before insert or update on rail_step for each row execute function check_rail_step();
+create trigger hold_after_a_loss before update of state on rail_step for each row when (new.state = 'calling' and old.state <>
+    'calling' and not new.only_asked) execute function hold_after_a_loss();
 grant insert, select, update (name_there, state, may_be_done, called_at, outcome, refusal_code, refusal_reason) on table
     rail_step to pixconnect_service;
 comment on table rail_step is 'What is asked of institutions under orders of ours: a row each, written before each call.';
@@ -2692,6 +3362,9 @@ comment on column rail_step.outcome is
 comment on column rail_step.refusal_code is 'Of a certain refusal, as callers see it.';
 comment on column rail_step.refusal_reason is 'In the institution''s words.';
 comment on column rail_step.created_at is 'In real time.';
+comment on column rail_step.only_asked is
+    'Whether its order was open at a loss of the database: a call of it may be forgotten, so that it is asked about and never called.';
+comment on column rail_step.payee is 'Whom an order to send goes to: the key, or the account with its bank; null of a refund.';
 
 -- check_give_back: migration 0076
 create function check_give_back() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -2810,14 +3483,13 @@ comment on column institution_file.last_on is 'The last day that it speaks of.';
 comment on column institution_file.items_count is 'How many lines of money it has.';
 comment on column institution_file.recorded_at is 'When it was read, in service time.';
 
--- keep_joined: migrations 0066, 0074
+-- keep_joined: migrations 0066, 0074, 0083
 create function keep_joined() returns trigger language plpgsql
 as $function$
 begin
     if old.joined_kind = 'movement' and new.joined_kind in ('transfer', 'refund') and not new.is_reversal and exists (
         select from movement as opposite
-        join holder on holder.id = opposite.holder_id and holder.institution_id = old.institution_id
-        where opposite.opposite_of = old.joined_id
+        where opposite.institution_id = old.institution_id and opposite.opposite_of = old.joined_id
     ) then
         return new;
     end if;
@@ -3112,7 +3784,7 @@ create table event (
     created_at timestamp with time zone not null,
     constraint event_pkey primary key (id, holder_id),
     constraint event_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund', 'movement')),
+    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund', 'movement', 'adjustment')),
     constraint event_slot_check check (slot >= 0 and slot <= 255)
 ) partition by range (id);
 create table event_1 partition of event for values from ('1') to ('17179869184');
@@ -3716,12 +4388,32 @@ comment on column id_high_water.ids_per_s_max is 'The most ids a second that it 
 comment on column id_high_water.last_id is 'The last id that had been given out.';
 comment on column id_high_water.noted_at is 'When that was noted, in real time.';
 
--- pause_accounts: migration 0068
+-- count_steps_as_calling: migrations 0081, 0110
+create function count_steps_as_calling() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    update rail_step set state = case state when 'minted' then 'calling' else state end,
+        called_at = coalesce(called_at, clock_timestamp()), only_asked = true
+    where state <> 'closed' and not only_asked
+        and order_name in (select name from open_order where institution_id is not null);
+    select coalesce(max(resource_id) filter (where left(name, 1) = 'D'), 0),
+        coalesce(max(resource_id) filter (where left(name, 1) = 'E'), 0)
+        into new.last_refund_id, new.last_transfer_id
+    from open_order where institution_id is not null;
+    return new;
+end $function$;
+revoke execute on function count_steps_as_calling() from public;
+
+-- pause_accounts: migrations 0068, 0094
 create function pause_accounts() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
+    -- Ids were noted by the minute while a worker ran, so that everything of before the last note is there.
+    select max(noted_at) into new.known_until from id_high_water;
     with paused as (
-        update institution_account set state = 'paused', revision = revision + 1, paused_because = left(new.reason, 1000)
+        update institution_account set state = 'paused', revision = revision + 1, lost_at = clock_timestamp(),
+            paused_because = case when state = 'active' or paused_because is not null then left(new.reason, 1000) end
         where state <> 'closed' and removed_at is null returning id
     )
     select count(*) into new.accounts_count from paused;
@@ -3742,11 +4434,16 @@ create table database_loss (
     recovered_by text,
     started_at timestamp with time zone,
     accounts_count bigint default 0 not null,
+    last_refund_id bigint default 0 not null,
+    known_until timestamp with time zone,
+    last_transfer_id bigint default 0 not null,
     constraint database_loss_pkey primary key (id),
     constraint database_loss_check check ((recovered_at is null) = (recovered_by is null)),
+    constraint database_loss_known_until_check check (isfinite(known_until)),
     constraint database_loss_reason_check check (length(reason) >= 1 and length(reason) <= 1000),
     constraint database_loss_recovered_by_check check (length(recovered_by) >= 1 and length(recovered_by) <= 255)
 );
+create trigger count_steps_as_calling before insert on database_loss for each row execute function count_steps_as_calling();
 create trigger pause_accounts before insert on database_loss for each row execute function pause_accounts();
 grant update (recovered_at, recovered_by) on table database_loss to pixconnect_operator;
 grant insert (reason, system_identifier, timeline_before, position_before, orders_count, started_at), select on table
@@ -3766,6 +4463,12 @@ comment on column database_loss.recovered_at is 'When an operator had read of it
 comment on column database_loss.recovered_by is 'That operator.';
 comment on column database_loss.started_at is 'When the server was started that had forgotten something, in real time.';
 comment on column database_loss.accounts_count is 'Accounts at institutions that were paused by it.';
+comment on column database_loss.last_refund_id is
+    'The last of the refunds that were open over accounts at institutions; of those up to it steps may be forgotten.';
+comment on column database_loss.known_until is
+    'The last instant at which ids were noted before it: what happened later may be forgotten.';
+comment on column database_loss.last_transfer_id is
+    'The last of the transfers that were open over accounts at institutions; of those up to it steps may be forgotten.';
 
 -- offending_row: Rows of before a rule that break it, and that an operator let stay: the rule passes them over.
 create table offending_row (
@@ -3870,6 +4573,147 @@ begin
 end $function$;
 revoke execute on function catch_up_sequence(wanted text) from public;
 grant execute on function catch_up_sequence(wanted text) to pixconnect_service;
+
+-- chain_entries: migration 0092
+create function chain_entries(count_max integer, rest interval) returns bigint language plpgsql security definer set search_path
+    to 'pixconnect', 'pg_temp' set plan_cache_mode to 'force_custom_plan' set enable_seqscan to 'off' set enable_hashjoin to
+    'off' set enable_mergejoin to 'off'
+as $function$
+declare
+    state entry_chain_state;
+    settled bigint;
+    last_id bigint;
+    chained_count bigint;
+begin
+    select * into state from entry_chain_state for update skip locked;
+    if not found then
+        return 0; -- somebody else chains them
+    end if;
+    if state.chained_id = state.bound_id then
+        select settled_id into settled from event_feed_state;
+        -- Where nothing happens, nothing is written.
+        if settled > state.bound_id then
+            update entry_chain_state set bound_id = settled, bound_at = clock_timestamp();
+        end if;
+        return 0;
+    end if;
+    -- A server's clock that was put back does not stop it.
+    if clock_timestamp() - state.bound_at >= interval '0' and clock_timestamp() - state.bound_at < rest then
+        return 0;
+    end if;
+
+    with found as materialized (
+        select id, holder_id, facts, person, case when person is not null then uuid_send(gen_random_uuid()) end as salt
+        from entry_facts where id > state.chained_id and id <= state.bound_id
+        order by id fetch first (count_max) rows with ties
+    ),
+    salted as materialized (
+        select id, holder_id, facts, salt, sha256(salt || convert_to(person, 'UTF8')) as person_digest from found
+    ),
+    digested as materialized (
+        select id, holder_id, salt, person_digest,
+            sha256(convert_to(facts, 'UTF8') || coalesce(person_digest, '')) as digest
+        from salted
+    ),
+    gathered as (
+        select holder_id, array_agg(id order by id) as entry_ids, array_agg(digest order by id) as digests,
+            array_agg(person_digest order by id) as person_digests, array_agg(salt order by id) as salts,
+            string_agg(digest, '' order by id) as added
+        from digested group by holder_id
+    ),
+    following as materialized (
+        select gathered.*, coalesce(last.position, 0) + 1 as position,
+            coalesce(last.head, sha256(convert_to('holder ' || gathered.holder_id, 'UTF8'))) as head_before
+        from gathered
+        left join lateral (
+            select position, head from entry_chain where entry_chain.holder_id = gathered.holder_id
+            order by position desc limit 1
+        ) as last on true
+    ),
+    linked as (
+        insert into entry_chain (holder_id, position, entry_ids, digests, person_digests, head, chained_at)
+        select holder_id, position, entry_ids, digests, person_digests, sha256(head_before || added),
+            clock_timestamp() + make_interval(secs => offset_us / 1e6)
+        from following cross join clock
+    ),
+    kept as (
+        insert into person_salt (holder_id, position, salts) select holder_id, position, salts from following
+    )
+    select count(*), max(id) into chained_count, last_id from digested;
+    update entry_chain_state
+    set chained_id = case when chained_count >= count_max then least(last_id, state.bound_id) else state.bound_id end;
+    return chained_count;
+end $function$;
+revoke execute on function chain_entries(count_max integer, rest interval) from public;
+grant execute on function chain_entries(count_max integer, rest interval) to pixconnect_service;
+
+-- chain_records: migration 0106
+create function chain_records(count_max integer) returns bigint language plpgsql security definer set search_path to
+    'pixconnect', 'pg_temp' set plan_cache_mode to 'force_custom_plan'
+as $function$
+declare
+    state record_chain_state;
+    newest bigint;
+    writers text[];
+    each record;
+    link record_chain;
+    of_kind_count bigint;
+    chained_count bigint := 0;
+begin
+    -- What is skipped somebody else chains.
+    for state in select * from record_chain_state order by kind for update skip locked loop
+        newest := null;
+        if state.chained_id = state.bound_id then
+            newest := case state.kind when 'audit' then (select max(id) from audit) else (select max(id) from kept_report) end;
+            -- Where nothing happens, nothing is written.
+            continue when newest is null or newest <= state.bound_id;
+        end if;
+        -- After the newest row was read, and not before.
+        writers := array(
+            select virtualtransaction from pg_locks
+            where relation = to_regclass(case state.kind when 'audit' then 'audit' else 'kept_report' end)
+                and database = (select oid from pg_database where datname = current_database())
+                and mode = 'RowExclusiveLock' and granted
+        );
+        if newest is not null then
+            state.bound_id := newest;
+            state.bound_writers := writers;
+            update record_chain_state set bound_id = newest, bound_writers = writers where kind = state.kind;
+        end if;
+        continue when state.bound_writers && writers;
+
+        select * into link from record_chain where kind = state.kind order by position desc limit 1;
+        if not found then
+            link.position := 0;
+            link.head := sha256(convert_to(state.kind, 'UTF8'));
+        end if;
+        of_kind_count := 0;
+        for each in
+            select id, facts, person, uuid_send(gen_random_uuid()) as salt from record_facts
+            where kind = state.kind and id > state.chained_id and id <= state.bound_id
+            order by id limit count_max
+        loop
+            link.position := link.position + 1;
+            link.record_id := each.id;
+            link.person_digest := sha256(each.salt || convert_to(each.person, 'UTF8'));
+            link.digest := sha256(convert_to(each.facts, 'UTF8') || link.person_digest);
+            link.head := sha256(link.head || link.digest);
+            insert into record_chain (kind, position, record_id, digest, person_digest, head, chained_at)
+            values (
+                state.kind, link.position, link.record_id, link.digest, link.person_digest, link.head, clock_timestamp()
+            );
+            insert into record_salt (kind, position, salt) values (state.kind, link.position, each.salt);
+            of_kind_count := of_kind_count + 1;
+        end loop;
+        -- Behind the last row ids up to the bound are of rows that were taken back.
+        update record_chain_state set chained_id = case when of_kind_count < count_max then bound_id else link.record_id end
+        where kind = state.kind;
+        chained_count := chained_count + of_kind_count;
+    end loop;
+    return chained_count;
+end $function$;
+revoke execute on function chain_records(count_max integer) from public;
+grant execute on function chain_records(count_max integer) to pixconnect_service;
 
 -- close_partitions: migrations 0013, 0026, 0040
 create function close_partitions(asked_retention interval) returns setof text language plpgsql security definer set search_path
@@ -4187,6 +5031,27 @@ begin
 end $function$;
 revoke execute on function hold_refund_days(account_ids smallint[], on_day date) from public;
 grant execute on function hold_refund_days(account_ids smallint[], on_day date) to pixconnect_service;
+
+-- hold_transfer_days: migration 0107
+create function hold_transfer_days(account_ids smallint[], on_day date) returns table(institution_id smallint, transfer_cents
+    bigint, left_cents bigint, payees text, tax_id text) language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+#variable_conflict use_column
+begin
+    insert into transfer_day (institution_id, day, cents)
+        select account_id, on_day, 0 from unnest(account_ids) as account_id order by account_id
+        on conflict do nothing;
+    return query
+        select counted.institution_id, allowed.transfer_cents, greatest(transfers_day_cents - counted.cents, 0), allowed.payees,
+            account.tax_id
+        from transfer_day as counted join institution_allowance as allowed using (institution_id)
+        join institution_account as account on account.id = counted.institution_id
+        where counted.institution_id = any(account_ids) and counted.day = on_day
+        order by counted.institution_id for update of counted;
+end $function$;
+revoke execute on function hold_transfer_days(account_ids smallint[], on_day date) from public;
+grant execute on function hold_transfer_days(account_ids smallint[], on_day date) to pixconnect_service;
 
 -- is_partition_needed: migrations 0013, 0026
 create function is_partition_needed(parent text, first_id bigint, end_id bigint) returns boolean language plpgsql

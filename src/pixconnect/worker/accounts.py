@@ -1,7 +1,8 @@
 """Looks after accounts at institutions: reads, asks about charges that are being opened, expires charges, moves orders.
 
 Each account has three tasks of its own, in the worker that has its slot: one that hangs, refuses or meets a defect holds nobody
-else back, a long list no order and no charge. Of an account that is paused only that is done which asks nothing there.
+else back, a long list no order and no charge. Of an account that is paused only that is done which asks nothing there; after a
+loss of the database it is read all the same, and nothing is sent there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.frame.secret_box import SealBroken
-from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount
+from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.domain.institutions.rail_memory import RailMemory
 from pixconnect.domain.institutions.sweep import Pace
 from pixconnect.domain.money.rail import Rail, RailUnavailable
@@ -42,7 +43,7 @@ AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
 ORDERS_MAX: Final = 16
 """Orders moved at once over one account: they are sent side by side."""
 
-OpenRail = Callable[[Institution, RailMemory], Rail]
+OpenRail = Callable[[OpenAccount, RailMemory], Rail]
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
 """The last is what is to be read because the institution has called."""
 
@@ -80,7 +81,12 @@ class AccountReaders:
             for account in await self._context.institutions.list_all()
             if account.id % SLOTS_COUNT in self._leases.held
         ]
-        ours = {(account.id, do) for account in accounts if account.state == "active" for do in _WORK}
+        ours = {
+            (account.id, do)
+            for account in accounts
+            if account.is_read
+            for do in (_WORK if account.state == "active" else _READING)
+        }
         for name in self._tasks.keys() - ours:
             self._tasks.pop(name).cancel()
         for account_id, do in ours:
@@ -94,12 +100,15 @@ class AccountReaders:
                 await give_up_there(context, account.id, context.clock.now(), ORDERS_MAX)
 
     async def _keep(self, account_id: int, do: LookAfter) -> None:
+        institutions = self._context.institutions
+        find = institutions.find_read if do in _READING else institutions.find
         failed_count, context, known = 0, self._context, None
         fence = AccountFence(self._leases, account_id % SLOTS_COUNT)
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, account_id)
         while True:
             try:
-                opened = await self._context.institutions.find(account_id)
+                # What sends ends with the account's pause, also before the next look.
+                opened = await find(account_id)
             except (errors.PixConnectError, SealBroken) as error:
                 # Health tells that it is not read. The reason names a file or a member of its own, and nothing secret.
                 _log.warning("an account cannot be opened", account_id=account_id, reason=str(error))
@@ -111,7 +120,7 @@ class AccountReaders:
             try:
                 if opened is not known:
                     known = opened
-                    context = at_account(self._context, opened.account, self._open_rail(opened.institution, memory))
+                    context = at_account(self._context, opened.account, self._open_rail(opened, memory))
                     await note_certificates(self._context.pool, opened)
                 await do(context, opened, fence, told)
                 failed_count, told = 0, frozenset[Pace]()
@@ -168,4 +177,5 @@ async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence
     await go_on_changing(context, opened)
 
 
-_WORK: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, move_orders, go_on_with_charges)
+_READING: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement)
+_WORK: Final[tuple[LookAfter, ...]] = (*_READING, move_orders, go_on_with_charges)

@@ -1,4 +1,4 @@
-"""Chores that come again and again: tallies of lists, partitions, signing keys, resumed webhook endpoints, jobs."""
+"""Chores that come again and again: tallies of lists, chains and their heads, cases, partitions, keys, endpoints, jobs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.simulation.sandbox_control import SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.usecases.frame import tally as tally_usecases
 from pixconnect.usecases.frame.context import HasSandboxControl
 from pixconnect.usecases.frame.operator import SigningContext
 from pixconnect.usecases.identity import signing_key as signing_key_usecases
 from pixconnect.usecases.money import incoming as incoming_usecases
-from pixconnect.usecases.money import tally as tally_usecases
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof import chain as chain_usecases
+from pixconnect.usecases.proof.chain import CHAINED_MAX, RECORDS_CHAINED_MAX
 from pixconnect.usecases.reading import origin as origin_usecases
 from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.simulation import clock as clock_usecases
@@ -35,6 +38,11 @@ PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
 FORGET_EVERY_S: Final = 3600.0
 RESUME_EVERY_S: Final = 1.0
+CHAIN_EVERY_S: Final = 20.0
+HEADS_EVERY_S: Final = 86_400.0
+CASES_EVERY_S: Final = 60.0
+REST_TIMES: Final = 2
+"""What was there before an upgrade is chained between rests of so many times what a batch of it takes."""
 APART_S: Final = 0.2
 """Between the first rounds of two chores."""
 
@@ -84,10 +92,31 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
                 ("fold", fold, FOLD_EVERY_S),
                 ("resume", resume, RESUME_EVERY_S),
                 ("clock", agree, AGREE_EVERY_S),
+                ("chain", partial(_chain, context, chain_usecases.chain_entries, CHAINED_MAX), CHAIN_EVERY_S),
+                ("records", partial(_chain, context, chain_usecases.chain_records, RECORDS_CHAINED_MAX), CHAIN_EVERY_S),
+                # Also when a worker starts: of one that is started each night they would never be told otherwise.
+                ("heads", partial(_tell_heads, context), HEADS_EVERY_S),
+                ("cases", partial(case_usecases.look_for_cases, context), CASES_EVERY_S),
                 ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
             )
         ):
             chores.create_task(_repeat(name, chore, every_s, number * APART_S))
+
+
+async def _chain(
+    context: HousekeepingContext, chain: Callable[[HousekeepingContext], Awaitable[int]], count_max: int
+) -> float | None:
+    began_s = context.clock.monotonic_s()
+    # A full batch means that there are more, as after an upgrade: what callers want goes on between them.
+    if await chain(context) < count_max:
+        return None
+    return REST_TIMES * (context.clock.monotonic_s() - began_s)
+
+
+async def _tell_heads(context: HousekeepingContext) -> None:
+    # Nobody holds anybody to what happened in a sandbox, and its terminal is for people.
+    if context.sandbox_control is None:
+        await chain_usecases.tell_heads(context)
 
 
 async def _repeat(

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from datetime import datetime
 
 import structlog
@@ -79,7 +80,14 @@ class Member(ABC):
 
 
 class SlotLeases:
-    def __init__(self, connect: Connect, clock: Clock) -> None:
+    """One worker's slots.
+
+    Args:
+        silent_max_s: How long the database may leave a beat without an answer before its connection is given up.
+    """
+
+    def __init__(self, connect: Connect, clock: Clock, silent_max_s: float = LEASE_S / 2) -> None:
+        self._silent_max_s = silent_max_s
         self._connect = connect
         self._clock = clock
         self._members: list[Member] = []
@@ -148,21 +156,37 @@ class SlotLeases:
     async def _run_session(self) -> None:
         connection = await self._connect()
         try:
-            if not await is_clock_right(self._clock, connection):
-                return  # a worker with a wrong clock may not write, so the slots are better elsewhere
-            for channel, hear in self._listeners:
-                await connection.add_listener(channel, hear)
-            worker_id = await lease_store.join(connection)
-            while not self._is_stopping.is_set() and await is_clock_right(self._clock, connection):
-                if not await self._renew(connection, worker_id):
-                    return
+            with self._abort_if_silent(connection):
+                if not await is_clock_right(self._clock, connection):
+                    return  # a worker with a wrong clock may not write, so the slots are better elsewhere
+                for channel, hear in self._listeners:
+                    await connection.add_listener(channel, hear)
+                worker_id = await lease_store.join(connection)
+            while not self._is_stopping.is_set():
+                # We give up a renewal that hangs before the lease runs out.
+                with self._abort_if_silent(connection):
+                    if not await is_clock_right(self._clock, connection):
+                        break
+                    if not await self._renew(connection, worker_id):
+                        return
                 await self._pause(until_beat(_RENEW_EVERY_S, Poller.LEASES, self._clock.monotonic_s()))
                 if connection.is_closed():
                     return
             self._lose()
-            await lease_store.leave(connection, worker_id)
+            with self._abort_if_silent(connection):
+                await lease_store.leave(connection, worker_id)
         finally:
             connection.terminate()
+
+    @contextmanager
+    def _abort_if_silent(self, connection: Connection) -> Generator[None]:
+        """End whatever waits on a connection whose other end has gone without a word."""
+        # To cancel is not enough: the driver then waits for the server's word on that, before it rolls back.
+        timer = asyncio.get_running_loop().call_later(self._silent_max_s, connection.terminate)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     async def _renew(self, connection: Connection, worker_id: int) -> bool:
         # The lease counts from before the question: the database may have renewed it at any moment after.
@@ -170,9 +194,7 @@ class SlotLeases:
         busy = frozenset[int]().union(*(member.busy_slots() for member in self._members))
         released = sorted(self._releasing - busy)
         oldest = min(filter(None, (member.oldest_due_at() for member in self._members)), default=None)
-        # We give up a renewal that hangs before the lease runs out.
-        async with asyncio.timeout(LEASE_S / 2):
-            share = await renew(connection, worker_id, released, oldest)
+        share = await renew(connection, worker_id, released, oldest)
         if share is None:
             return False
         before = self._epochs

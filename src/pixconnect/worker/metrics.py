@@ -5,21 +5,31 @@ A metric is a row of one of the two tables, and a reading under its name below. 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal, Protocol, get_args
 
 from pixconnect.domain.frame.event import SLOTS_COUNT
+from pixconnect.domain.institutions.certificate import WARNED_AT
 from pixconnect.domain.money import kept_report
+from pixconnect.domain.proof.case import CaseKind
+from pixconnect.domain.proof.rule import Extent
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Measured, MetricFamily, Read, Value
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.identity import access as access_store
 from pixconnect.store.institutions import certificate as certificate_store
+from pixconnect.store.institutions import waiting_charge as waiting_store
+from pixconnect.store.proof import case as case_store
+from pixconnect.store.proof import run as run_store
 from pixconnect.store.running import order_figures as order_figures_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.store.running.order_figures import OrderFigures
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.frame.context import HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.unresolved import LISTED_MAX
 from pixconnect.usecases.running import batch_metrics
 from pixconnect.usecases.simulation.clock import ClockContext, read_clock
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
@@ -58,11 +68,30 @@ _OF_ALL_WORKERS: Final = _tabulate(
         "How long ago we accepted the oldest of these; 0 if there is none."),
     ("pixconnect_reports_kept", "gauge", ("reason",),
         "Reports of the rail that wait for an operator, by reason: see `pixconnect report list`."),
+    ("pixconnect_cases", "gauge", ("kind",),
+        "Cases that are open: what an institution or the rail says and the books do not, or the other way round; see "
+        "`pixconnect case list`."),
+    ("pixconnect_case_oldest_open_age_seconds", "gauge", ("kind",),
+        "How long ago the oldest of these was found; 0 if there is none."),
     ("pixconnect_feed_lag_seconds", "gauge", (),
         "How long the oldest event of all workers has waited for its position in the feed; the health check uses it."),
     ("pixconnect_institution_certificate_seconds_left", "gauge", ("institution", "part"),
         "How long a certificate by which an account at an institution is reached is still valid: of the receiving or the "
         "sending credential, or the authority of the institution's own."),
+    ("pixconnect_client_certificates", "gauge", ("state",),
+        "Certificates that clients which are let in are bound to: valid, ending within 30 days, or ended, so that nobody comes "
+        "in by them; see `pixconnect client list`."),
+    ("pixconnect_institution_charges_waiting", "gauge", ("institution", "wanted"),
+        "Charges at institutions that are being opened, revised, removed or withdrawn, and whose outcome nobody knows yet; "
+        "counted up to 1000. See `pixconnect find --unresolved`."),
+    ("pixconnect_institution_charge_oldest_waiting_age_seconds", "gauge", ("institution",),
+        "How long the oldest of these has waited."),
+    ("pixconnect_verify_broken", "gauge", ("rule",),
+        "What `pixconnect verify` found wrong when it last looked at everything, and at changes since, by rule; the health "
+        "check uses it."),
+    ("pixconnect_verify_age_seconds", "gauge", ("extent",),
+        "How long ago the last run of `pixconnect verify` over everything (whole), or over changes, has ended."),
+    ("pixconnect_verify_seconds", "gauge", ("extent",), "How long that run took."),
     ("pixconnect_partitions_ahead", "gauge", ("table",),
         "Partitions made in advance and still empty, by table; if this stays below 1, writes will soon fail."),
 )
@@ -132,10 +161,14 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         oldest_due_at = await delivery_usecases.read_oldest_due(context)
         found = await order_figures_store.read_all(context.pool, now, COUNTED_MAX)
         kept = await kept_usecases.count_open(context.pool)
+        cases = await case_store.count_open(context.pool)
         ahead = await partition_store.read_ahead(context.pool)
         certificates = await certificate_store.list_all(context.pool)
         real_now = context.clock.real_now()
+        of_clients = await access_store.count_certificates(context.pool, real_now, real_now + max(WARNED_AT))
+        waiting = await waiting_store.list_begun(context.pool, real_now, LISTED_MAX)
         feed_lag_s = await read_lag_s(context.pool, context.clock)
+        proof = await _read_proof(context.pool, real_now)
     except DATABASE_FAILED:
         # What the worker itself knows is measured all the same.
         return ()
@@ -158,13 +191,35 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
             kind: _age_s(figures.oldest_at, now) for kind, figures in orders.items()
         },
         "pixconnect_reports_kept": {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)},
+        "pixconnect_cases": {kind: cases[kind].count if kind in cases else 0 for kind in get_args(CaseKind)},
+        "pixconnect_case_oldest_open_age_seconds": {
+            kind: _age_s(cases[kind].oldest_at if kind in cases else None, real_now) for kind in get_args(CaseKind)
+        },
         "pixconnect_feed_lag_seconds": feed_lag_s,
         "pixconnect_institution_certificate_seconds_left": {
             (name, used.part): (used.ends_at - real_now).total_seconds() for name, used in certificates
         },
+        "pixconnect_client_certificates": of_clients,
+        "pixconnect_institution_charges_waiting": Counter((one.institution, one.wanted) for one in waiting),
+        # The oldest comes first, so it is written last.
+        "pixconnect_institution_charge_oldest_waiting_age_seconds": {
+            one.institution: _age_s(one.since, real_now) for one in reversed(waiting)
+        },
         "pixconnect_partitions_ahead": ahead.counts,
+        **proof,
     }
     return [_measure(family, readings[family.name]) for family in _OF_ALL_WORKERS]
+
+
+async def _read_proof(pool: Pool, real_now: datetime) -> Mapping[str, Reading]:
+    """What is known of the books; of a run that never was, nothing is told."""
+    runs = {extent: await run_store.find_last_ended(pool, extent) for extent in get_args(Extent)}
+    ended = [(extent, run.began_at, run.ended_at) for extent, run in runs.items() if run is not None and run.ended_at]
+    return {
+        "pixconnect_verify_broken": await run_store.count_broken(pool),
+        "pixconnect_verify_age_seconds": {extent: _age_s(ended_at, real_now) for extent, _, ended_at in ended},
+        "pixconnect_verify_seconds": {extent: _age_s(began_at, ended_at) for extent, began_at, ended_at in ended},
+    }
 
 
 def _measure(family: MetricFamily, reading: Reading) -> Measured:

@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
+from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.domain.money.charge import Charge, read_contents
 from pixconnect.domain.money.ledger import LedgerEntry, Repayment
 from pixconnect.domain.money.movement import Movement
@@ -24,6 +25,8 @@ from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.frame.part import Part, numbered
 from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.identity.origin import OriginNotes
+from pixconnect.store.institutions import rail_step as step_store
+from pixconnect.store.money import adjustment as adjustment_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
@@ -61,6 +64,7 @@ class Changes:
         self._ended_orders: list[OpenOrder] = []
         self._entries: list[LedgerEntry] = []
         self._movements: list[Movement] = []
+        self._adjustments: list[Adjustment] = []
         self._repayments: list[Repayment] = []
         self.events: list[Event] = []
         self._told: list[KeyWebhookEvent] = []
@@ -148,6 +152,9 @@ class Changes:
     def add_movement(self, movement: Movement) -> None:
         self._movements.append(movement)
 
+    def add_adjustment(self, adjustment: Adjustment) -> None:
+        self._adjustments.append(adjustment)
+
     def add_event(self, event: Event) -> None:
         self.events.append(event)
 
@@ -201,9 +208,11 @@ class Changes:
             (order_store.INSERT, [order for order in new_orders if order.institution_id is None]),
             (order_store.INSERT_THERE, [order for order in new_orders if order.institution_id is not None]),
             (order_store.DELETE, self._ended_orders),
+            (step_store.END, [order for order in self._ended_orders if order.institution_id is not None]),
             (ledger_store.APPEND, self._entries),
             (ledger_store.APPEND_REPAYMENTS, self._repayments),
             (movement_store.INSERT, sorted(self._movements, key=lambda one: (one.holder_id, one.item_id))),
+            (adjustment_store.INSERT, self._adjustments),
             (event_store.APPEND, self.events),
             (delivery_store.APPEND, self.events),
             (delivery_store.APPEND_TOLD, self._told),
@@ -214,10 +223,8 @@ class Changes:
         if not present:
             return False  # every request of the batch was refused or a replay
         fitting = [part.fit(rows) for part, rows in present]
-        statement = _statement(
-            tuple((part, sql, len(arguments)) for (part, _), (sql, arguments) in zip(present, fitting, strict=True))
-        )
-        row = await connection.fetchrow(statement, *(argument for _, arguments in fitting for argument in arguments))
+        written = tuple((part, sql, len(sent)) for (part, _), (sql, sent) in zip(present, fitting, strict=True))
+        row = await connection.fetchrow(_statement(written), *(one for _, arguments in fitting for one in arguments))
         if row is None:
             raise errors.InvariantBroken("a statement that selects has a row")
         for part, rows in present:

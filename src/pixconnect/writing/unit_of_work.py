@@ -11,9 +11,11 @@ from functools import partial
 from typing import Any
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.event import Event, EventName
+from pixconnect.domain.frame.event import Divergence, Event, EventName
 from pixconnect.domain.money import ledger as ledger_rules
+from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.charge import Charge, announce_charge
+from pixconnect.domain.money.divergence import announce_divergence
 from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment
 from pixconnect.domain.money.movement import Movement, announce_movement
 from pixconnect.domain.money.order import open_order
@@ -127,6 +129,11 @@ class UnitOfWork:
         """More of who paid is known now."""
         self.changes.add_event(announce_transfer(transfer, self._take_event_id(), self.now))
 
+    def announce_divergence(
+        self, transfer: Transfer, charge: Charge | None, divergences: tuple[Divergence, ...]
+    ) -> None:
+        self.changes.add_event(announce_divergence(transfer, charge, divergences, self._take_event_id()))
+
     def announce_refund(self, refund: Refund) -> None:
         event = announce_refund(refund, self._take_event_id())
         self.changes.add_event(event)
@@ -135,6 +142,9 @@ class UnitOfWork:
 
     def announce_movement(self, movement: Movement) -> None:
         self.changes.add_event(announce_movement(movement, self._take_event_id()))
+
+    def announce_adjustment(self, adjustment: Adjustment) -> None:
+        self.changes.add_event(announce_adjustment(adjustment, self._take_event_id()))
 
     def _tell_key(self, event: Event, transfer_id: int, told_of: Transfer | None) -> None:
         if event.holder_id in self._key_webhook_holders:

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
-from msgspec import structs
 
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
 from pixconnect.api.frame.services import Services
-from pixconnect.domain.simulation.sandbox_control import SandboxControl
 from support import postgres
 from support.faces import Bank, open_bank
 
@@ -22,7 +19,5 @@ async def control() -> Control:
 
 @pytest.fixture
 async def bank(database: postgres.Addresses, services: Services, control: Control) -> AsyncIterator[Bank]:  # noqa: F811
-    async with open_bank(database, services) as opened:
-        context = structs.replace(opened.service.context, sandbox_control=cast("SandboxControl", control))
-        service = structs.replace(opened.service, context=context)
-        yield structs.replace(opened, service=service, services=structs.replace(opened.services, context=context))
+    async with open_bank(database, services, control=control) as opened:
+        yield opened

@@ -207,7 +207,7 @@ LIES: dict[str, bytes | Behave] = {
 async def test_no_lie_about_an_opening_is_believed(liar: Liar, institution: Institution, lie: str) -> None:
     liar.said = LIES[lie]
     tracemalloc.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         opened = await institution.open_charge(TERMS)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -220,7 +220,7 @@ async def test_no_lie_about_an_opening_is_believed(liar: Liar, institution: Inst
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie not in ("another amount", "another key")])
 async def test_no_lie_is_a_charge_nor_the_absence_of_one(liar: Liar, institution: Institution, lie: str) -> None:
     liar.said = LIES[lie]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with pytest.raises(InstitutionUnavailable):
             await institution.read_charge(TXID)
 

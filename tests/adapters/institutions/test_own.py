@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pixconnect.api.faces.efi.day_file import write_day
+from pixconnect.api.faces.inter import account as inter_face
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.efi_file import read_efi_file
 from pixconnect.domain.institutions.institution import (
@@ -55,8 +57,13 @@ async def test_the_balance_is_in_cents(bank: Bank, name: str, tmp_path: Path) ->
     [
         ("inter", {"inter.return_line": "ESTORNO"}),
         ("inter", {"inter.return_line": "PIX"}),
-        ("sicoob", {"sicoob.account_answer": "resultado", "sicoob.transaction_id": "end_to_end_id"}),
-        ("sicoob", {"sicoob.transaction_id": "own"}),
+        # It waits for the face's pace.
+        pytest.param(
+            "sicoob",
+            {"sicoob.account_answer": "resultado", "sicoob.transaction_id": "end_to_end_id"},
+            marks=pytest.mark.long,
+        ),
+        pytest.param("sicoob", {"sicoob.transaction_id": "own"}, marks=pytest.mark.long),
     ],
 )
 async def test_a_statement_has_each_line_once_under_a_name_that_stays(
@@ -71,8 +78,8 @@ async def test_a_statement_has_each_line_once_under_a_name_that_stays(
         settled = Settled(settled_at=bank.service.context.clock.now())
         await end_orders(bank.service.context, [(refund.return_id or "", settled)])
         lines = await read_lines(institution, today() - timedelta(days=1), today())
-        # Inter allows few of these calls a minute.
-        again = await read_lines(institution, today() - timedelta(days=1 if name == "inter" else 40), today())
+        # Both allow few of these calls a minute.
+        again = await read_lines(institution, today() - timedelta(days=2), today())
         assert again == lines
         assert len({line.item_id for line in lines}) == len(lines)
         came_in = [line for line in lines if line.kind == "pix" and line.direction == "IN"]
@@ -90,7 +97,7 @@ async def test_a_statement_has_each_line_once_under_a_name_that_stays(
 async def fetch_file(institution: Institution, day: date) -> bytes:
     assert institution.day_files is not None
     name = await institution.day_files.request_day_file(day)
-    for _ in range(200):
+    for _ in range(1200):
         found = await institution.day_files.fetch_day_file(name)
         if found is not None:
             return found
@@ -149,3 +156,26 @@ async def test_what_the_standard_alone_has_not_is_said(bank: Bank, tmp_path: Pat
             await there.institution.read_balance()
         with pytest.raises(InstitutionUnavailable):
             await read_lines(there.institution, today(), today())
+
+
+@pytest.mark.long
+async def test_days_are_asked_for_one_by_one_where_inter_refuses_several(
+    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bank.be_paid(None, 500)
+    async with open_account_there(bank, "inter", tmp_path, account=ACCOUNT) as there:
+        before = await read_lines(there.institution, today() - timedelta(days=2), today())
+        asked = list[tuple[date, date]]()
+        answered = inter_face._read_lines
+
+        async def refuse_several(*given: Any) -> Any:
+            first, last = given[-1]
+            asked.append((first, last))
+            if first < last:
+                raise inter_face.NamedRefusal("LINES", "peça menos dias")
+            return await answered(*given)
+
+        monkeypatch.setattr(inter_face, "_read_lines", refuse_several)
+        assert await read_lines(there.institution, today() - timedelta(days=2), today()) == before
+    span = [today() - timedelta(days=number) for number in (2, 1, 0)]
+    assert asked == [(span[0], span[-1]), *((day, day) for day in span)]

@@ -50,6 +50,7 @@ async def record(
     return steps, recording
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_face_does_as_its_profile_says_and_its_recording_leads_the_adapter_the_same_way(
     bank: Bank, name: str, tmp_path: Path

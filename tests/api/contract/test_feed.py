@@ -217,6 +217,7 @@ async def test_what_was_given_while_nobody_listened_is_found(feed: Feed, monkeyp
     await until_waiting(feed)
     await feed.service.execute_as_owner(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'test feed'"
+        " and datname = current_database()"
     )
     event_ids = await write_events(feed.service, 1)
     await give_positions(feed.service.context)

@@ -17,6 +17,7 @@ from support.records import (
     E2E,
     LINES,
     RETURN_ID,
+    make_adjustment_line,
     make_deposit_line,
     make_fee_line,
     make_line,
@@ -77,7 +78,7 @@ def misplaced(root: Any) -> Iterator[str]:
 ODD = [
     [],
     LINES,
-    [make_fee_line(), make_repayment_line()],
+    [make_fee_line(), make_repayment_line(), make_adjustment_line()],
     [make_refund_line(direction="IN"), make_line(direction="OUT")],
     [make_line(counterparty=Counterparty(name="N" * 255, tax_id="12ABC34501DE35", ispb="A1B2C3D4"))],
     [make_line(counterparty=Counterparty(name="", tax_id="12345678909", ispb="99999004"))],
@@ -155,12 +156,13 @@ def test_an_entry_carries_its_names() -> None:
 
 def test_what_the_institution_moved_is_miscellaneous_and_a_fee_is_one() -> None:
     wire = make_fee_line(direction="IN", movement=MovedItem(kind="wire", item_id="M2", end_to_end_id=None))
-    fee, wired, repaid = read_back([make_fee_line(), wire, make_repayment_line()]).findall(".//c:Ntry", NAMES)
+    lines = [make_fee_line(), wire, make_repayment_line(), make_adjustment_line()]
+    fee, wired, repaid, adjusted = read_back(lines).findall(".//c:Ntry", NAMES)
     codes = [
         (text_of(entry, "BkTxCd/Domn/Fmly/Cd"), text_of(entry, "BkTxCd/Domn/Fmly/SubFmlyCd"))
-        for entry in (fee, wired, repaid)
+        for entry in (fee, wired, repaid, adjusted)
     ]
-    assert codes == [("MDOP", "FEES"), ("MCOP", "OTHR"), ("MDOP", "OTHR")]
+    assert codes == [("MDOP", "FEES"), ("MCOP", "OTHR"), ("MDOP", "OTHR"), ("MDOP", "ADJT")]
     assert text_of(repaid, "NtryDtls/TxDtls/RmtInf/Ustrd") == "Deficit repaid"
     assert text_of(fee, "NtryDtls/TxDtls/Refs/EndToEndId") == "NOTPROVIDED"
     assert text_of(wired, "NtryDtls/TxDtls/RmtInf/Ustrd") == "Wire transfer"

@@ -16,6 +16,7 @@ from support.records import (
     E2E,
     LINES,
     RETURN_ID,
+    make_adjustment_line,
     make_fee_line,
     make_line,
     make_refund_line,
@@ -62,10 +63,12 @@ def test_a_line_carries_its_id_its_names_and_its_instant() -> None:
 
 def test_a_fee_is_one() -> None:
     lines = [make_fee_line(), make_fee_line(description="Tarifa de abril"), make_repayment_line()]
-    fee, described, repaid = read_back(make_statement(lines, language="pt"), lines).statements[0].transactions
+    lines.append(make_adjustment_line())
+    fee, described, repaid, adjusted = read_back(make_statement(lines, language="pt"), lines).statements[0].transactions
     assert (fee.trntype, fee.trnamt, fee.refnum, fee.memo) == ("FEE", Decimal("-0.50"), None, "Tarifa")
     assert described.memo == "Tarifa de abril"
     assert (repaid.trntype, repaid.trnamt, repaid.memo) == ("DEBIT", Decimal("-0.40"), "Saldo devedor coberto")
+    assert (adjusted.trntype, adjusted.trnamt, adjusted.memo) == ("OTHER", Decimal("-0.30"), "Ajuste")
 
 
 def test_in_portuguese_and_with_the_names_that_have_no_field_of_their_own() -> None:

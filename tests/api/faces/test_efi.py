@@ -149,7 +149,13 @@ async def test_nobody_elses_receiver_is_called_for_a_key_that_is_not_the_callers
 async def test_refunds_at_once_under_one_id_are_one_and_the_others_are_duplicates(bank: Bank) -> None:
     face, e2eid = await open_face(bank), await bank.be_paid(None, 10_000)
     paths = [f"/v2/pix/{e2eid}/devolucao/d{number}" for number in range(4)]
-    calls = [face.call("PUT", path, {"valor": valor}) for path in paths for valor in ("1.00", "1.00", "2.00")]
+
+    async def insist(path: str, valor: str) -> Answer:
+        answer = await face.call("PUT", path, {"valor": valor})
+        # A busy machine may say that nothing was done.
+        return await insist(path, valor) if answer.status == 503 else answer
+
+    calls = [insist(path, valor) for path in paths for valor in ("1.00", "1.00", "2.00")]
     answers = [(each.status, each.body.get("nome")) for each in await asyncio.gather(*calls)]
     for number in range(0, len(answers), 3):
         assert sorted(answers[number : number + 3]) == [(201, None), *[(409, "devolucao_id_duplicado")] * 2]

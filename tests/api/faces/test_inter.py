@@ -177,6 +177,7 @@ def later(bank: Bank, **ahead: float) -> Bank:
     return structs.replace(bank, services=structs.replace(bank.services, context=context))
 
 
+@pytest.mark.long
 async def test_a_key_that_is_forgotten_after_a_day_pays_again(bank: Bank) -> None:
     first = (await (await open_inter(bank, key_memory="day")).send(1)).body["codigoSolicitacao"]
 

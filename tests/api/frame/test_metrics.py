@@ -19,7 +19,9 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
     await api.get("/v1/connect/charge/1", token=None)
     await api.call("PUT", "/v1/connect/charge/1")
     writes: Any = SimpleNamespace(read_figures=list)
-    measured = await metrics.make_api_read(writes, application.answers, application.durations_s)()
+    measured = await metrics.make_api_read(
+        writes, application.answers, application.durations_s, lambda: {"webhooks": -1.0}
+    )()
     assert [one.family for one in measured] == list(metrics.FAMILIES)
     assert measured[0].values == {
         ("get_charge_by_id", "404"): 2,

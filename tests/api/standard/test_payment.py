@@ -185,6 +185,7 @@ async def test_hours_that_are_over_are_counted_once(door: Api, service: Service,
         assert len(await names(door, f"{ALL}&paginacao.itensPorPagina=1&paginacao.paginaAtual={page}")) == 1
 
 
+@pytest.mark.long
 async def test_what_the_network_dated_back_is_listed_when_the_network_says(door: Api, service: Service) -> None:
     hours = [0, 3, 0, 0, 30, 0, -2, 1]
     """By how many hours each is dated back, one every forty minutes."""

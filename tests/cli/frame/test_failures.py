@@ -9,6 +9,7 @@ from pixconnect.cli.frame import failures
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.running import migrate
 from pixconnect.domain.frame.errors import InsufficientFunds
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.migrations import NewerSchemaError
 from pixconnect.local.supervised import Lifeline
 
@@ -29,6 +30,17 @@ from pixconnect.local.supervised import Lifeline
 )
 def test_what_the_operator_can_mend_is_one_line(error: Exception, line: str) -> None:
     assert line in (failures.explain(error) or "")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in (*DATABASE_AWAY, *DATABASE_BUSY) if kind is not OSError])
+def test_a_database_that_is_away_or_busy_is_one_line(kind: type[Exception]) -> None:
+    assert "25006" in (failures.explain(kind("25006")) or "")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in DATABASE_AWAY if kind is not OSError])
+def test_a_part_that_lost_its_database_is_started_again(kind: type[Exception]) -> None:
+    logins = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+    assert failures.is_database_away(kind("gone")) is not issubclass(kind, logins)
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), ConnectionResetError(), FileNotFoundError("x")])

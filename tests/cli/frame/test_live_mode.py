@@ -171,6 +171,7 @@ def test_doctor_tells_all_that_live_refuses_and_what_to_do(pixconnect: CommandLi
     assert "make run" not in done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_before_an_upgrade_doctor_tells_each_step_that_migrate_will_run_and_changes_nothing(
     pixconnect: CommandLine, database: Addresses
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncpg
 import pytest
 
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.usecases.money import charge as charge_usecases
 from support.command_line import DISABLED_ENDPOINT, CommandLine
@@ -46,6 +47,16 @@ def test_an_external_id_of_several_holders_leads_to_all_of_them(charge: Charge, 
         ("charge", charge.holder_id),
         ("charge", charge.holder_id + 1),
     }
+
+
+def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: CommandLine) -> None:
+    day = charge.created_at.astimezone(SAO_PAULO).date().isoformat()
+    for asked in (("--amount", "1234", "--day", day), ("--part", charge.txid[4:12].swapcase())):
+        (found,) = pixconnect.json("find", *asked)["found"]
+        assert (found["kind"], found["id"]) == ("charge", str(charge.id))
+    # Whoever is not told by an institution has a CPF of zeros, which is nobody's.
+    assert "--tax-id: must be" in pixconnect.refusal("find", "--tax-id", "00000000000")
+    assert "--day: must be" in pixconnect.refusal("find", "--day", "20/11/2026")
 
 
 def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:

@@ -9,21 +9,16 @@ import asyncpg
 import pytest
 
 from pixconnect.adapters.system import SystemClock
+from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from support.account_shop import open_shop
-from support.command_line import CommandLine
+from support.command_line import LIVE, CommandLine
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import FakeClock, open_service
 
-LIVE = dict(
-    PIXCONNECT_MODE="live",
-    PIXCONNECT_INSTITUTION_NAME="Loja",
-    PIXCONNECT_ISPB="12345678",
-    PIXCONNECT_BASE_URL="https://pix.shop.example",
-    PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32",
-)
+NOTHING = dict(refunds_day_cents=0, transfer_cents=0, transfers_day_cents=0, to="own")
 
 
 async def open_account(database: Addresses) -> str:
@@ -50,7 +45,8 @@ async def propose(database: Addresses, hours_ago: int) -> None:
     clock = FakeClock(SystemClock().now())
     clock.advance(hours=-hours_ago)
     async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
-        assert await allowance_usecases.allow(as_operator(service.context, "ana"), "loja", 500) is not None
+        wanted = WantedAllowance(refunds_day_cents=500)
+        assert await allowance_usecases.allow(as_operator(service.context, "ana"), "loja", wanted) is not None
 
 
 @pytest.fixture
@@ -74,11 +70,11 @@ def read_newest_verb(live: CommandLine) -> tuple[str, str, str]:
 
 
 def test_at_a_counterpart_a_sum_is_allowed_at_once(live: CommandLine) -> None:
-    assert read_account(live)["allowed"] == dict(refunds_day_cents=0, by=None)
+    assert read_account(live)["allowed"] == dict(NOTHING, by=None)
     done = live.run("institution", "allow", "loja", "--refunds", "500", "--json", PIXCONNECT_OPERATOR="ana")
     assert done.returncode == 0, done.stderr
     assert done.stdout == '{"name":"loja","refunds_day_cents":500,"acts_now":true}\n'
-    assert read_account(live)["allowed"] == dict(refunds_day_cents=500, by="ana")
+    assert read_account(live)["allowed"] == dict(NOTHING, refunds_day_cents=500, by="ana")
     assert read_newest_verb(live) == ("ana", "institution allow", "institution loja")
     assert "nothing waits for a second operator on loja" in live.refusal("institution", "confirm", "loja")
 
@@ -90,6 +86,16 @@ def test_a_sum_that_cannot_be_is_refused_and_changes_nothing(live: CommandLine, 
     assert "refunds" in done.stderr
     assert "Traceback" not in done.stderr
     assert read_account(live)["allowed"]["refunds_day_cents"] == 0
+
+
+def test_transfers_are_allowed_with_small_sums_where_none_are_said(live: CommandLine) -> None:
+    done = live.json("institution", "allow", "loja", "--to", "known")
+    assert done == dict(name="loja", payees="known", acts_now=True)
+    allowed = read_account(live)["allowed"]
+    assert allowed == dict(NOTHING, transfer_cents=10_000, transfers_day_cents=100_000, to="known", by=allowed["by"])
+    assert "say what" in live.refusal("institution", "allow", "loja")
+    refused = live.run("institution", "allow", "loja", "--to", "everybody")
+    assert (refused.returncode != 0, refused.stdout) == (True, "")
 
 
 def test_a_raise_waits_an_hour_and_is_lowered_at_once(live: CommandLine, database: Addresses) -> None:
@@ -107,12 +113,14 @@ def test_a_raise_waits_an_hour_and_is_lowered_at_once(live: CommandLine, databas
 
 def test_another_operator_confirms_what_was_proposed(live: CommandLine, database: Addresses) -> None:
     asyncio.run(propose(database, hours_ago=2))
-    assert read_account(live)["waiting"] == ["allow, proposed by ana"]
+    proposed = "allow (payees own, refunds_day_cents 500, transfer_cents 0, transfers_day_cents 0)"
+    assert read_account(live)["waiting"] == [f"{proposed}, proposed by ana"]
     assert "another operator" in live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="ana")
     assert read_account(live)["allowed"]["refunds_day_cents"] == 0
     done = live.run("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
-    assert (done.returncode, "loja: allow is confirmed" in done.stdout + done.stderr) == (0, True), done.stderr
-    assert read_account(live)["allowed"] == dict(refunds_day_cents=500, by="rui")
+    assert done.returncode == 0, done.stderr
+    assert f"loja: confirmed: {proposed}" in done.stdout
+    assert read_account(live)["allowed"] == dict(NOTHING, refunds_day_cents=500, by="rui")
     assert read_newest_verb(live) == ("rui", "institution confirm", "institution loja")
     assert "nothing waits" in live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.money import holder as holder_usecases
-from support.command_line import CommandLine
+from support.command_line import LIVE, CommandLine
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
 from support.postgres import Addresses
@@ -20,13 +20,6 @@ from support.records import a_new_holder
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 
-LIVE = {
-    "PIXCONNECT_MODE": "live",
-    "PIXCONNECT_INSTITUTION_NAME": "Loja",
-    "PIXCONNECT_ISPB": "12345678",
-    "PIXCONNECT_BASE_URL": "https://pix.shop.example",
-    "PIXCONNECT_TRUSTED_PROXIES": "127.0.0.1/32",
-}
 NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
 
 

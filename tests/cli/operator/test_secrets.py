@@ -13,6 +13,7 @@ NEW_KEY = base64.urlsafe_b64encode(bytes(32)).decode()
 OLD_KEY = base64.urlsafe_b64encode(SECRET_KEY).decode()
 
 
+@pytest.mark.long
 def test_a_new_secret_key_seals_everything_again(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
     pixconnect.json("signing-key", "rotate")
     made = pixconnect.json("client", "create", "--holder-id", pixconnect.create_holder())
@@ -50,6 +51,24 @@ def test_what_no_key_opens_is_named(database: Addresses, tmp_path: Path, pixconn
     assert done.returncode == 1
     assert f"neither key opens signing_key:{kid}, certificate_authority: " in done.stderr
     assert "secrets_left: 2" in done.stdout
+
+
+def test_a_verb_with_another_key_does_nothing_until_that_key_has_a_signing_key_of_its_own(
+    database: Addresses, tmp_path: Path, pixconnect: CommandLine
+) -> None:
+    kid = pixconnect.json("signing-key", "rotate")["kid"]
+    holder_id = pixconnect.create_holder()
+    stranger = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY)
+    create = ("client", "create", "--holder-id", holder_id)
+    for verb in (create, ("operator", "add", "--name", "maria"), ("signing-key", "rotate")):
+        assert stranger.refusal(*verb) == (
+            f"pixconnect: signing_key:{kid}: sealed with another secret key, or damaged: "
+            "set PIXCONNECT_SECRET_KEY to the key it was sealed with"
+        )
+    assert pixconnect.json("client", "list", "--holder-id", holder_id) == {"clients": []}
+    # Whoever has lost the old one for good begins with this.
+    stranger.json("signing-key", "renew-authority")
+    assert stranger.json(*create)["client_id"]
 
 
 @pytest.mark.parametrize("setting", ["PIXCONNECT_SECRET_KEY", "PIXCONNECT_SECRET_KEY_PREVIOUS"])

@@ -9,7 +9,14 @@ import pytest
 from pixconnect.cli.main import main
 
 
-@pytest.mark.parametrize(("shell", "check"), [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")])
+@pytest.mark.parametrize(
+    ("shell", "check"),
+    [
+        ("bash", "-n"),
+        pytest.param("zsh", "-n", marks=pytest.mark.long),
+        pytest.param("fish", "--no-execute", marks=pytest.mark.long),
+    ],
+)
 def test_the_shell_reads_its_script(shell: str, check: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = tmp_path / "script"

@@ -72,8 +72,16 @@ def test_nothing_secret_is_in_its_text() -> None:
         ('ca_file = "ca.pem"', 'account = "1-2"', "account"),
         ('ca_file = "ca.pem"', 'options = { give_back = "sometimes" }', "options.give_back"),
         ('ca_file = "ca.pem"', "options = { static_fallback = 1 }", "options.static_fallback"),
+        ('ca_file = "ca.pem"', "options = { in_flight = 0 }", "options.in_flight"),
+        ('ca_file = "ca.pem"', "options = { in_flight = true }", "options.in_flight"),
         ('ca_file = "ca.pem"', "options = { speed = 1 }", "speed"),
         ('ca_file = "ca.pem"', "= = =", "TOML"),
+        ('ca_file = "ca.pem"', f"a = {'[' * 3000}{']' * 3000}", "nested"),
+        (
+            "keys = [",
+            "keys = [" + "".join(f'"k{number}@x.example", ' for number in range(100)),
+            "keys: may be at most 100",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(before: str, after: str, named: str) -> None:

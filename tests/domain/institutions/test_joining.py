@@ -93,6 +93,17 @@ def test_as_many_alike_as_lines_are_paired_and_others_are_left() -> None:
     assert join_items(items[:2], lines).joins == ()
 
 
+def test_as_many_equal_parts_of_one_pix_as_returns_of_it_are_paired_though_only_the_pix_is_named() -> None:
+    items = [an_item(f"N{number}", end_to_end_id=E2E) for number in range(2)]
+    parts = [
+        a_line(key=("refund", number), names=(f"D{number}",), original=(name,))
+        for number, name in enumerate((E2E, E2E, OTHER_E2E))
+    ]
+    assert joined_by(join_items(items, parts)) == [("N0", 0, "alike"), ("N1", 1, "alike")]
+    # Which of both it is would be a guess.
+    assert join_items(items[:1], parts).joins == ()
+
+
 def test_a_fee_is_told_of_the_pix_that_it_names() -> None:
     fee = an_item("F1", kind="fee", direction="OUT", amount_cents=50, end_to_end_id=E2E)
     joined = join_items([fee, an_item(end_to_end_id=E2E)], [a_line(names=(E2E,))])

@@ -1,8 +1,11 @@
 from datetime import datetime, timedelta
+from typing import get_args
 
 import msgspec
 import pytest
 
+from pixconnect.domain.money.rail import MovementKind
+from pixconnect.domain.money.statement import Language, MovedItem
 from support.records import AT, LINES, make_line, make_refund_line, make_statement
 
 
@@ -34,3 +37,10 @@ def test_a_line_whose_other_side_has_no_name_says_what_it_is() -> None:
     assert make_refund_line(counterparty=nobody, description=None).describe("pt") == "Devolução enviada"
     # A refund without a word of its author's gets ours.
     assert make_refund_line(description="").describe("en") == "Refund sent to Joana Prado"
+
+
+@pytest.mark.parametrize("language", get_args(Language))
+def test_each_kind_of_movement_has_words_of_its_own(language: Language) -> None:
+    moved = [MovedItem(kind=kind, item_id="1", end_to_end_id=None) for kind in get_args(MovementKind)]
+    texts = [make_line(movement=each, description=None).describe(language) for each in moved]
+    assert len({text for text in texts if text}) == len(moved)

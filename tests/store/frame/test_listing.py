@@ -105,6 +105,7 @@ async def empty(service: WebhookService, *tables: str) -> None:
     await service.execute_as_owner(f"truncate {', '.join(tables)}")
 
 
+@pytest.mark.long
 @SOME
 @given(MINUTES, PAGE_SIZES, LATER)
 async def test_a_walk_through_charges_sees_all_that_were_there_once(
@@ -122,6 +123,7 @@ async def test_a_walk_through_charges_sees_all_that_were_there_once(
     )
 
 
+@pytest.mark.long
 @SOME
 @given(MINUTES, PAGE_SIZES, LATER)
 async def test_a_walk_through_events_sees_all_that_were_there_once(
@@ -138,6 +140,7 @@ async def test_a_walk_through_events_sees_all_that_were_there_once(
     )
 
 
+@pytest.mark.long
 @SOME
 @given(MINUTES, PAGE_SIZES, LATER, st.sampled_from([None, *STATUSES]))
 async def test_a_walk_through_deliveries_sees_all_that_were_there_once(

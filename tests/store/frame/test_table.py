@@ -24,9 +24,10 @@ def find_tables() -> Iterator[tuple[str, Table[Any]]]:
 
 TABLES: Final = dict(find_tables())
 NOT_IN_RECORDS: Final = {
+    "case_note": {"id"},
     "client": {"secret_hash", "secret_key_id"},
     "console_session": {"token_hash"},
-    "balance": {"settlement_cents", "funding_cents"},
+    "balance": {"settlement_cents", "funding_cents", "difference_cents"},
     "delivery": {"modified_at", "notice", "covered_by"},
     "delivery_attempt": {"delivery_id"},
     "proof_run": {"seen_at"},
@@ -34,6 +35,7 @@ NOT_IN_RECORDS: Final = {
     "institution_allowance": {"naming_key"},
     "institution_proposal": {"id", "confirmed_by", "confirmed_at"},
     "kept_report": {"fingerprint"},
+    "movement": {"institution_id"},
     "refund": {"namesake"},
     "refused_credit": {"refused_at"},
     "transfer": {"namesake"},

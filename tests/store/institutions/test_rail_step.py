@@ -60,6 +60,20 @@ async def test_a_call_that_was_turned_away_is_none(shop: Shop) -> None:
     await shop.live.execute_as_owner(_CALLING)
 
 
+async def test_nothing_is_called_over_an_account_after_a_loss(shop: Shop) -> None:
+    """Whoever had opened the account before cannot take the step, and so does not call."""
+    await shop.live.execute_as_owner(
+        "update institution_account set state = 'paused', paused_because = 'a loss', lost_at = now()"
+    )
+    await shop.live.execute_as_owner(_CALLING)
+    (row,) = await shop.live.fetch("select state from rail_step")
+    assert row["state"] == "minted"
+    with pytest.raises(REFUSED):
+        await shop.live.execute_as_owner("update institution_account set state = 'active', paused_because = null")
+    await shop.live.execute_as_owner("update institution_account set lost_at = null")
+    await shop.live.execute_as_owner(_CALLING)
+
+
 async def test_an_order_over_an_account_is_a_refund_of_a_pix_there_and_counts(shop: Shop) -> None:
     (row,) = await shop.live.fetch("select cents from refund_day")
     assert row["cents"] == 600

@@ -66,8 +66,11 @@ async def spread(service: WebhookService) -> None:
     )
 
 
+@pytest.mark.long
 async def test_whatever_happens_to_deliveries_totals_follow(service: WebhookService) -> None:
-    async with open_receiver(answering(500)) as receiver, running_worker(service):
+    # No retry comes by itself while the test looks.
+    refusing = answering(503, b"", Retry_After="900")
+    async with open_receiver(refusing) as receiver, running_worker(service):
         endpoint = await service.add_endpoint(receiver.url)
         await service.announce([1, 2, 3, 4])
         await receiver.wait_for(4)
@@ -134,6 +137,7 @@ async def test_notes_are_added_together_while_more_are_written(service: WebhookS
     assert await check_totals(service, endpoint) == {"pending": 40, "delivered": 0, "failed": 0}
 
 
+@pytest.mark.long
 async def test_a_page_far_down_and_a_span_within_hours_are_those_of_the_whole_list(service: WebhookService) -> None:
     endpoint = await service.add_endpoint(URL)
     await service.announce(list(range(1, 31)))

@@ -253,6 +253,7 @@ async def test_what_is_accepted_after_a_start_is_given_up_as_ever(outlived: Outl
     assert read.status == "CANCELLED"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", [STARTED_EARLIER, *CHANGES.values()])
 async def test_without_a_rail_orders_are_given_up_after_a_start_or_a_loss_too(database: Addresses, what: str) -> None:
     await start(database)
@@ -465,6 +466,7 @@ async def test_a_dump_of_an_older_program_that_was_put_in_our_place_is_seen_by_w
         assert "restored over them" in loss.reason
 
 
+@pytest.mark.long
 async def test_a_service_that_goes_on_sees_that_a_dump_was_restored_over_its_tables(
     outlived: Outlived, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -492,7 +494,7 @@ async def test_a_service_that_goes_on_sees_that_a_dump_was_restored_over_its_tab
                 await lease_store.fence(one, {1: 0})
         noting = asyncio.create_task(watch.keep_noting(pool, for_others=True, every_s=0.05))
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not await pool.fetchval("select count(*) from database_loss"):  # noqa: ASYNC110  nothing tells
                     await asyncio.sleep(0.05)
             assert await pool.fetchval("select count(*) from open_order where asked_count > 0") == 2

@@ -113,6 +113,7 @@ async def test_whatever_is_wrong_is_answered_alike(door: SignIn, maria: IssuedOp
     }
 
 
+@pytest.mark.long
 async def test_who_guesses_is_slowed_down_and_the_right_password_waits_too(
     context: Context, database: Addresses, door: SignIn, maria: IssuedOperator, clock: FakeClock
 ) -> None:

@@ -125,7 +125,6 @@ async def test_a_run_that_was_killed_is_taken_up_where_it_was(after: Context, mo
     monkeypatch.setattr(secret_key.endpoint_store, "reseal", dying)
     with pytest.raises(KeyboardInterrupt):
         await secret_key.reseal(as_operator(after), batch_max=2)
-    monkeypatch.setattr(secret_key.endpoint_store, "reseal", original)
     assert (await secret_key.reseal(as_operator(after), batch_max=2)).webhook_endpoints_count == ENDPOINTS_COUNT - 2
     await assert_only_the_new_key_opens(after)
 

@@ -9,9 +9,10 @@ from msgspec import structs
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.usecases.identity import secret_key
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.credential import open_credential
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.money import ledger as ledger_usecases
 from support.account_shop import NO_LIMITS, make_owner
@@ -45,7 +46,7 @@ async def test_no_secret_is_kept_as_text(live: Service, there: FakeInstitution) 
         assert rows
         assert all("not to be seen" not in row["text"] for row in rows)
     shown = await account_usecases.read_account(as_operator(live.context), "loja")
-    credential = await account_usecases.open_credential(as_operator(live.context), shown.account.id)
+    credential = await open_credential(as_operator(live.context), shown.account.id)
     assert credential.client_secret == "not to be seen"
 
 
@@ -71,6 +72,31 @@ async def test_a_name_is_given_once(live: Service, there: FakeInstitution) -> No
     await add(live, there)
     with pytest.raises(errors.BadRequest, match="there is an account loja"):
         await add(live, there, house=await make_owner(live, "2"))
+
+
+async def test_a_key_lies_on_one_account(live: Service, there: FakeInstitution) -> None:
+    await add(live, there)
+    with pytest.raises(errors.BadRequest, match="is on the account loja"):
+        await add(live, there, "banco", house=await make_owner(live, "2"))
+    await add(live, there, "banco", house=2, keys=["banco@test.example"], receiving=Credential(client_id="branch"))
+    said = a_description(keys=["banco@test.example"])
+    with pytest.raises(errors.BadRequest, match="is on the account banco"):
+        await account_usecases.rotate_account(as_operator(live.context), "loja", said)
+
+
+async def test_a_bank_account_is_added_once_until_it_is_closed(live: Service, there: FakeInstitution) -> None:
+    elsewhere, keys = Credential(client_id="branch"), dict(keys=["banco@test.example"])
+    await add(live, there, account="77")
+    house = await make_owner(live, "2")
+    with pytest.raises(errors.BadRequest, match="account: 77 is on the account loja: a bank account is added once"):
+        await add(live, there, "banco", house=house, account="77", receiving=elsewhere, **keys)
+    with pytest.raises(errors.BadRequest, match="client_id: us is on the account loja"):
+        await add(live, there, "banco", house=house, **keys)
+    await add(live, there, "banco", house=house, receiving=elsewhere, **keys)
+    with pytest.raises(asyncpg.UniqueViolationError, match="institution_account_is_added_once"):
+        await live.execute_as_owner("update institution_account set account = '77'")
+    await live.execute_as_owner("update institution_account set state = 'closed' where name = 'loja'")
+    await live.execute_as_owner("update institution_account set account = '77'")
 
 
 async def test_a_sandbox_has_none(service: Service) -> None:
@@ -150,7 +176,7 @@ async def test_a_credential_is_sealed_again_under_a_new_key(live: Service, there
     assert (await secret_key.reseal(operator)).institution_accounts_count == 1
     assert (await secret_key.reseal(operator)).institution_accounts_count == 0
     alone = structs.replace(operator, secret_box=AesSecretBox(new_key, SystemEntropy()))
-    assert (await account_usecases.open_credential(alone, account.id)).client_secret == "not to be seen"
+    assert (await open_credential(alone, account.id)).client_secret == "not to be seen"
 
 
 async def test_where_no_balance_is_told_it_is_named(live: Service, there: FakeInstitution) -> None:

@@ -67,7 +67,7 @@ async def reading(shop: Shop) -> AsyncIterator[None]:
     """A worker that has all slots, and reads by itself only once in an hour."""
     leases = SlotLeases(partial(connect_as_service, shop), SystemClock())
     readers = AccountReaders(
-        shop.context, leases, lambda there, memory: InstitutionRail(there, memory, shop.context.clock)
+        shop.context, leases, lambda opened, memory: InstitutionRail(opened.institution, memory, shop.context.clock)
     )
     tasks = [asyncio.create_task(leases.run()), asyncio.create_task(readers.run())]
     try:
@@ -104,7 +104,7 @@ async def test_a_payment_is_recorded_when_the_bank_calls_and_not_when_it_is_due(
         shop.pay(700)
         answer = await client.post(f"{address}/pix", content=b'{"pix":[{"endToEndId":"E1"}]}')
         assert (answer.status_code, answer.content) == (200, b"")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await read_funds(shop.live, shop.house) != (700, 0):  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(0.02)
         assert [only for _, _, only in shop.there.lists] == [False, False, True, False]
@@ -163,6 +163,10 @@ async def test_where_the_bank_shows_a_certificate_others_are_refused(shop: Shop)
         await shop.live.execute_as_owner("""update institution_account set options = '{"webhook_mtls": true}'""")
         answer = await client.post(address, content=b"{}")
         assert answer.status_code == 403
+        # Who does not know the secret learns nothing of the account.
+        guessed = await client.post(f"{address[:-1]}{'a' if address[-1] != 'a' else 'b'}", content=b"{}")
+        invented = await client.post(address.replace("/loja/", "/nobody/"), content=b"{}")
+        assert guessed.status_code == invented.status_code != 403
 
 
 async def test_a_paused_account_is_told_nothing(shop: Shop) -> None:

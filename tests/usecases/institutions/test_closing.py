@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import asyncpg
@@ -15,7 +17,8 @@ from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.institutions.opening_balance import post_opening
-from pixconnect.usecases.institutions.proposal import confirm_proposal
+from pixconnect.usecases.proof.adjustment import WantedAdjustment, propose_adjustment
+from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution, a_description
@@ -83,6 +86,25 @@ async def test_two_operators_close_an_account_and_its_balance_leaves(live: Servi
     await check_books(live)
 
 
+async def test_nothing_is_adjusted_on_a_closed_account_whoever_has_proposed_it_before(
+    live: Service, there: FakeInstitution
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    (case,) = await live.fetch(
+        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since)"
+        f" values ('day', {shop.account.id}, {shop.account.house_id}, '2026-06-30', 300, 'a difference', now()) returning id"
+    )
+    wanted = WantedAdjustment(case_id=case["id"], kind="bank_error")
+    await propose_adjustment(maria, wanted)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+    await confirm_proposal(joana, shop.context, "loja", "close")
+    for refused in (confirm_proposal(joana, shop.context, "loja"), propose_adjustment(maria, wanted)):
+        with pytest.raises(errors.BadRequest, match="the account loja is closed"):
+            await refused
+    assert await funds_of(shop) == (0, 0, 0)
+    await check_books(live)
+
+
 async def test_a_closed_account_stays_closed_and_its_holders_go_elsewhere(
     live: Service, there: FakeInstitution
 ) -> None:
@@ -130,6 +152,32 @@ async def test_what_is_killed_is_confirmed_again(live: Service, there: FakeInsti
     await check_books(live)
 
 
+@pytest.mark.long
+async def test_a_reading_that_was_under_way_credits_nothing_on_a_closed_account(
+    live: Service, there: FakeInstitution
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+
+    async def keep_reading() -> None:
+        for _ in range(30):
+            shop.pay(1_00)
+            await shop.read()
+
+    reading = asyncio.create_task(keep_reading())
+    state = "active"
+    while state != "closed":
+        # What comes in before it is closed is seen, and has it confirmed again.
+        with suppress(errors.BadRequest):
+            await confirm_proposal(joana, shop.context, "loja")
+        state = (await account_usecases.read_account(maria, "loja")).account.state
+    shop.pay(1_00)
+    await shop.read()
+    await reading
+    assert await funds_of(shop) == (0, 0, 0)
+    await check_books(live)
+
+
 async def test_the_schema_closes_no_account_with_money(live: Service, there: FakeInstitution) -> None:
     await open_filled(live, there)
     with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
@@ -167,3 +215,74 @@ async def test_what_nothing_of_90_days_names_is_removed_with_its_credentials(
     # The name is free, the id is not.
     again = await account_usecases.add_account(maria, there.open, "loja", a_description(), shop.account.house_id)
     assert again.id == shop.account.id + 1
+
+
+async def test_a_process_that_has_not_heard_of_the_closing_opens_no_charge(
+    live: Service, there: FakeInstitution
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+    # It has read the accounts a moment ago, and goes by that for a second.
+    assert await shop.context.institutions.find(shop.account.id) is not None
+    await confirm_proposal(joana, shop.context, "loja")
+    with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+        await shop.charge("too-late")
+    assert there.calls == []
+    assert await live.fetch("select state from charge_opening") == []
+
+
+async def test_a_charge_that_opens_while_the_account_closes_ends_too(live: Service, there: FakeInstitution) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+
+    async def open_once() -> None:
+        # As a process that has begun before it heard of the pause.
+        await live.execute_as_owner("update institution_account set state = 'active'")
+        await shop.charge("meanwhile")
+        await live.execute_as_owner("update institution_account set state = 'paused'")
+
+    class Opening(HolderDirectory):
+        """A charge opens between the end of the others and that of the account."""
+
+        async def read_account(self, holder_id: int) -> OwnAccount:
+            await open_once()
+            return await shop.context.directory.read_account(holder_id)
+
+    opening = structs.replace(shop.context, directory=Opening(live.context.pool, "", "", live.clock.monotonic_s))
+    with pytest.raises(errors.BadRequest, match="confirm again"):
+        await confirm_proposal(joana, opening, "loja")
+    await confirm_proposal(joana, shop.context, "loja")
+    assert [row["status"] for row in await live.fetch("select status from charge")] == ["REMOVED_BY_PSP"]
+    await check_books(live)
+
+
+async def test_whoever_waits_for_a_charge_while_the_account_closes_is_told(
+    live: Service, there: FakeInstitution
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+
+    async def close() -> None:
+        await confirm_proposal(joana, shop.context, "loja")
+
+    there.before_answer = close
+    with pytest.raises(errors.ServiceUnavailable, match="the account is closed"):
+        await shop.charge("under-way")
+    assert await live.fetch("select id from charge") == []
+
+
+async def test_no_charge_opens_on_an_account_that_its_holder_has_left(live: Service, there: FakeInstitution) -> None:
+    shop = await open_shop(live, there)
+    # A process goes by what it knew of the holder for a second.
+    assert (await shop.context.directory.read_account(shop.account.house_id)).institution_id == shop.account.id
+    await live.execute_as_owner("update holder set institution_id = null")
+    with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+        await shop.charge("left")
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
+        await live.execute_as_owner(
+            "insert into charge_opening (charge_id, holder_id, institution_id, external_id, txid, state, wanted, fingerprint,"
+            f" due_at, created_at) values (1, {shop.account.house_id}, {shop.account.id}, 'left', repeat('a', 26), 'opening',"
+            " '{}', '', now(), now())"
+        )
+    assert caught.value.constraint_name == "a_charge_opens_on_its_holders_account"
+    assert there.calls == []

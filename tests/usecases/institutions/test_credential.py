@@ -16,7 +16,7 @@ from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.account_file import read_account_file
 from pixconnect.domain.institutions.certificate import AccountCertificate, say_end
-from pixconnect.domain.institutions.institution import OpenAccount
+from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import secret_key
 from pixconnect.usecases.institutions import account as account_usecases
@@ -26,6 +26,7 @@ from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import make_owner, open_shop
 from support.account_there import make_account, make_papers
+from support.failure_page import quoted
 from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
 from support.service import Service
@@ -55,8 +56,40 @@ async def test_what_sends_is_sealed_under_a_key_that_what_serves_callers_has_not
         await read_sending_credential(live.context.pool, live.context.secret_box, account.id)
     tried = await account_usecases.try_permissions(operator, there.open, "loja")
     assert [one.name for one in tried] == ["cob.write", "send: cob.write"]
-    tried = await account_usecases.try_permissions(as_operator(live.context), there.open, "loja")
-    assert [one.name for one in tried] == ["cob.write"]
+
+
+async def test_a_sending_key_that_is_missing_or_another_is_told_where_permissions_are_tried(
+    live: Service, there: FakeInstitution
+) -> None:
+    house = await make_owner(live)
+    await account_usecases.add_account(
+        with_sending_key(live), there.open, "loja", a_description(sending=SENDING), house
+    )
+    # The receiving credential and its account are tried all the same.
+    seen = list[str]()
+    for said, operator in (("no", as_operator(live.context)), ("another", with_sending_key(live, bytes([8]) * 32))):
+        tried = await account_usecases.try_permissions(operator, there.open, "loja")
+        assert [(one.name, one.is_given) for one in tried] == [("cob.write", True), ("send: key", False)]
+        seen.append(f"institution check, {said} key: {tried[-1].name}: no, {tried[-1].explanation}")
+    assert quoted("The key of sending credentials is missing") == seen
+
+
+async def test_what_comes_in_is_read_where_what_sends_was_sealed_with_another_key(
+    live: Service, there: FakeInstitution
+) -> None:
+    house = await make_owner(live)
+    account = await account_usecases.add_account(
+        with_sending_key(live), there.open, "loja", a_description(sending=SENDING), house
+    )
+    another, context = with_sending_key(live, bytes([8]) * 32).sending_box, live.context
+    accounts = OpenAccounts(context.pool, context.secret_box, there.open, context.clock.monotonic_s, another)
+    opened = await accounts.find(account.id)
+    assert opened is not None
+    assert opened.own_sender is not None
+    assert await opened.institution.read_received("E1") is None
+    with pytest.raises(InstitutionUnavailable, match="not the key that"):
+        await opened.own_sender.read_sent("o1")
+    await accounts.close()
 
 
 async def test_both_credentials_are_sealed_again_under_new_keys(live: Service, there: FakeInstitution) -> None:
@@ -144,12 +177,15 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
         (0, "has ended"),
     ):
         await ending_in(days=days)
-        with pytest.raises(errors.ServiceUnavailable, match=f"a certificate .* {said}$"):
+        with pytest.raises(errors.ServiceUnavailable, match=f"a certificate .* {said}$") as told:
             await check_accounts(shop.context)
         shown = await account_usecases.read_account(as_operator(live.context), "loja")
         assert [(one.used.part, one.said) for one in shown.ending] == [("receiving", said)]
         tried = await account_usecases.try_permissions(as_operator(live.context), there.open, "loja")
         assert (tried[-1].name, tried[-1].is_given, tried[-1].explanation) == ("certificate receiving", days > 0, said)
+    assert quoted("A certificate at an institution has ended") == [
+        f"health: degraded; institutions: {told.value.message}"
+    ]
     there.traits = structs.replace(there.traits, certificates=())
     await note_certificates(live.context.pool, OpenAccount(account=shop.account, institution=there))
     await check_accounts(shop.context)

@@ -7,16 +7,20 @@ from datetime import date, datetime, timedelta
 
 import asyncpg
 import pytest
+from msgspec import structs
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionUnavailable
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.store.institutions import day_file as file_store
 from pixconnect.store.institutions.day_file import DayFile
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.day_file import read_day_files
+from pixconnect.usecases.institutions.statement import record_file
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
+from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import open_service
 from support.statement_files import make_efi_file
@@ -65,6 +69,11 @@ async def look(shop: Shop, files: Files, **later: int) -> int:
 async def read_state(shop: Shop, day: date) -> str:
     (shown,) = await day_usecases.list_days(shop.context, shop.account, day, 1)
     return shown.judged.state
+
+
+async def read_failure(shop: Shop) -> str | None:
+    how = await day_usecases.read_how(as_operator(shop.live.context), shop.there.open, shop.account)
+    return how.failure
 
 
 async def read_asked(shop: Shop, day: date) -> DayFile:
@@ -120,6 +129,8 @@ async def test_a_file_that_cannot_be_read_is_asked_for_again_after_a_day(
     files.written[f"{first}-1"] = fault(good)
     assert await look(shop, files) == 0
     assert failure in ((await read_asked(shop, first)).failure or "")
+    told = await read_failure(shop) or ""
+    assert (told.startswith(f"{first}: file: "), failure in told) == (True, True)
     assert await look(shop, files, hours=2) == 0
     assert (files.asked, len(files.fetched)) == ([first], 1)
     await look(shop, files, days=1)
@@ -128,6 +139,24 @@ async def test_a_file_that_cannot_be_read_is_asked_for_again_after_a_day(
     assert await look(shop, files) == 1
     assert await read_state(shop, first) == "closed"
     assert (await read_asked(shop, first)).failure is None
+    assert await read_failure(shop) is None
+
+
+async def test_a_file_of_another_account_that_was_read_by_hand_says_nothing_against_the_institutions_own(
+    shop: Shop,
+) -> None:
+    files, first = Files(), to_day(shop.live.clock.real_now())
+    await shop.read()
+    maria = as_operator(shop.context)
+    foreign = make_efi_file(account="99", day=(first - timedelta(days=3)).isoformat())
+    await record_file(maria, "loja", foreign)
+    await look(shop, files, days=1)
+    files.written[f"{first}-1"] = write(first, "100.00", "100.00")
+    assert await look(shop, files) == 1
+    assert await read_state(shop, first) == "closed"
+    # From then on the account's number is known.
+    with pytest.raises(errors.BadRequest, match="it is of the account 99, and loja is another one"):
+        await record_file(maria, "loja", make_efi_file(account="99", day=(first - timedelta(days=2)).isoformat()))
 
 
 async def test_a_file_that_came_too_soon_leaves_its_day_open_until_the_next_one(shop: Shop) -> None:
@@ -155,3 +184,20 @@ async def test_while_the_institution_is_away_what_was_asked_for_stays(shop: Shop
     # A day of silence is over: another is asked for, and of the day that has ended since.
     await look(shop, files, days=1)
     assert files.asked == [first, first, first + timedelta(days=1)]
+
+
+async def test_it_is_told_where_days_come_from_and_what_failed_of_them(shop: Shop) -> None:
+    async def read() -> tuple[str, bool, str | None]:
+        how = await day_usecases.read_how(as_operator(shop.live.context), shop.there.open, shop.account)
+        return how.source, how.close_by_themselves, how.failure
+
+    assert await read() == ("file_by_hand", False, None)
+    shop.there.traits = structs.replace(shop.there.traits, has_statement=True)
+    assert await read() == ("api", True, None)
+    files = shop.there.day_files = Files()
+    await shop.read()
+    await look(shop, files, days=1)
+    files.is_reachable = False
+    with pytest.raises(InstitutionUnavailable):
+        await look(shop, files, days=1)
+    assert await read() == ("own_file", True, "it is away")

@@ -1,6 +1,8 @@
-"""A loss of the database that is seen pauses every account, once, until an operator resumes each."""
+"""After a loss of the database that is seen accounts are read and nothing leaves them, until what was lost is in the books."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -9,8 +11,11 @@ from pixconnect.domain.frame import errors
 from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.account_context import at_account
+from pixconnect.usecases.institutions.loss import list_lost, recover_account
+from pixconnect.usecases.institutions.sweep import sweep_due
 from pixconnect.usecases.running.health import check_accounts
-from support.account_shop import open_shop
+from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses
@@ -54,14 +59,64 @@ async def test_a_loss_that_is_seen_pauses_all_accounts_until_each_is_resumed(
     assert (account.state, account.paused_because) == ("paused", line["seen"])
     with pytest.raises(errors.ServiceUnavailable, match="1 account at an institution is paused since"):
         await check_accounts(shop.context)
-    # Pausing it again takes the reason from nobody.
-    await account_usecases.set_state(operator, "loja", "paused")
-    assert (await account_usecases.read_account(operator, "loja")).account.paused_because
-    resumed = await account_usecases.set_state(operator, "loja", "active")
-    assert (resumed.state, resumed.paused_because) == ("active", None)
+    await read_again(shop)
+    recovered = await recover_account(operator, there.open, "loja", statement_was_read=True)
+    assert (recovered.state, recovered.paused_because) == ("active", None)
     await start(database)
     await check_accounts(shop.context)
     assert (await account_usecases.read_account(operator, "loja")).account.state == "active"
+
+
+async def test_nothing_leaves_until_everything_was_read_and_an_operator_has_said_so(
+    live: Service, there: FakeInstitution
+) -> None:
+    shop = await open_shop(live, there)
+    operator = as_operator(live.context)
+    with pytest.raises(errors.BadRequest, match="nothing is known to be forgotten of loja"):
+        await recover_account(operator, there.open, "loja", statement_was_read=True)
+    await lose(live)
+    with pytest.raises(errors.BadRequest, match="`pixconnect database recovered --institution loja` resumes it"):
+        await account_usecases.set_state(operator, "loja", "active")
+    with pytest.raises(errors.BadRequest, match=r"was not read whole \(near, wide, deep\) since"):
+        await recover_account(operator, there.open, "loja", statement_was_read=True)
+    await read_again(shop)
+    with pytest.raises(errors.BadRequest, match=r"^statement_was_read: no statement of loja is told by its API"):
+        await recover_account(operator, there.open, "loja", statement_was_read=False)
+    assert [account.name for account in await list_lost(operator)] == ["loja"]
+    await recover_account(operator, there.open, "loja", statement_was_read=True)
+    assert not await list_lost(operator)
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+async def test_what_an_operator_pauses_is_read_after_a_loss_and_stays_paused(
+    live: Service, there: FakeInstitution, is_before: bool
+) -> None:
+    shop = await open_shop(live, there)
+    operator = as_operator(live.context)
+    await (account_usecases.set_state(operator, "loja", "paused") if is_before else lose(live))
+    await (lose(live) if is_before else account_usecases.set_state(operator, "loja", "paused"))
+    with pytest.raises(errors.ServiceUnavailable, match="1 account at an institution is paused since"):
+        await check_accounts(shop.context)
+    await read_again(shop)
+    assert (await recover_account(operator, there.open, "loja", statement_was_read=True)).state == "paused"
+
+
+async def lose(live: Service) -> None:
+    await live.execute_as_owner(
+        "insert into database_loss (reason, system_identifier, started_at, orders_count) values ('a test', 1, now(), 0)"
+    )
+
+
+async def read_again(shop: Shop) -> None:
+    """As a worker does, which has opened the account anew."""
+    # The test's clock is not the database's, which dates what it has seen.
+    now = shop.live.clock.now().isoformat()
+    await shop.live.execute_as_owner(f"update institution_account set lost_at = '{now}' where lost_at is not null")
+    institutions: Any = shop.context.institutions
+    institutions.forget()
+    assert await institutions.find(shop.account.id) is None, "callers find nothing to send over"
+    opened = await institutions.find_read(shop.account.id)
+    await sweep_due(at_account(shop.context, opened.account, shop.context.rail), opened.institution)
 
 
 async def test_a_restart_that_loses_nothing_pauses_nothing(

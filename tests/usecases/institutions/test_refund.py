@@ -9,17 +9,19 @@ from typing import Any
 import asyncpg
 import pytest
 from msgspec import structs
+from structlog.testing import capture_logs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund, ReceivedPix
-from pixconnect.domain.institutions.rail_memory import name_there
+from pixconnect.domain.institutions.rail_memory import name_refund_there
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import ability
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.store.institutions import return_name as name_store
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.refund import record_returns
-from pixconnect.usecases.institutions.statement import record_listed, settle_items
+from pixconnect.usecases.institutions.statement import settle_items
+from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
 from pixconnect.usecases.institutions.sweep import record_page
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
@@ -225,7 +227,8 @@ async def tell_line(shop: Shop, at: datetime, **changes: Any) -> None:
         item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="refund"
     )
     line = structs.replace(line, **changes)
-    await record_listed(shop.at, shop.account, (line.day, line.day), [line])
+    await record_listed(shop.at, shop.account, [line])
+    await note_listed(shop.at, shop.account, (line.day, line.day))
     await settle_items(shop.at, shop.account)
 
 
@@ -302,7 +305,8 @@ async def test_a_listed_return_of_ours_is_the_report_of_our_refund(shop: Shop) -
         (600, "RETURNED", "service"),
         (400, "RETURNED", "institution"),
     ]
-    assert refund.return_id
+    steps = await shop.live.fetch(f"select state from rail_step where order_name = '{refund.return_id}'")
+    assert [row["state"] for row in steps] == ["closed"], "nobody asks about it any more"
     assert await kept(shop) == []
     await check_books(shop.live)
 
@@ -326,7 +330,8 @@ async def test_a_day_that_closed_without_it_is_judged_anew(shop: Shop) -> None:
         end_to_end_id=pix.end_to_end_id,
     )  # fmt: skip
     shop.live.clock.advance(days=2)
-    await record_listed(shop.at, shop.account, (line.day, line.day), [line])
+    await record_listed(shop.at, shop.account, [line])
+    await note_listed(shop.at, shop.account, (line.day, line.day))
     await shop.live.execute_as_owner("update institution_day set opening_cents = 0, closing_cents = 1000")
     await settle_items(shop.at, shop.account)
     day = (await day_usecases.read_day(shop.at, shop.account, line.day)).shown
@@ -421,7 +426,7 @@ def test_its_external_ids_are_kept_for_it(external_id: str, shop: Shop) -> None:
 async def name_ours(shop: Shop, external_id: str) -> str:
     """What the institution knows a request by, whatever is remembered here."""
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
-    return name_there(keys[shop.account.id], shop.account.id, "refund", shop.house.holder_id, external_id)
+    return name_refund_there(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
 
 
 async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(shop: Shop) -> None:
@@ -492,6 +497,32 @@ async def test_two_returns_that_look_alike_are_two_however_they_are_named(shop: 
     shop.there.received[0] = structs.replace(shop.there.received[0], refunds=[moved, told[1]])
     await shop.read()
     assert await funds(shop) == (800, 0, 0)
+    await check_books(shop.live)
+
+
+async def test_of_two_returns_of_one_name_the_second_is_kept_once_and_moves_nothing(shop: Shop) -> None:
+    pix, other, third = shop.pay(1000), shop.pay(1000), shop.pay(1000)
+    first = give_back(shop, pix, 300)
+    unnamed = give_back(shop, third, 50, return_id=None)
+    await shop.read()
+    # Of the same payment and of another one, and one that is called so later.
+    give_back(shop, pix, 200, return_id=first.return_id)
+    give_back(shop, other, 100, return_id=first.return_id)
+    named = structs.replace(unnamed, return_id=first.return_id)
+    shop.there.received[2] = structs.replace(shop.there.received[2], refunds=[named])
+    with capture_logs() as logs:
+        for _ in range(3):
+            await shop.read()
+    assert [line["event"] for line in logs] == ["a report waits for an operator"] * 3
+    assert await kept(shop) == [("institution_return", "contradiction", first.return_id)] * 3
+    assert await funds(shop) == (2650, 0, 0)
+    # Two that are new at once: whichever comes first is the one.
+    twin = give_back(shop, pix, 20)
+    give_back(shop, other, 20, return_id=twin.return_id)
+    for _ in range(2):
+        await shop.read()
+    assert len(await kept(shop)) == 4
+    assert await funds(shop) == (2630, 0, 0)
     await check_books(shop.live)
 
 

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, NotSent
 from pixconnect.domain.money.refund import Refund
 from pixconnect.store.institutions import rail_step as step_store
@@ -14,9 +15,9 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.operator import acting_as
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
-from pixconnect.usecases.institutions.proposal import confirm_proposal
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money.handover import give_up_there
+from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution
@@ -167,7 +168,10 @@ async def test_of_an_institution_that_is_silent_nothing_is_concluded(shop: Shop)
     assert (await read_again(shop, refund)).status == "PROCESSING"
 
 
-@pytest.mark.parametrize("dies", ["marked", "named", "calling", "asked", "never"])
+@pytest.mark.parametrize(
+    "dies",
+    ["calling", *(pytest.param(step, marks=pytest.mark.long) for step in ("marked", "named", "asked", "never"))],
+)
 async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_returned_once_at_most(
     live: Service, dies: str
 ) -> None:
@@ -265,7 +269,7 @@ async def test_at_a_paused_account_nothing_is_accepted_and_what_never_left_is_gi
 async def test_a_raise_waits_for_an_hour_and_for_another_operator(shop: Shop) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
     ana, rui = (acting_as(as_operator(shop.live.context), name) for name in ("ana", "rui"))
-    proposed = await allowance_usecases.allow(ana, "loja", 500)
+    proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(refunds_day_cents=500))
     assert proposed is not None
     assert await read_allowed(shop) == 0
     with pytest.raises(errors.BadRequest, match="may be confirmed from"):
@@ -282,7 +286,9 @@ async def test_a_raise_waits_for_an_hour_and_for_another_operator(shop: Shop) ->
         await confirm_proposal(rui, shop.context, "loja")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="raised by one person"):
         await shop.live.execute_as_owner("update institution_allowance set refunds_day_cents = 501")
-    assert await allowance_usecases.allow(ana, "loja", 100) is None, "lowering acts at once"
+    assert await allowance_usecases.allow(ana, "loja", WantedAllowance(refunds_day_cents=100)) is None, (
+        "lowering acts at once"
+    )
     assert await read_allowed(shop) == 100
     verbs = [entry.verb for entry in await audit.list_newest(ana, 3)]
     assert verbs == ["institution allow", "institution confirm", "institution allow"]

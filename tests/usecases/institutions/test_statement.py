@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -19,6 +20,7 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.institutions import statement_sweep
 from pixconnect.usecases.institutions.statement import RecordedStatement, SettledStatement
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming
@@ -292,9 +294,26 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
         item_id="F1", day=DAY, settled_at=None, direction="OUT", amount_cents=100, kind="fee", text="TARIFA"
     )
     for new_count in (1, 0):
-        recorded = await statement_usecases.record_listed(books.context, books.account, (DAY, DAY), [fee, fee])
-        assert (len(recorded.new), recorded.known_count) == (new_count, 1 - new_count)
+        assert await statement_sweep.record_listed(books.context, books.account, [fee, fee]) == new_count
+        await statement_sweep.note_listed(books.context, books.account, (DAY, DAY))
         await statement_usecases.settle_items(books.context, books.account)
     assert await books.movements() == [("F1", "fee", "OUT", 100)]
     # A list tells no balance, so the day agrees with nothing yet.
     assert (await books.day()).shown.judged.state == "provisional"
+
+
+async def test_what_is_only_scheduled_moves_nothing_before_its_day(books: Books) -> None:
+    line = make_ofx_line(item_id="S1", at="20260702", amount="-3.00", memo="BOLETO AGENDADO")
+    _, settled = await books.read(line, last="20260702", closing="97.00")
+    assert (settled.posted_count, (await books.item("S1")).waits) == (0, "day_not_over")
+    await books.tomorrow()
+    _, settled = await books.read(line, last="20260702", closing="97.00")
+    assert (settled.posted_count, await books.movements()) == (1, [("S1", "boleto", "OUT", 300)])
+
+
+async def test_of_many_accounts_at_once_none_waits_for_a_connection_that_another_keeps(books: Books) -> None:
+    # More than the pool has: each keeps one, under which nobody else joins the same lines, and takes more beside it.
+    accounts = [structs.replace(books.account, id=number) for number in range(1, 15)]
+    async with asyncio.timeout(60):
+        settled = await asyncio.gather(*[statement_usecases.settle_items(books.context, one) for one in accounts])
+    assert settled == [SettledStatement()] * len(accounts)

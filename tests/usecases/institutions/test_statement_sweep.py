@@ -9,16 +9,18 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
+from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits, InstitutionUnavailable
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.day import ShownDay
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
+from pixconnect.usecases.proof.verify import ProofRequest, verify
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.postgres import Addresses
 from support.service import open_service
+from support.verifier import open_book_reader
 
 
 class Teller(FakeInstitution):
@@ -165,3 +167,54 @@ async def test_while_money_moves_no_balance_is_that_of_an_end_but_one_that_is_to
     assert (await sweep(shop))[-2] == "open"
     there.closing_balances[first] = 10_000
     assert (await sweep(shop))[-2] == "closed"
+
+
+async def test_a_list_that_breaks_off_leaves_its_lines_and_is_read_again(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    for number in range(5):
+        there.book(f"F{number}", -1, first, settled_at=shop.live.clock.real_now() + timedelta(minutes=1))
+    shop.live.clock.advance(days=1)
+    answered = there.list_statement
+
+    async def cut(since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
+        async for page in answered(since, until):
+            yield page[:3]
+            raise InstitutionUnavailable("cut")
+
+    there.list_statement = cut  # type: ignore[method-assign]
+    with pytest.raises(InstitutionUnavailable):
+        await sweep_statement(shop.at, shop.account, there)
+    assert (await read_day(shop, first)).judged.sums.items_count == 3
+    assert (await read_day(shop, first)).judged.state == "open"
+    there.list_statement = answered  # type: ignore[method-assign]
+    assert (await sweep(shop))[-2] == "closed"
+    assert (await read_day(shop, first)).judged.sums.items_count == 5
+    await check_books(shop.live)
+
+
+async def test_a_closed_day_that_was_changed_by_hand_is_found_by_who_verifies(shop: Shop, database: Addresses) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.book("F1", -100, first, settled_at=shop.live.clock.real_now() + timedelta(minutes=1))
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "closed"
+    assert await verify_account(shop, database) == ([], "provisional", f"closed until {first}")
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("set session_replication_role = replica; update institution_item set amount_cents = 90")
+    await owner.close()
+    found, *_ = await verify_account(shop, database)
+    name = shop.account.name
+    assert found == [
+        ("closed_days_close", (f"account {name}", f"day {first}"), "closed", "open"),
+        ("line_agrees_with_what_it_is", (f"account {name}", "line F1"), f"movement F1 {name}: OUT 90", "OUT 100 on 1"),
+    ]
+
+
+async def verify_account(shop: Shop, database: Addresses) -> tuple[list[tuple[Any, ...]], str, str | None]:
+    rules = ("closed_days_close", "line_agrees_with_what_it_is")
+    async with open_book_reader(shop.live, database) as reader:
+        proved = await verify(reader, ProofRequest(rules=rules, again_after_s=0), lambda *_: None)
+    (judged,) = [each for each in proved.judgements if each.rule == "closed_days_close"]
+    found = [(each.rule, each.ids, each.expected, each.found) for each in proved.findings]
+    return sorted(found), judged.verdict, judged.reason

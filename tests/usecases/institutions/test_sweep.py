@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.institution import (
     InstitutionItem,
     InstitutionUnavailable,
@@ -13,6 +14,7 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, record_page, sweep, sweep_due
@@ -21,7 +23,7 @@ from pixconnect.usecases.money import kept_report as kept_usecases
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.cut_connections import Cut, open_wire
-from support.fake_institution import FakeInstitution
+from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key
@@ -116,12 +118,45 @@ async def test_an_unknown_payer_has_what_the_contract_requires(shop: Shop) -> No
 async def test_a_payment_that_changed_is_kept_and_moves_nothing(shop: Shop) -> None:
     pix = shop.pay(100)
     await shop.read()
+    # What is left out is not told otherwise.
+    shop.there.received[0] = structs.replace(pix, key=None)
+    await shop.read()
     shop.there.received[0] = structs.replace(pix, amount_cents=99)
     for _ in range(2):
         await shop.read()
     kept = await kept_usecases.list_kept(as_operator(shop.context), with_closed=True)
-    assert [(one.reason, one.name) for one in kept] == [("changed_repeat", pix.end_to_end_id)]
+    assert [(one.reason, one.name, one.seen_count) for one in kept] == [("changed_repeat", pix.end_to_end_id, 1)]
     assert await read_funds(shop.live, shop.house) == (100, 0)
+
+
+async def test_one_page_that_says_two_things_of_a_payment_is_no_less_noticed(shop: Shop) -> None:
+    first = shop.pay(1000)
+    shop.there.received += [structs.replace(first, amount_cents=1100), structs.replace(first, amount_cents=1200)]
+    await shop.read()
+    assert await read_funds(shop.live, shop.house) == (1000, 0)
+    kept = await kept_usecases.list_kept(as_operator(shop.live.context), with_closed=False)
+    assert sorted((one.reason, one.explanation) for one in kept) == [
+        ("changed_repeat", "amount_cents was 1000 and is 1100"),
+        ("changed_repeat", "amount_cents was 1000 and is 1200"),
+    ]
+    await check_books(shop.live)
+
+
+async def test_what_two_accounts_list_is_credited_on_the_first_alone(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    await shop.read()
+    there = FakeInstitution(shop.live.clock)
+    said = a_description(keys=[], receiving=Credential(client_id="branch"))
+    account = await account_usecases.add_account(
+        as_operator(shop.live.context), there.open, "banco", said, await make_owner(shop.live, "2")
+    )
+    there.receive(pix)
+    context = structs.replace(shop.at, policy=structs.replace(shop.at.policy, account=account))
+    await sweep(context, there, "near")
+    (kept,) = await kept_usecases.list_kept(as_operator(shop.live.context), with_closed=False)
+    assert (kept.reason, kept.name) == ("another_account", pix.end_to_end_id)
+    assert await read_funds(shop.live, shop.house) == (1000, 0)
+    await check_books(shop.live)
 
 
 async def test_nothing_before_the_books_begin_is_counted(shop: Shop) -> None:
@@ -190,9 +225,23 @@ async def test_one_item_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
     await record_page(shop.at, [broken, broken])
     kept = await kept_usecases.list_kept(as_operator(shop.context), with_closed=True)
     assert [(one.kind, one.reason, one.name, one.seen_count) for one in kept] == [
-        ("unreadable", "cannot_be_recorded", "loja", 3)
+        ("unreadable", "cannot_be_recorded", "loja", 1)
     ]
     assert kept[0].explanation == "it cannot be read: valor: is no amount"
+
+
+async def test_what_is_dated_ahead_is_kept_and_credited_in_its_time(shop: Shop) -> None:
+    now = shop.live.clock.real_now()
+    shop.pay(1, settled_at=now + timedelta(minutes=4))
+    shop.pay(10, settled_at=now + timedelta(days=30))
+    for _ in range(2):
+        await record_page(shop.at, shop.there.received)
+    assert await read_funds(shop.live, shop.house) == (1, 0)
+    kept = await kept_usecases.list_kept(as_operator(shop.context), with_closed=True)
+    assert [(one.kind, one.reason, one.seen_count) for one in kept] == [("credit", "cannot_be_recorded", 1)]
+    shop.live.clock.advance(days=30)
+    await shop.read()
+    assert await read_funds(shop.live, shop.house) == (11, 0)
 
 
 async def test_three_paces(shop: Shop) -> None:
@@ -311,4 +360,24 @@ async def test_another_payer_than_the_known_one_is_kept_once_and_changes_nothing
     assert [(one.reason, one.name) for one in kept] == [("changed_repeat", pix.end_to_end_id)]
     assert await shop.live.fetch("select counterparty from transfer") == before
     assert await list_completions(shop) == []
+    await check_books(shop.live)
+
+
+async def test_what_comes_in_is_read_while_a_long_list_is(shop: Shop) -> None:
+    await shop.read()
+    shop.live.clock.advance(hours=1)
+    for _ in range(3):
+        shop.pay(1)
+    shop.there.page_size, answered = 1, shop.there.list_received
+
+    async def slowly(*arguments: object, **options: object):  # noqa: ANN202  a generator of pages
+        async for page in answered(*arguments, **options):  # type: ignore[arg-type]
+            shop.live.clock.advance(seconds=10)
+            yield page
+
+    shop.there.list_received = slowly  # type: ignore[method-assign, assignment]
+    await sweep(shop.at, shop.there, "wide")
+    spans = [since for since, _, _ in shop.there.lists[1:]]
+    assert len(spans) > 2, "a near reading each fifteen seconds, between the pages"
+    assert await read_funds(shop.live, shop.house) == (3, 0)
     await check_books(shop.live)

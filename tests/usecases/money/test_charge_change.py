@@ -8,14 +8,16 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
+from pixconnect.domain.institutions.charge_opening import TAKEN_FOR, WORKER_AFTER
 from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, OpeningAnswer, UnknownOutcome
 from pixconnect.domain.money.charge import Charge, read_contents
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money.charge_change import change_there, go_on_changing
-from pixconnect.usecases.money.charge_opening import RefusedByInstitution
+from pixconnect.usecases.money.charge_opening import RefusedByInstitution, go_on_opening
+from pixconnect.usecases.money.unresolved import list_late_charges
+from pixconnect.usecases.running.health import check_accounts
 from pixconnect.usecases.standard import charge_removal
-from support.account_shop import Shop
+from support.account_shop import Shop, lost_at_the_answer
 from support.books import check_books
 from support.operators import as_operator
 
@@ -85,6 +87,19 @@ async def test_a_lost_answer_is_looked_after_and_never_guessed(shop: Shop, *, is
     assert shop.there.charges[charge.txid].revision == 1, "what was done is not asked for again"
     assert [call.split()[0] for call in shop.there.calls].count("revise") == (1 if is_done else 2)
     await check_books(shop.live)
+
+
+@pytest.mark.parametrize("answers", [[], [NotSent(reason="429")]])
+async def test_nobody_is_told_that_nothing_was_done_while_a_worker_goes_on(
+    shop: Shop, answers: list[OpeningAnswer]
+) -> None:
+    charge = await shop.charge()
+    shop.there.answers = answers
+    async with lost_at_the_answer(shop, "charge_change"):
+        with pytest.raises(errors.OutcomeUnknown, match="the same request"):
+            await revise(shop, charge, amount_cents=2000)
+    assert await go_on(shop) == 1
+    assert (await revise(shop, charge, amount_cents=2000)).amount_cents == 2000
 
 
 async def test_a_repeated_request_waits_for_the_first_one(shop: Shop) -> None:
@@ -177,6 +192,34 @@ async def test_an_operators_removal_is_done_there_by_a_worker(shop: Shop) -> Non
     await check_books(shop.live)
 
 
+@pytest.mark.parametrize("wanted", ["open", "remove"])
+async def test_what_a_killed_worker_was_asking_about_is_asked_about_soon(shop: Shop, wanted: str) -> None:
+    charge, go_on_with = await shop.charge(), go_on_opening if wanted == "open" else go_on_changing
+    shop.there.answers = [SILENT]
+    with pytest.raises(errors.OutcomeUnknown):
+        await (shop.charge("order-2") if wanted == "open" else remove(shop, charge))
+    shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
+    is_asked = asyncio.Event()
+
+    async def hang() -> None:
+        is_asked.set()
+        await asyncio.Event().wait()
+
+    shop.there.before_answer = hang
+    killed = asyncio.create_task(go_on_with(shop.at, shop.opened))
+    await is_asked.wait()
+    killed.cancel()
+    await asyncio.gather(killed, return_exceptions=True)
+    shop.there.before_answer = None
+    shop.live.clock.advance(seconds=TAKEN_FOR.total_seconds() - 1)
+    assert await go_on_with(shop.at, shop.opened) == 0, "what it has sent may still arrive"
+    shop.live.clock.advance(seconds=1)
+    assert await go_on_with(shop.at, shop.opened) == 1
+    assert shop.there.charges[charge.txid].status == ("active" if wanted == "open" else "removed_by_us")
+    assert len(shop.there.charges) == (2 if wanted == "open" else 1)
+    await check_books(shop.live)
+
+
 async def test_an_operator_waits_for_the_institution(shop: Shop) -> None:
     charge = await shop.charge()
     operator = as_operator(shop.context)
@@ -190,3 +233,27 @@ async def test_the_schema_knows_no_charge_that_is_removed_here_alone(shop: Shop)
     charge = await shop.charge()
     with pytest.raises(Exception, match="looks removed and can still be paid"):
         await shop.live.fetch(f"update charge set status = 'REMOVED_BY_PSP' where id = {charge.id}")
+
+
+async def test_what_waits_too_long_is_told_to_operators_until_it_is_known(shop: Shop) -> None:
+    charge = await shop.charge()
+    shop.there.answers = [SILENT, SILENT]
+    with pytest.raises(errors.OutcomeUnknown):
+        await remove(shop, charge)
+    with pytest.raises(errors.OutcomeUnknown):
+        await shop.charge("order-2")
+    shop.live.clock.advance(minutes=14)
+    assert await list_late_charges(shop.context) == []
+    shop.live.clock.advance(minutes=2)
+    late = await list_late_charges(shop.context)
+    # They began in one instant of the test's clock.
+    opening, removal = sorted(late, key=lambda charge: charge.wanted)
+    assert (removal.institution, removal.txid, removal.wanted) == (shop.account.name, charge.txid, "remove")
+    assert (opening.holder_id, opening.wanted) == (shop.house.holder_id, "open")
+    with pytest.raises(errors.ServiceUnavailable, match="2 charges at institutions have waited for over 900 s"):
+        await check_accounts(shop.context)
+    await shop.read()
+    await go_on(shop)
+    await go_on_opening(shop.at, shop.opened)
+    assert await list_late_charges(shop.context) == []
+    await check_accounts(shop.context)

@@ -1,23 +1,34 @@
 """Charges opened at an institution: durable before they are asked for, asked about and never guessed."""
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
+import asyncpg
 import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
-from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, OpeningAnswer, UnknownOutcome
+from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
+    NotSent,
+    OpenedCharge,
+    OpeningAnswer,
+    UnknownOutcome,
+)
 from pixconnect.domain.money.br_code import parse_br_code
+from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.money.charge_change import change_there, go_on_changing
 from pixconnect.usecases.money.charge_opening import RefusedByInstitution, go_on_opening
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, lost_at_the_answer, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
+from support.records import own_key
 from support.service import Service
 
 SILENT: OpeningAnswer = UnknownOutcome(reason="silence")
@@ -82,6 +93,39 @@ async def test_what_nobody_knows_is_asked_about(shop: Shop, *, is_there: bool) -
     await check_books(shop.live)
 
 
+@pytest.mark.parametrize("answers", [[], [SILENT]])
+async def test_the_txid_that_an_institution_makes_is_kept(shop: Shop, answers: list[OpeningAnswer]) -> None:
+    shop.there.makes_txids, shop.there.answers, shop.there.loses_answers = True, answers, True
+    with suppress(errors.OutcomeUnknown):
+        await shop.charge("order-1")
+    shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
+    await go_on_opening(shop.at, shop.opened)
+    charge = await shop.charge("order-1")
+    opening = await opening_store.read(shop.context.pool, charge.id, charge.holder_id)
+    assert opening is not None
+    assert (opening.state, opening.txid, opening.network_txid) == ("opened", charge.txid, "there0")
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="stays so"):
+        await shop.live.fetch("update charge_opening set network_txid = null returning 1")
+
+
+async def test_one_that_is_shown_without_a_code_is_asked_about_until_it_has_one(shop: Shop) -> None:
+    now = shop.live.clock.real_now()
+    bare = dict[str, Any](key=own_key(), amount_cents=1000, status="active", created_at=now, lifetime_s=60)
+    shop.there.answers = [OpenedCharge(txid="a" * 32, code=None, location=None, **bare)]
+    shop.there.loses_answers = True
+    with pytest.raises(errors.OutcomeUnknown, match="order-1"):
+        await shop.charge("order-1")
+    ((txid, shown),) = shop.there.charges.items()
+    shop.there.charges[txid] = structs.replace(shown, code=None, location=None)
+    shop.live.clock.advance(seconds=120)
+    assert await go_on_opening(shop.at, shop.opened) == 1
+    assert await states(shop) == ["opening"]
+    shop.there.charges[txid] = shown
+    shop.live.clock.advance(seconds=120)
+    await go_on_opening(shop.at, shop.opened)
+    assert (await shop.charge("order-1")).br_code == shown.code
+
+
 async def test_a_worker_asks_again_and_again(shop: Shop) -> None:
     shop.there.answers = [SILENT]
     with pytest.raises(errors.OutcomeUnknown):
@@ -117,6 +161,22 @@ async def test_where_nothing_was_sent_nothing_is_left(shop: Shop) -> None:
     assert await go_on_opening(shop.at, shop.opened) == 0
     await shop.charge("order-1")
     assert await states(shop) == ["given_up", "opened"]
+
+
+@pytest.mark.parametrize(
+    "answers", [[], [NotSent(reason="429")], [CertainRefusal(code="chave", reason="no", member="chave")]]
+)
+async def test_nobody_is_told_that_nothing_was_done_while_a_worker_goes_on(
+    shop: Shop, answers: list[OpeningAnswer]
+) -> None:
+    shop.there.answers = answers
+    async with lost_at_the_answer(shop, "charge_opening"):
+        with pytest.raises(errors.OutcomeUnknown, match="order-1"):
+            await shop.charge("order-1")
+    shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
+    assert await go_on_opening(shop.at, shop.opened) == 1
+    assert (await shop.charge("order-1")).txid in shop.there.charges
+    assert await states(shop) == ["opened"]
 
 
 async def test_another_charge_under_its_txid_is_never_taken_for_it(shop: Shop) -> None:

@@ -142,7 +142,14 @@ async def test_a_charge_whose_payment_was_cancelled_is_paid_by_another(service: 
 _STEPS = ("accepted", "accepted again", "cancelled", "cancelled again", "settled")
 
 
-@pytest.mark.parametrize("order", list(permutations(_STEPS, 3)), ids=" - ".join)
+_ORDERS = [
+    pytest.param(order, marks=[] if number % 5 == 0 else [pytest.mark.long])
+    for number, order in enumerate(permutations(_STEPS, 3))
+]
+"""Each fifth, and all of them in the long run."""
+
+
+@pytest.mark.parametrize("order", _ORDERS, ids=" - ".join)
 async def test_one_credit_ends_once_in_every_order_of_arrival(
     service: Service, caller: Caller, order: tuple[str, ...]
 ) -> None:

@@ -241,6 +241,7 @@ async def test_a_book_refund_to_a_holder_who_may_not_deposit_ends_in_error_on_bo
     await check_books(service)
 
 
+@pytest.mark.long
 async def test_book_refunds_and_transfers_cross_without_a_ring_of_locks(service: Service, database: Addresses) -> None:
     holders = [await open_holder(service, account_number=str(n), funds_cents=10_000) for n in (1, 2)]
     parties = [(await service.context.directory.read_account(holder.holder_id)).party for holder in holders]

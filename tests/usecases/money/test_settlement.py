@@ -196,6 +196,7 @@ STEPS: dict[str, Step] = {
 }
 
 
+@pytest.mark.long
 async def test_whatever_the_order_of_settlements_and_returns_the_end_is_the_same(
     service: Service, caller: Caller
 ) -> None:

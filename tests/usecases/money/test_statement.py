@@ -98,6 +98,7 @@ async def test_two_spans_that_meet_are_the_whole(service: Service, caller: Calle
         assert await read_all(service, before) + await read_all(service, after) == lines
 
 
+@pytest.mark.long
 async def test_a_statement_stays_what_it_was_while_money_arrives(service: Service, caller: Caller) -> None:
     async def pay_in() -> None:
         # So much and no more: who pays faster than another reads would make statements grow without an end.

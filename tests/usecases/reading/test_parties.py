@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from msgspec import structs
 
@@ -49,6 +51,19 @@ async def test_what_becomes_known_later_is_known(shop: Shop) -> None:
     found = await read(shop.context, shop.house, row["id"])
     assert (found.payer.name.value, found.payer.ispb.value) == ("Ana", "12345678")
     assert certainties(found.payer)["tax_id"] == "unknown"
+
+
+async def test_the_txid_that_an_institution_makes_is_shown_of_what_paid_its_charge(shop: Shop) -> None:
+    shop.there.makes_txids = True
+    charge = await shop.charge()
+    for txid in (charge.txid, charge.txid, None):
+        shop.pay(txid=txid)
+    await shop.read()
+    rows = await shop.live.fetch("select id from transfer order by id")
+    found = [await read(shop.context, shop.house, row["id"]) for row in rows]
+    named = [(one.transaction_identification, one.network_transaction_identification) for one in found]
+    # What one list tells is recorded side by side, so that ids are in no order.
+    assert Counter(named) == {(charge.txid, "there0"): 2, (None, None): 1}
 
 
 async def start(service: Service, caller: Caller, payee: Party) -> int:

@@ -15,6 +15,7 @@ from pixconnect.api.contract import health as contract_health
 from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import SettledReport
+from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.report import take_reports
@@ -54,6 +55,16 @@ class Stubborn:
                 return
             except asyncio.CancelledError:
                 continue
+
+
+async def test_a_database_that_only_reads_is_no_healthy_one(database: Addresses) -> None:
+    url = f"{database.service_url}&default_transaction_read_only=on"
+    pool = await open_pool(url, role="pixconnect_service", schema="pixconnect", connections_max=1, name="test")
+    try:
+        with pytest.raises(errors.ServiceUnavailable, match="the database only reads"):
+            await health.check_database(pool)
+    finally:
+        await pool.close()
 
 
 @pytest.mark.parametrize(

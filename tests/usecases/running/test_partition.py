@@ -9,7 +9,7 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
 from pixconnect.store.running import partition as partition_store
-from pixconnect.usecases.money import tally
+from pixconnect.usecases.frame import tally
 from pixconnect.usecases.running.partition import check_partitions, keep_partitions
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import redelivery

@@ -89,8 +89,31 @@ async def test_a_patch_revises_and_removes_there(shop: Shop) -> None:
     removed = await patch(shop, removes=True)
     assert (removed.charge.status, shop.there.charges[TXID].status) == ("REMOVED_BY_RECEIVER", "removed_by_us")
     with pytest.raises(Violated):
-        await patch(shop, removes=True)
+        await patch(shop, amount_cents=2000)
     await check_books(shop.live)
+
+
+async def test_a_removal_is_repeated_by_who_may_not_have_heard_that_it_was_done(shop: Shop) -> None:
+    await put(shop)
+    removed = await patch(shop, removes=True)
+    calls = list(shop.there.calls)
+    # The process may have been killed between its commit and its answer: the same request gets the same answer.
+    assert await patch(shop, removes=True) == removed
+    assert shop.there.calls == calls
+    other = structs.replace(shop.house, client_id="other")
+    with pytest.raises(Violated) as caught:
+        await standard_usecases.patch_charge(shop.context, other, TXID, ContentsChange(), removes=True)
+    assert properties(caught) == ["cob.status"]
+    await check_books(shop.live)
+
+
+async def test_what_somebody_removed_there_is_nobodys_removal_here(shop: Shop) -> None:
+    await put(shop)
+    shop.there.charges[TXID] = structs.replace(shop.there.charges[TXID], status="removed_by_us")
+    with pytest.raises(Violated):
+        await patch(shop, amount_cents=2000)
+    with pytest.raises(Violated):
+        await patch(shop, removes=True)
 
 
 async def test_a_removal_whose_caller_was_told_too_late_is_answered_once(shop: Shop) -> None:

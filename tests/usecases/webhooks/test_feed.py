@@ -34,6 +34,7 @@ async def read_all(service: Service, caller: Caller = CALLER, page_size: int = 3
         query = FeedQuery(page_size=page_size, cursor=page.next)
 
 
+@pytest.mark.long
 async def test_events_are_read_in_the_order_of_their_positions(service: Service) -> None:
     first = await write_events(service, 5)
     assert (await give_positions(service.context)).events_count == 5

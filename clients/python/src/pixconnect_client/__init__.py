@@ -7,6 +7,7 @@ from pixconnect_client.client import AsyncClient, Client
 from pixconnect_client.enums import (
     AccountType,
     ChargeStatus,
+    CodeKind,
     DeliveryStatus,
     Direction,
     EndpointStatus,
@@ -21,6 +22,7 @@ from pixconnect_client.enums import (
     MovementStatus,
     PaymentStatus,
     ReadinessStatus,
+    ReceiptKind,
     RefundReason,
     RefundStatus,
     ResourceKind,
@@ -43,6 +45,8 @@ from pixconnect_client.errors import (
     UnknownSigningKey,
 )
 from pixconnect_client.events import (
+    AdjustmentEvent,
+    AdjustmentPayload,
     ChargeEvent,
     ChargePayload,
     Event,
@@ -74,6 +78,8 @@ from pixconnect_client.records import (
     PartyMember,
     PublishedKey,
     Readiness,
+    Receipt,
+    ReceiptParty,
     Redelivered,
     Refund,
     Replayed,
@@ -105,6 +111,8 @@ from pixconnect_client.webhook import verify_notice, verify_webhook, verify_webh
 
 __all__ = [
     "AccountType",
+    "AdjustmentEvent",
+    "AdjustmentPayload",
     "ApiError",
     "AsyncClient",
     "AsyncItems",
@@ -116,6 +124,7 @@ __all__ = [
     "ChargeStatus",
     "CheckResult",
     "Client",
+    "CodeKind",
     "Conflict",
     "Counterparty",
     "CurrentKey",
@@ -171,6 +180,9 @@ __all__ = [
     "RateLimited",
     "Readiness",
     "ReadinessStatus",
+    "Receipt",
+    "ReceiptKind",
+    "ReceiptParty",
     "Redelivered",
     "Refund",
     "RefundEvent",

@@ -14,6 +14,10 @@ def get_one(path: str, record: type[RecordT], **parameters: str | int) -> Call[R
     return Call(method="GET", path=path, parameters=parameters, read=read_record(record), record=record)
 
 
+def get_file(path: str, **parameters: str | int) -> Call[bytes]:
+    return Call(method="GET", path=path, parameters=parameters, read=lambda answer: answer.content, record=bytes)
+
+
 def get_page(path: str, record: type[RecordT], id: int | None = None, **query: object) -> Call[Page[RecordT]]:  # noqa: A002  as in the path
     return Call(
         method="GET",

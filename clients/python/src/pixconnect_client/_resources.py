@@ -16,7 +16,7 @@ from pixconnect_client._call import (
     read_text,
 )
 from pixconnect_client._operation import Resource, SenderT, following, listing, operation
-from pixconnect_client._reads import change_one, get_one, get_page, tell_identity
+from pixconnect_client._reads import change_one, get_file, get_one, get_page, tell_identity
 from pixconnect_client.enums import (
     ChargeStatus,
     DeliveryStatus,
@@ -42,6 +42,7 @@ from pixconnect_client.records import (
     Liveness,
     PaidBy,
     Readiness,
+    Receipt,
     Redelivered,
     Refund,
     Replayed,
@@ -192,6 +193,16 @@ class Transfers(Resource[SenderT]):
         """What is known of both its sides, and whose its name is."""
         return get_one("/v1/connect/transfer/id/{id}/parties", TransferParties, id=id)
 
+    @operation
+    def receipt(self, id: int) -> Call[Receipt]:  # noqa: A002  as the service calls it
+        """Its receipt, once it has settled."""
+        return get_one("/v1/connect/transfer/id/{id}/receipt", Receipt, id=id)
+
+    @operation
+    def receipt_file(self, id: int) -> Call[bytes]:  # noqa: A002  as the service calls it
+        """The same as a page of PDF, in Portuguese."""
+        return get_file("/v1/connect/transfer/id/{id}/receipt.pdf", id=id)
+
     @listing
     def list(
         self,
@@ -224,6 +235,9 @@ class Transfers(Resource[SenderT]):
         end_to_end_id: str | None = None,
         key: str | None = None,
         txid: str | None = None,
+        amount: int | None = None,
+        tax_id: str | None = None,
+        end_to_end_id_part: str | None = None,
         initial_date: datetime | None = None,
         final_date: datetime | None = None,
         page: int | None = None,
@@ -240,6 +254,9 @@ class Transfers(Resource[SenderT]):
             end_to_end_id=end_to_end_id,
             key=key,
             txid=txid,
+            amount=amount,
+            tax_id=tax_id,
+            end_to_end_id_part=end_to_end_id_part,
             initial_date=initial_date,
             final_date=final_date,
             page=page,
@@ -289,6 +306,16 @@ class Refunds(Resource[SenderT]):
     @operation
     def get(self, id: int) -> Call[Refund]:  # noqa: A002  as the service calls it
         return get_one("/v1/connect/refund/id/{id}", Refund, id=id)
+
+    @operation
+    def receipt(self, id: int) -> Call[Receipt]:  # noqa: A002  as the service calls it
+        """Its receipt, once it has been returned."""
+        return get_one("/v1/connect/refund/id/{id}/receipt", Receipt, id=id)
+
+    @operation
+    def receipt_file(self, id: int) -> Call[bytes]:  # noqa: A002  as the service calls it
+        """The same as a page of PDF, in Portuguese."""
+        return get_file("/v1/connect/refund/id/{id}/receipt.pdf", id=id)
 
     @operation
     def get_by_external_id(self, external_id: str) -> Call[Refund]:

@@ -47,6 +47,22 @@ class MemberCertainty(OpenEnum):
     UNKNOWN = "unknown"
 
 
+class ReceiptKind(OpenEnum):
+    """What a receipt is of."""
+
+    TRANSFER = "transfer"
+    REFUND = "refund"
+
+
+class CodeKind(OpenEnum):
+    """By what a payer found the account."""
+
+    DYNAMIC_CODE = "dynamic_code"
+    STATIC_CODE = "static_code"
+    KEY = "key"
+    ACCOUNT = "account"
+
+
 class InitiationType(OpenEnum):
     """How the payee was named."""
 
@@ -128,6 +144,7 @@ class ResourceKind(OpenEnum):
     TRANSFER = "transfer"
     REFUND = "refund"
     MOVEMENT = "movement"
+    ADJUSTMENT = "adjustment"
 
 
 class FaultOperation(OpenEnum):
@@ -171,6 +188,18 @@ class EventName(OpenEnum):
     REFUND_OUT_ERROR = "refund.out.error"
     MOVEMENT_POSTED = "movement.posted"
     TRANSFER_IN_COMPLETED = "transfer.in.completed"
+    CHARGE_DIVERGED = "charge.diverged"
+    ADJUSTMENT_POSTED = "adjustment.posted"
+
+
+class Divergence(OpenEnum):
+    """How a payment at an institution differs from its charge."""
+
+    EXPIRED = "EXPIRED"
+    REMOVED = "REMOVED"
+    OTHER_AMOUNT = "OTHER_AMOUNT"
+    PAID_BEFORE = "PAID_BEFORE"
+    NEVER_OPENED = "NEVER_OPENED"
 
 
 class ErrorCode(OpenEnum):

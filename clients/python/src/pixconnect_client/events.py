@@ -12,6 +12,7 @@ from msgspec import Struct
 from pixconnect_client.enums import (
     ChargeStatus,
     Direction,
+    Divergence,
     EventName,
     InitiationType,
     RefundStatus,
@@ -104,6 +105,55 @@ class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was posted."""
 
 
+class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``charge.*`` events say."""
+
+    id: int
+    """That of the transfer that brought the money."""
+    end_to_end_id: str
+    """Its name on the whole network."""
+    correlation_id: str
+    """The same in everything that belongs to this transfer, its refunds included."""
+    divergences: list[Divergence]
+    """How it differs from its charge, which it has paid unless that was paid before or never opened."""
+    transaction_identification: str
+    """The charge's txid; where there is no charge, the one that the payment names."""
+    charge_id: int | None = None
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+    amount: int
+    """How much was paid. Cents."""
+    asked_amount: int | None = None
+    """How much the charge asked for. Cents."""
+    status: TransferStatus
+    """The transfer's."""
+    settle_timestamp: datetime
+    """When it settled at the institution."""
+    create_timestamp: datetime
+    """When it was recorded."""
+
+
+class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``adjustment.*`` events say."""
+
+    id: int
+    """That of its line in your statement, where it has one."""
+    kind: str
+    """Whose error it is, ``bank_error`` or ``our_error``; ``found``; or ``written_off``, by which the house takes it over."""
+    impact_type: Direction
+    """IN credits you, OUT debits you."""
+    amount: int
+    """By how much. Cents."""
+    deficit: int
+    """The part of it that you did not have: you owe it, and whatever comes in repays it first. Cents."""
+    opposite_of: int | None = None
+    """The id of the adjustment that it undoes."""
+    status: str
+    """``POSTED``: only what moved money is told."""
+    create_timestamp: datetime
+    """When it was posted."""
+
+
 class ChargeEvent(Struct, frozen=True, kw_only=True):
     """Something happened to a charge."""
 
@@ -141,6 +191,24 @@ class MovementEvent(Struct, frozen=True, kw_only=True):
     create_timestamp: datetime
 
 
+class DivergenceEvent(Struct, frozen=True, kw_only=True):
+    """A payment at your institution is not what its charge asked for; the money is yours."""
+
+    id: int
+    name: EventName
+    payload: DivergencePayload
+    create_timestamp: datetime
+
+
+class AdjustmentEvent(Struct, frozen=True, kw_only=True):
+    """The operators have adjusted what you have: your account and the institution's differed."""
+
+    id: int
+    name: EventName
+    payload: AdjustmentPayload
+    create_timestamp: datetime
+
+
 class OtherEvent(Struct, frozen=True, kw_only=True):
     """An event of a kind that this version does not know."""
 
@@ -150,21 +218,26 @@ class OtherEvent(Struct, frozen=True, kw_only=True):
     create_timestamp: datetime
 
 
-Event = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | OtherEvent
+_KnownEvent = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | DivergenceEvent | AdjustmentEvent
+Event = _KnownEvent | OtherEvent
 
-_FAMILIES: Final[Mapping[str, type[ChargeEvent | TransferEvent | RefundEvent | MovementEvent]]] = {
+_FAMILIES: Final[Mapping[str, type[_KnownEvent]]] = {
     "qrcode": ChargeEvent,
     "transfer": TransferEvent,
     "refund": RefundEvent,
     "movement": MovementEvent,
+    "charge": DivergenceEvent,
+    "adjustment": AdjustmentEvent,
 }
 
 
-_PAYLOADS: Final[Mapping[str, type[ChargePayload | TransferPayload | RefundPayload | MovementPayload]]] = {
+_PAYLOADS: Final[Mapping[str, type[Struct]]] = {
     "qrcode": ChargePayload,
     "transfer": TransferPayload,
     "refund": RefundPayload,
     "movement": MovementPayload,
+    "charge": DivergencePayload,
+    "adjustment": AdjustmentPayload,
 }
 
 

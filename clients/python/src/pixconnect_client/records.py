@@ -12,6 +12,7 @@ from msgspec import Struct
 from pixconnect_client.enums import (
     AccountType,
     ChargeStatus,
+    CodeKind,
     DeliveryStatus,
     Direction,
     EndpointStatus,
@@ -20,6 +21,7 @@ from pixconnect_client.enums import (
     KeyType,
     MemberCertainty,
     ReadinessStatus,
+    ReceiptKind,
     RefundReason,
     RefundStatus,
     TransferStatus,
@@ -168,8 +170,53 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether that name is the service's alone, so that no other institution finds the Pix by it."""
     transaction_identification: str | None = None
     """The txid that it carries, if there is one."""
+    network_transaction_identification: str | None = None
+    """That txid as the institution made it itself and the network has it, where that institution takes none of ours."""
     institution: str | None = None
     """The account at an institution on which it lies, as the operator calls it."""
+
+
+class ReceiptParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One side of a receipt, as far as it is known."""
+
+    name: str | None = None
+    tax_id: str | None = None
+    """A CPF without its first three and last two digits, or a CNPJ."""
+    institution: str | None = None
+    ispb: str | None = None
+    """The institution's identifier, with which its CNPJ begins."""
+    key: str | None = None
+    """The payee's Pix key; a CPF is masked here too."""
+
+
+class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The receipt of a transfer or refund that has settled. It may be shown to anybody."""
+
+    kind: ReceiptKind
+    id: int
+    """The transfer's or refund's."""
+    direction: Direction
+    amount: int
+    settled_at: datetime
+    """By the network's clock, where it is known."""
+    payer: ReceiptParty
+    """Of a refund, who returned it."""
+    payee: ReceiptParty
+    end_to_end_id: str | None = None
+    """The network's name of the Pix, of a refund that of the original; None where the network does not know one."""
+    return_identification: str | None = None
+    """The network's name of a refund."""
+    transaction_identification: str | None = None
+    """The txid of the code that was paid, if it has one."""
+    code_kind: CodeKind
+    amount_returned: int | None = None
+    """Of a transfer: how much of it has been returned since, if any."""
+    message: str | None = None
+    """What the payer wrote, or who returned it."""
+    is_book: bool
+    """Settled within the service, without the network."""
+    is_test: bool
+    """No money has moved."""
 
 
 class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -439,7 +486,7 @@ class Health(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the checks were made."""
     checks: dict[str, CheckResult]
     """By name: ``database``, ``disk``, ``clock``, ``rail``, ``webhooks``, ``signing_key``, ``partitions``, ``database_loss``,
-    ``feed``, and in live mode ``settings`` and ``institutions``."""
+    ``books``, ``feed``, and in live mode ``settings`` and ``institutions``."""
     system: SystemInfo
     """The process that answered."""
 

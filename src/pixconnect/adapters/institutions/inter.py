@@ -50,6 +50,7 @@ _ITEMS_MAX: Final = 10_000_000
 _TEXT_MAX: Final = 200
 _ID_MAX: Final = 100
 _SCROLL_MAX: Final = 2000
+_REFUSED: Final = 400
 _SCROLLED: Final = dict(scrollEnabled="true")
 _DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](C="IN", D="OUT")
 _KINDS: Final = dict[str, ItemKind](
@@ -95,28 +96,34 @@ class InterInstitution(StandardInstitution):
     async def list_statement(
         self, since: date, until: date
     ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
-        while since <= until:
-            end = min(since + timedelta(days=_DAYS_MAX - 1), until)
-            days = {"dataInicio": since.isoformat(), "dataFim": end.isoformat()}
+        spans = _split_days(since, until, _DAYS_MAX)
+        while spans:
+            first, last = spans.pop(0)
+            days = {"dataInicio": first.isoformat(), "dataFim": last.isoformat()}
             number, count, total_count = 0, 1, 0
             while number < count and total_count <= _PAGED_MAX:
                 paged = days | {"pagina": str(number), "tamanhoPagina": str(_PAGE_SIZE)}
-                rows, count, total_count = await self._read_page(paged)
+                rows, count, total_count = await self._read_page(paged, has_days=first < last)
                 if total_count <= _PAGED_MAX:
                     yield [_read_row(row) for row in rows]
                 number += 1
-            if total_count > _PAGED_MAX:
+            if total_count > _PAGED_MAX and first < last:
+                # Each day alone may have fewer.
+                spans[:0] = _split_days(first, last, 1)
+            elif total_count > _PAGED_MAX:
                 # Pages end there: all of it again, as a line that comes twice is one line.
                 async with self._one_scroll:
                     async for rows in self._scroll(days):
                         yield [_read_row(row) for row in rows]
-            since = end + timedelta(days=1)
 
     async def _try_own(self) -> Sequence[PermissionTried]:
         return [await self._try("extrato.read", "account", _BALANCE)]
 
-    async def _read_page(self, query: Mapping[str, str]) -> tuple[Sequence[object], int, int]:
+    async def _read_page(self, query: Mapping[str, str], *, has_days: bool) -> tuple[Sequence[object], int, int]:
+        """Lines, how many pages and how many lines there are; where a span of days is refused, more than pages may count."""
         content = await self._calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
+        if has_days and content.status == _REFUSED:
+            return (), 1, _PAGED_MAX + 1
         members = content.members
         return self._read_required(
             content,
@@ -144,6 +151,17 @@ class InterInstitution(StandardInstitution):
                 raise InstitutionUnavailable("the scrolled statement says that there is more, and shows none")
             known = marks
             query = {**days, **_SCROLLED, "scrollId": scroll_id}
+
+
+def _split_days(first: date, last: date, count: int) -> list[tuple[date, date]]:
+    """Spans of at most so many days, the oldest first.
+
+    Example:
+        >>> [(begin.day, end.day) for begin, end in _split_days(date(2026, 7, 1), date(2026, 7, 5), 2)]
+        [(1, 2), (3, 4), (5, 5)]
+    """
+    begins = [first + timedelta(days=number) for number in range(0, (last - first).days + 1, count)]
+    return [(begin, min(begin + timedelta(days=count - 1), last)) for begin in begins]
 
 
 def _read_scrolled(members: Mapping[str, object]) -> tuple[Sequence[object], str | None, bool]:

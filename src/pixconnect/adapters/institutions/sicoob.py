@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
+from pixconnect.adapters.institutions.message import FILE_MAX, Content, as_members
 from pixconnect.adapters.institutions.standard import StandardInstitution
 from pixconnect.adapters.institutions.wire import (
     Malformed,
@@ -71,14 +71,14 @@ class SicoobInstitution(StandardInstitution):
     async def list_statement(
         self, since: date, until: date
     ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+        # It has no pages, so that a day alone is the least that can be asked for.
         while since <= until:
-            end = min(_last_of_month(since), until)
             path = _STATEMENT.format(month=f"{since.month:02d}", year=since.year)
-            query = {"diaInicial": str(since.day), "diaFinal": str(end.day), **self._number()}
-            content = await self._calls.read("statement", path, query, body_max=LIST_MAX)
+            query = {"diaInicial": str(since.day), "diaFinal": str(since.day), **self._number()}
+            content = await self._calls.read("statement", path, query, body_max=FILE_MAX)
             rows = self._read_required(content, lambda content=content: take_rows(_unwrap(content), "transacoes"))
             yield _read_rows(rows)
-            since = end + timedelta(days=1)
+            since += timedelta(days=1)
 
     async def _try_own(self) -> Sequence[PermissionTried]:
         return [await self._try("cco_consulta", "account", _BALANCE, self._number())]
@@ -89,10 +89,6 @@ class SicoobInstitution(StandardInstitution):
 
 def _unwrap(content: Content) -> Mapping[str, object]:
     return as_members(content.members.get("resultado")) or content.members
-
-
-def _last_of_month(day: date) -> date:
-    return (day.replace(day=1) + timedelta(days=32)).replace(day=1) - timedelta(days=1)
 
 
 def _read_rows(rows: Sequence[object]) -> Sequence[InstitutionItem | MalformedItem]:

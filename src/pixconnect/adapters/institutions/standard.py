@@ -39,9 +39,11 @@ from pixconnect.domain.institutions.institution import (
     PermissionTried,
     ReceivedPix,
     RefundAnswer,
+    SendAnswer,
     UnknownOutcome,
     Webhook,
 )
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.profiles.account_traits import CertainAnswer, Route
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
@@ -184,6 +186,12 @@ class StandardInstitution:
             raise InstitutionUnavailable("the institution answered another refund than we asked for")
         return refund
 
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        return NotSent(reason="the central bank's API sends nothing")
+
+    async def read_sent(self, name: str) -> SentPix | None:
+        raise InstitutionUnavailable("the central bank's API sends nothing")
+
     async def read_balance(self) -> int:
         raise InstitutionUnavailable("the central bank's API tells no balance")
 
@@ -284,7 +292,8 @@ class StandardInstitution:
                 continue
             violated = content.violated
             if not known.properties:
-                return CertainRefusal(code=content.name, reason=reason, member=violated[0] if violated else None)
+                member = violated[0] if violated else None
+                return CertainRefusal(code=content.name, reason=reason, member=member, reject_code=known.reject_code)
             if violated and set(violated) <= set(known.properties):
                 return CertainRefusal(code=content.name, reason=reason, member=violated[0])
         return UnknownOutcome(reason=reason)

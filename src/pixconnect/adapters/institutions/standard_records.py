@@ -33,7 +33,7 @@ from pixconnect.domain.institutions.institution import (
     OpenedCharge,
     ReceivedPix,
 )
-from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, parse_br_code
+from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
 from pixconnect.domain.money.tax_id import is_cpf
 
@@ -91,7 +91,7 @@ def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
         created_at=take_instant(calendar, "criacao"),
         lifetime_s=take_count(calendar, "expiracao", _LIFETIME_MAX_S),
         code=next((check_code(text) for name in _CODES if (text := find_text(members, name, _URL_MAX * 2))), None),
-        location=None if location is None else location.removeprefix("https://"),
+        location=None if location is None else _find_location(location.removeprefix("https://")),
         revision=take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
         paid_by=[name for row in as_list(members.get("pix")) or () if (name := _find_name(row)) is not None],
     )
@@ -101,6 +101,15 @@ def _find_name(row: object) -> str | None:
     # Only a help to ask: what is no name here is found by the list.
     name = (as_members(row) or {}).get("endToEndId")
     return name if isinstance(name, str) and is_end_to_end_id(name) else None
+
+
+def _find_location(text: str) -> str | None:
+    # What no code can lead to is none.
+    try:
+        check_location(text, "location")
+    except errors.Refusal:
+        return None
+    return text
 
 
 def check_code(text: str) -> str:

@@ -48,9 +48,11 @@ from pixconnect.domain.institutions.institution import (
     PermissionTried,
     ReceivedPix,
     RefundAnswer,
+    SendAnswer,
     UnknownOutcome,
     Webhook,
 )
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 
@@ -203,6 +205,12 @@ class WooviInstitution:
         if refund is not None and refund.id != refund_id:
             raise InstitutionUnavailable("the institution answered another refund than we asked for")
         return refund
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        return NotSent(reason="nothing is sent over accounts at this institution yet")
+
+    async def read_sent(self, name: str) -> SentPix | None:
+        raise InstitutionUnavailable("nothing is sent over accounts at this institution yet")
 
     async def read_balance(self) -> int:
         content = await self._calls.read("account", f"{_ROOT}/account", body_max=LIST_MAX)

@@ -1,7 +1,7 @@
-"""The rail that is an account at an institution: what was received there is returned over it, and nothing else is sent yet.
+"""The rail that is an account at an institution: over it Pix are sent, and what was received there is returned.
 
 What came in is read by sweeps (``usecases/institutions``) and taken as reports, so this rail has none of its own; nobody there
-waits for an acknowledgement. How refunds end is asked, by the pair of the original and our name of the refund there.
+waits for an acknowledgement. How orders end is asked, by our name of them there, of refunds beside their original.
 
 Before each call its row says *calling*, durably. Whatever the call comes to, the row is taken further before the answer is
 given, so that what a process had learned when it was killed is asked again, and what it had not is asked for the first time.
@@ -10,12 +10,13 @@ given, so that what a process had learned when it was killed is asked again, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, Literal
 
 import structlog
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.adapters.rails.none import NoRail
 from pixconnect.domain.frame import identifiers
@@ -27,15 +28,24 @@ from pixconnect.domain.institutions.institution import (
     InstitutionUnavailable,
     ListedRefund,
     NotSent,
-    RefundAnswer,
+    Sender,
     UnknownOutcome,
 )
-from pixconnect.domain.institutions.rail_memory import MemoryUnavailable, Outcome, RailMemory, RailStep
+from pixconnect.domain.institutions.rail_memory import (
+    MemoryUnavailable,
+    Outcome,
+    OutgoingPix,
+    RailMemory,
+    RailStep,
+    SentPix,
+)
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.rail import (
     Acknowledgement,
+    AlreadyKnown,
     NeverTaken,
     NotTaken,
+    Order,
     QueryAnswer,
     RailUnavailable,
     RefundOrder,
@@ -47,11 +57,31 @@ from pixconnect.domain.money.rail import (
 )
 
 REPEATED_FOR: Final = timedelta(hours=12)
-"""From the first call on; what is unknown for longer is only asked about."""
+"""Refunds, from the first call on; what is unknown for longer is only asked about."""
+SILENT_AFTER: Final = timedelta(seconds=30)
+"""So long an order that was called, and has not ended, keeps others from being sent; then it is asked about beside them."""
+_A_MOMENT: Final = timedelta(minutes=1)
+"""Of received Pix are read to see whether an institution that tells no balance can be reached."""
 _REASON_MAX: Final = 1000
 _NO_REASON: Final = "The institution gave no reason."
 
 _log = structlog.get_logger(__name__)
+
+
+class _Heard(Struct, frozen=True, kw_only=True):
+    """What the institution says of an order of ours, a refund or a transfer."""
+
+    status: Literal["under_way", "done", "refused"]
+    amount_cents: int
+    network_id: str | None
+    settled_at: datetime | None
+    reason: str | None
+    payee: str | None = None
+    """Where it tells whom a transfer goes to."""
+
+
+_Answer = _Heard | CertainRefusal | NotSent | UnknownOutcome
+_Call = Callable[[RailStep], Awaitable[_Answer]]
 
 
 class RecordingRail(NoRail):
@@ -67,18 +97,30 @@ class RecordingRail(NoRail):
 class InstitutionRail(RecordingRail):
     abilities = ABILITIES
 
-    def __init__(self, institution: Institution, memory: RailMemory, clock: Clock) -> None:
+    def __init__(
+        self, institution: Institution, memory: RailMemory, clock: Clock, sender: Sender | None = None
+    ) -> None:
         super().__init__()
         self._institution = institution
+        self._sender: Sender = sender or institution
         self._memory = memory
         self._clock = clock
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        try:
+            steps = await self._memory.open([order.end_to_end_id for order in orders])
+        except MemoryUnavailable:
+            return [NotTaken() for _ in orders]
+        # One after the other: each must know of those before it.
+        return [await self._submit_in_turn(order, steps.get(order.end_to_end_id)) for order in orders]
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
         try:
             steps = await self._memory.open([order.return_id for order in orders])
         except MemoryUnavailable:
             return [NotTaken() for _ in orders]
-        return list(await asyncio.gather(*(self._submit(steps.get(order.return_id)) for order in orders)))
+        asked = (self._submit(steps.get(order.return_id), self._call_refund) for order in orders)
+        return list(await asyncio.gather(*asked))
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         try:
@@ -89,48 +131,97 @@ class InstitutionRail(RecordingRail):
 
     async def check(self) -> None:
         try:
-            await self._institution.read_balance()
+            if self._institution.traits.has_balance:
+                await self._institution.read_balance()
+            else:
+                now = self._clock.real_now()
+                await anext(self._institution.list_received(now - _A_MOMENT, now), None)
         except InstitutionUnavailable as error:
             raise RailUnavailable(error.reason) from error
 
-    async def _submit(self, step: RailStep | None) -> SubmitAnswer:
-        if step is None or not self._may_call(step):
+    async def _submit_in_turn(self, order: Order, step: RailStep | None) -> SubmitAnswer:
+        if step is not None and step.state == "minted" and not await self._may_begin():
+            return NotTaken()
+        return await self._submit(step, partial(self._call_send, order))
+
+    async def _may_begin(self) -> bool:
+        """Institutions advise to wait for the outcome of one order before the next is sent."""
+        since = self._clock.real_now() - SILENT_AFTER
+        try:
+            return await self._memory.count_in_flight(since) < self._institution.traits.sends_at_once
+        except MemoryUnavailable:
+            return False
+
+    async def _submit(self, step: RailStep | None, call: _Call) -> SubmitAnswer:
+        if step is None:
             return Unknown()
-        if not self._institution.traits.repeats_refunds:
-            # A restored database may have forgotten that it was asked for, and a second call would return it twice.
-            try:
-                found = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
+        if not self._may_call(step):
+            return AlreadyKnown()
+        try:
+            if not self._repeated_for(step):
+                # A restored database may have forgotten that it was asked for, and a second call would do it twice.
+                found = await self._read(step)
                 if found is not None:
                     return await self._hear(step, found)
-            except (MemoryUnavailable, InstitutionUnavailable):
-                return Unknown()  # so it is never given up as if it could not be there
-        now = self._clock.real_now()
-        calling = structs.replace(step, state="calling", called_at=step.called_at or now)
-        try:
+            now = self._clock.real_now()
+            calling = structs.replace(step, state="calling", called_at=step.called_at or now)
             if not await self._memory.take(step, calling):
                 return Unknown()
-        except MemoryUnavailable:
-            return Unknown()  # the row may say that we call; so it is asked about
-        original, name = calling.original_end_to_end_id or "", calling.name_there or ""
-        answer = await self._institution.refund(original, name, calling.amount_cents)
-        try:
-            return await self._conclude(calling, answer)
-        except MemoryUnavailable:
+            return await self._conclude(calling, await call(calling))
+        except (MemoryUnavailable, InstitutionUnavailable):
+            # The row may say that we call; so it is asked about, and never given up as if it could not be there.
             return Unknown()
 
     def _may_call(self, step: RailStep) -> bool:
-        if step.state != "asked":
-            return step.state == "minted"
-        # A source must say that a second call under the same name returns nothing more.
-        is_young = step.called_at is not None and self._clock.real_now() < step.called_at + REPEATED_FOR
-        return self._institution.traits.repeats_refunds and is_young
+        # Nobody expects any more that an order leaves whose id is too old for the network.
+        is_late = step.kind == "order" and identifiers.is_outside_window(step.order_name, self._clock.now())
+        return not step.only_asked and ((step.state == "minted" and not is_late) or self._may_repeat(step))
 
-    async def _conclude(self, calling: RailStep, answer: RefundAnswer) -> SubmitAnswer:
+    def _repeated_for(self, step: RailStep) -> timedelta:
+        """How long a call may be made again: a source must say that a second one under the same name does nothing more."""
+        traits = self._institution.traits
+        if step.kind == "order":
+            return traits.resend_for
+        return REPEATED_FOR if traits.repeats_refunds else timedelta(0)
+
+    def _may_repeat(self, step: RailStep) -> bool:
+        repeated_for = self._repeated_for(step)
+        # Another worker's clock may have been ahead: what may not be made again is not young either.
+        is_young = step.called_at is not None and self._clock.real_now() < step.called_at + repeated_for
+        return bool(repeated_for) and is_young and step.state == "asked" and not step.only_asked
+
+    async def _call_refund(self, step: RailStep) -> _Answer:
+        answer = await self._institution.refund(
+            step.original_end_to_end_id or "", step.name_there or "", step.amount_cents
+        )
+        return _as_heard(answer) if isinstance(answer, ListedRefund) else answer
+
+    async def _call_send(self, order: Order, step: RailStep) -> _Answer:
+        answer = await self._sender.send(
+            OutgoingPix(
+                name=step.name_there or "",
+                amount_cents=step.amount_cents,
+                payer_key=order.payer_key,
+                payee=order.credit_party,
+                is_by_key=order.initiation_type == "KEY",
+                payer_message=order.payer_message,
+            )
+        )
+        return _as_heard(answer) if isinstance(answer, SentPix) else answer
+
+    async def _read(self, step: RailStep) -> _Heard | None:
+        if step.kind == "order":
+            found = await self._sender.read_sent(step.name_there or "")
+        else:
+            found = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
+        return None if found is None else _as_heard(found)
+
+    async def _conclude(self, calling: RailStep, answer: _Answer) -> SubmitAnswer:
         match answer:
-            case ListedRefund():
+            case _Heard():
                 return await self._hear(calling, answer)
-            case CertainRefusal(reason=reason) if not calling.may_be_done:
-                return await self._believe(calling, reason)
+            case CertainRefusal() if not calling.may_be_done:
+                return await self._believe(calling, answer)
             case NotSent() if not calling.may_be_done:
                 # It was no call at all.
                 back = structs.replace(calling, state="minted", called_at=None)
@@ -140,15 +231,12 @@ class InstitutionRail(RecordingRail):
                 await self._memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
                 return Unknown()
 
-    async def _believe(self, calling: RailStep, reason: str) -> SubmitAnswer:
+    async def _believe(self, calling: RailStep, refusal: CertainRefusal) -> SubmitAnswer:
         """A restored database has forgotten calls that were done: a second one may be refused because of the first."""
-        try:
-            found = await self._institution.read_refund(calling.original_end_to_end_id or "", calling.name_there or "")
-        except InstitutionUnavailable:
-            return Unknown()  # its row says that we call, so it is asked about
+        found = await self._read(calling)
         if found is not None:
             return await self._hear(calling, found)
-        refused = _close(calling, "refused", reject_code.WRONG_CONTENTS, reason)
+        refused = _close(calling, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
         return _reject(refused) if await self._memory.take(calling, refused) else Unknown()
 
     async def _ask(self, step: RailStep | None) -> QueryAnswer:
@@ -168,34 +256,65 @@ class InstitutionRail(RecordingRail):
             if not await self._memory.take(step, asked):
                 return Taken()  # another worker has it
             step = asked
-        found = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
+        found = await self._read(step)
         if found is not None:
             return await self._hear(step, found)
         if step.state != "minted" or not identifiers.is_outside_window(step.order_name, self._clock.now()):
-            return Unknown()
+            # What was called is durably dated, so no start of the database ends the time for which it is repeated.
+            return Unknown(is_repeatable=self._may_repeat(step))
         # Closed first: from then on nobody calls.
         never = structs.replace(step, state="closed", outcome="never")
         return NeverTaken() if await self._memory.take(step, never) else Taken()
 
-    async def _hear(self, step: RailStep, refund: ListedRefund) -> Taken | Settled | Rejected:
+    async def _hear(self, step: RailStep, heard: _Heard) -> Taken | Settled | Rejected:
         """What the institution lists of it is true, also where a row of ours cannot be taken further now."""
-        if refund.amount_cents != step.amount_cents:
-            _log.critical("an institution has a refund of ours with another amount", order=step.order_name)
+        if heard.amount_cents != step.amount_cents or heard.payee not in (None, step.payee):
+            # Neither an end of ours nor a reason to send it again: a person has to look.
+            _log.critical("an institution has an order of ours with other contents", order=step.order_name)
+            await self._note_done(step)
             return Taken()
-        if refund.status == "under_way":
-            if step.state == "calling":
-                await self._memory.take(step, structs.replace(step, state="asked", may_be_done=True))
-            return Taken(network_id=refund.return_id)
-        if refund.status == "returned":
+        if heard.status == "under_way":
+            await self._note_done(step)
+            return Taken(network_id=heard.network_id)
+        if heard.status == "done":
             await self._end(step, _close(step, "answered"))
-            return Settled(settled_at=refund.settled_at or self._clock.real_now(), network_id=refund.return_id)
-        refused = _close(step, "refused", reject_code.NETWORK_FAILED, refund.reason or _NO_REASON)
+            return Settled(settled_at=heard.settled_at or self._clock.real_now(), network_id=heard.network_id)
+        refused = _close(step, "refused", reject_code.NETWORK_FAILED, heard.reason or _NO_REASON)
         await self._end(step, refused)
-        return structs.replace(_reject(refused), network_id=refund.return_id)
+        return structs.replace(_reject(refused), network_id=heard.network_id)
+
+    async def _note_done(self, step: RailStep) -> None:
+        """The institution has it, so it was called, also where a restored database has forgotten that."""
+        if step.state == "minted":
+            calling = structs.replace(step, state="calling", called_at=self._clock.real_now())
+            if not await self._memory.take(step, calling):
+                return
+            step = calling
+        if step.state == "calling":
+            await self._memory.take(step, structs.replace(step, state="asked", may_be_done=True))
 
     async def _end(self, step: RailStep, closed: RailStep) -> None:
         if step.state != "closed":
             await self._memory.take(step, closed)
+
+
+def _as_heard(listed: ListedRefund | SentPix) -> _Heard:
+    if isinstance(listed, SentPix):
+        return _Heard(
+            status="done" if listed.status == "settled" else listed.status,
+            amount_cents=listed.amount_cents,
+            network_id=listed.end_to_end_id,
+            settled_at=listed.settled_at,
+            reason=listed.reason,
+            payee=listed.payee,
+        )
+    return _Heard(
+        status="done" if listed.status == "returned" else listed.status,
+        amount_cents=listed.amount_cents,
+        network_id=listed.return_id,
+        settled_at=listed.settled_at,
+        reason=listed.reason,
+    )
 
 
 def _close(step: RailStep, outcome: Outcome, code: str | None = None, reason: str | None = None) -> RailStep:

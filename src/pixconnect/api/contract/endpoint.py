@@ -39,8 +39,8 @@ class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Known to you and the service only; it signs what is sent. One that begins with `whsec_` is the base64 of 24
     to 64 bytes."""
     event_types: EventTypes
-    """The types of events that are posted to it. Beyond the contract's there are `movement.posted` and
-    `transfer.in.completed`."""
+    """The types of events that are posted to it. Beyond the contract's there are `movement.posted`,
+    `transfer.in.completed`, `charge.diverged` and `adjustment.posted`."""
 
 
 class ChangeEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -84,8 +84,8 @@ class Health(Struct, frozen=True, kw_only=True):
     timestamp: Instant
     """When the checks were made."""
     checks: dict[str, CheckResult]
-    """By name: `database`, `disk`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `database_loss`, `feed`, and in
-    live mode `settings` and `institutions`."""
+    """By name: `database`, `disk`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `database_loss`, `books`, `feed`,
+    and in live mode `settings` and `institutions`."""
     system: SystemInfo
     """The process that answered."""
 

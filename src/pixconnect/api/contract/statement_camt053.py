@@ -92,10 +92,11 @@ def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> N
 
 def _append_code(entry: xml.Node, line: StatementLine) -> None:
     """Received and issued real-time credit transfers, domestic or returned; others are miscellaneous credits and debits."""
-    # Deposits, movements and repayments have no end-to-end id.
+    # Deposits, movements, repayments and adjustments have no end-to-end id.
     if line.end_to_end_id is None:
         is_fee = line.movement is not None and line.movement.kind == "fee"
-        family, kind = "MCOP" if line.direction == "IN" else "MDOP", "FEES" if is_fee else "OTHR"
+        family = "MCOP" if line.direction == "IN" else "MDOP"
+        kind = "ADJT" if line.adjustment is not None else "FEES" if is_fee else "OTHR"
     else:
         family = "RRCT" if line.direction == "IN" else "IRCT"
         kind = "DMCT" if line.return_id is None else "RRTN"

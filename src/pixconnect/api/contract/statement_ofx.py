@@ -39,7 +39,8 @@ def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> N
     element = xml.append(parent, "STMTTRN")
     is_in = line.direction == "IN"
     is_fee = line.movement is not None and line.movement.kind == "fee"
-    xml.append(element, "TRNTYPE", "FEE" if is_fee else "CREDIT" if is_in else "DEBIT")
+    kind = "OTHER" if line.adjustment is not None else "FEE" if is_fee else "CREDIT" if is_in else "DEBIT"
+    xml.append(element, "TRNTYPE", kind)
     xml.append(element, "DTPOSTED", _instant(line.created_at))
     xml.append(element, "TRNAMT", ("" if is_in else "-") + format_reais(line.amount_cents))
     xml.append(element, "FITID", str(line.id))

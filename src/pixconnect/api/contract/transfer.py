@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -11,25 +11,33 @@ from pixconnect.api.frame.envelope import Listing
 from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
 from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import tax_id as tax_ids
 from pixconnect.domain.money import transfer as transfers
 from pixconnect.domain.money.holder import AccountType, KeyType, Party
 from pixconnect.domain.money.transfer import Direction, TransferStatus, TransferView
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.usecases.money import transfer as transfer_usecases
 
+_NUMBER_LENGTH_MAX: Final = 20
+_BRANCH_LENGTH_MAX: Final = 4
+_NAME_LENGTH_MAX: Final = 255
+_TAX_ID_LENGTH_MAX: Final = 14
+
 
 class TransferParty(Party, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One side of a transfer."""
 
-    account_number: Annotated[str, Meta(min_length=1, max_length=20, examples=["1001"])]
+    account_number: Annotated[str, Meta(min_length=1, max_length=_NUMBER_LENGTH_MAX, examples=["1001"])]
     """With its check digit, without a mask."""
     account_type: AccountType
     """The kind of account."""
     bank: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     """The institution's name."""
-    branch: Annotated[str, Meta(min_length=1, max_length=4, examples=["0001"])]
+    branch: Annotated[str, Meta(min_length=1, max_length=_BRANCH_LENGTH_MAX, examples=["0001"])]
     """Without a check digit."""
     ispb: Annotated[str, Meta(examples=["99999004"])]
     """The institution's identifier, 8 characters."""
@@ -37,9 +45,9 @@ class TransferParty(Party, frozen=True, kw_only=True, omit_defaults=True, forbid
     """A Pix key of the account."""
     key_type: KeyType | None = None
     """The key's type."""
-    name: Annotated[str, Meta(min_length=1, max_length=255)]
+    name: Annotated[str, Meta(min_length=1, max_length=_NAME_LENGTH_MAX)]
     """The account's owner."""
-    tax_id: Annotated[str, Meta(min_length=11, max_length=14, examples=["52998224725"])]
+    tax_id: Annotated[str, Meta(min_length=11, max_length=_TAX_ID_LENGTH_MAX, examples=["52998224725"])]
     """The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask."""
 
 
@@ -162,6 +170,12 @@ class TransferSearchQuery(ListQuery, frozen=True, kw_only=True):
     """The payee's Pix key: of an incoming one yours. With its mask or without."""
     txid: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
     """Its `transaction_identification`."""
+    amount: Annotated[int, Meta(ge=AMOUNT_MIN_CENTS, le=AMOUNT_MAX_CENTS)] | None = None
+    """Exactly this amount. Cents. A day is asked for by `initial_date` and `final_date`."""
+    tax_id: Annotated[str, Meta(min_length=11, max_length=18)] | None = None
+    """The other side's CPF or CNPJ, with its marks or without. Found is only whom the network tells whole."""
+    end_to_end_id_part: Annotated[str, Meta(min_length=4, max_length=32)] | None = None
+    """A part of its `end_to_end_id`, in capitals or not."""
 
 
 async def initiate_pix_with_key(
@@ -242,8 +256,8 @@ async def search_transfers(
     """Search your transfers.
 
     Transfers of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By
-    `direction`, `key` or `txid` the service looks at no more than 10000 transfers: if the period and `status` have more,
-    the answer is BAD_REQUEST and says how many.
+    `direction`, `key`, `txid`, `amount`, `tax_id` or `end_to_end_id_part` the service looks at no more than 10000 transfers: if
+    the period and `status` have more, the answer is BAD_REQUEST and says how many.
     """
     query = request.query
     asked = paging.read_asked("transfers searched", request)
@@ -254,22 +268,34 @@ async def search_transfers(
         end_to_end_id=query.end_to_end_id,
         key=None if query.key is None else pix_key.as_kept(query.key),
         txid=query.txid,
+        amount_cents=query.amount,
+        tax_id=None if query.tax_id is None else _read_tax_id(query.tax_id),
+        end_to_end_id_part=query.end_to_end_id_part,
     )
     page = await transfer_usecases.search_transfers(services.context, request.caller, search, asked.span)
     return asked.show(page, map(_show, page.items))
 
 
+def _read_tax_id(text: str) -> str:
+    found = tax_ids.unmask_tax_id(text)
+    # The zeros that stand for a payer who is not known are no CPF either.
+    if not (tax_ids.is_cpf(found) or tax_ids.is_cnpj(found)):
+        raise errors.BadRequest("tax_id: must be a CPF or a CNPJ with right check digits")
+    return found
+
+
 def show_party(party: Party) -> TransferParty:
+    # Institutions tell branches with a check digit and masks with points: whole at the operation for parties, cut here.
     return TransferParty(
-        account_number=party.account_number,
+        account_number=party.account_number[:_NUMBER_LENGTH_MAX],
         account_type=party.account_type,
         bank=party.bank,
-        branch=party.branch,
+        branch=party.branch[:_BRANCH_LENGTH_MAX],
         ispb=party.ispb,
         key=party.key,
         key_type=party.key_type,
-        name=party.name,
-        tax_id=party.tax_id,
+        name=party.name[:_NAME_LENGTH_MAX],
+        tax_id=party.tax_id[:_TAX_ID_LENGTH_MAX],
     )
 
 

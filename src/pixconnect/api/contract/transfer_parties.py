@@ -59,7 +59,9 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether that name is this service's alone: the network does not know it, so no other institution finds the Pix by it.
     False once it is the network's."""
     transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
-    """The txid that it carries, if there is one."""
+    """The txid that it carries, if there is one; of a charge of yours this service's, wherever it was opened."""
+    network_transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
+    """That txid as the institution made it itself and the network has it, where that institution takes none of ours."""
     institution: Annotated[str, Meta(examples=["loja"])] | None = None
     """The account at an institution on which it lies, as the operator calls it."""
 
@@ -82,6 +84,7 @@ def show_parties(found: PartiesView) -> TransferParties:
         end_to_end_id=transfer.shown_id,
         is_end_to_end_id_ours=found.is_named_by_us,
         transaction_identification=transfer.txid,
+        network_transaction_identification=found.network_txid,
         institution=found.institution,
     )
 

@@ -254,6 +254,8 @@ def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Sch
         "TransferPayload": payload,
         "RefundPayload": payload,
         "MovementPayload": dict(kind="fee", impact_type="OUT", description="Tarifa Pix", deficit=0, status=became),
+        "AdjustmentPayload": dict(kind="bank_error", impact_type="OUT", deficit=0, opposite_of=LEFT_OUT, status=became),
+        "DivergencePayload": dict(divergences=["OTHER_AMOUNT"], asked_amount=1000, status="CONFIRMED"),
         schema["$ref"].removeprefix(SCHEMAS): {"name": event},
     }
     return Examples(schemas, otherwise).make(schema)

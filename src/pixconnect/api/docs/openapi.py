@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pixconnect.api.contract import oauth, statement
+from pixconnect.api.contract import oauth, receipt, statement
 from pixconnect.api.docs import documents
 from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.api.docs.examples import NOW, REQUEST_ID, example_of_answer, example_of_body
@@ -61,6 +61,7 @@ _FILES: Final = {
         "Camt053File",
         typed("string", format="binary", description="ISO 20022 `camt.053`."),
     ),
+    receipt.PDF_TYPE: ("ReceiptFile", typed("string", format="binary", description="PDF, one page of A4.")),
     payload.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
     access.JWK_SET_TYPE: (
         "KeySet",
@@ -236,7 +237,7 @@ def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
     # Only what can be read on by cursor has a next page to link to.
     if "after" in row.query.__struct_fields__:
         headers["Link"] = _LINK_HEADER
-    if len(row.media_types) > 1:
+    if len(row.media_types) > 1 or receipt.PDF_TYPE in row.media_types:
         headers["Content-Disposition"] = _FILENAME_HEADER
     return found | ({"headers": headers} if headers else {})
 
@@ -246,7 +247,7 @@ def _failures_of(row: AnyOperation) -> Schema:
     is_only_read = (row.answer is Document or row.is_bare) and row.body is Nothing
     if row.id == "health_check" or (is_only_read and not row.parameter.name and row.refusals.record is None):
         return {}
-    if row.answer is Document:
+    if row.answer is Document and row.scope is None:
         statuses = ["404", "503"]
     elif is_only_read and row.refusals.record is not None:
         statuses = ["503"]

@@ -11,7 +11,9 @@ from pixconnect.api.docs.examples import example_of_event
 from pixconnect.api.docs.records import Schema, described, to_schema, typed
 from pixconnect.domain.frame.event import (
     EVENT_FACTS,
+    AdjustmentPayload,
     ChargePayload,
+    DivergencePayload,
     EventName,
     MovementPayload,
     RefundPayload,
@@ -40,6 +42,8 @@ _FAMILIES: Final = (
     EventFamily(prefix="transfer.", schema="TransferEvent", payload=TransferPayload, resource="Transfer"),
     EventFamily(prefix="refund.", schema="RefundEvent", payload=RefundPayload, resource="Refund"),
     EventFamily(prefix="movement.", schema="MovementEvent", payload=MovementPayload, resource=None),
+    EventFamily(prefix="charge.", schema="DivergenceEvent", payload=DivergencePayload, resource="Transfer"),
+    EventFamily(prefix="adjustment.", schema="AdjustmentEvent", payload=AdjustmentPayload, resource=None),
 )
 PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, Read
@@ -21,13 +21,23 @@ DURATIONS: Final = MetricFamily(
     meaning="Time from a request's head until its answer was ready, whatever the answer; by operation.",
     labels=("operation",),
 )
-FAMILIES: Final = (REQUESTS, DURATIONS, *batch_metrics.FAMILIES)
+CERTIFICATES: Final = MetricFamily(
+    name="pixconnect_certificate_seconds_left",
+    kind="gauge",
+    meaning="How long a certificate that the settings name is still valid, as this process has read it at its start: for "
+    "`PIXCONNECT_TLS_PORT`, or for `webhooks`.",
+    labels=("used_for",),
+)
+FAMILIES: Final = (REQUESTS, DURATIONS, CERTIFICATES, *batch_metrics.FAMILIES)
 
 
 def make_api_read(
-    writes: WriteQueues, answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]
+    writes: WriteQueues,
+    answers: Mapping[tuple[str, int], int],
+    durations_s: Mapping[str, Histogram],
+    read_left_s: Callable[[], Mapping[str, float]],
 ) -> Read:
-    """A function that measures this process: its writes, and its answers and how long they took, by operation."""
+    """A function that measures this process: its writes, its answers and how long they took by operation, its certificates."""
 
     async def read() -> Sequence[Measured]:
         requests = {(operation, str(status)): count for (operation, status), count in answers.items()}
@@ -36,6 +46,7 @@ def make_api_read(
         return (
             Measured(family=REQUESTS, values=requests),
             Measured(family=DURATIONS, values=durations),
+            Measured(family=CERTIFICATES, values={(name,): left_s for name, left_s in read_left_s().items()}),
             *batch_metrics.measure_writes(writes),
         )
 

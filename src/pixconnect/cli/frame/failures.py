@@ -5,7 +5,7 @@ verbs.
 """
 
 import re
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 
 from pixconnect.cli.frame import terminal
@@ -63,6 +63,9 @@ _BY_NAME = {
     "InvalidSchemaNameError": "the tables are missing ({}): run `pixconnect migrate`",
     "DiskFullError": "the database's disk is full ({}): make room and try again",
     "ClientConfigurationError": "DATABASE_URL is no address of a PostgreSQL database ({})",
+    "ReadOnlySQLTransactionError": "the database only reads ({}): it is a standby, or was set so; try again when it writes",
+    "InsufficientResourcesError": "PostgreSQL has reached a limit of its server ({}): look at its memory, and try again",
+    "PostgresSystemError": "PostgreSQL cannot read or write its files ({}): look at its log",
 }
 
 
@@ -74,7 +77,20 @@ _DATABASE_AWAY = (
     "AdminShutdownError",
     "CrashShutdownError",
     "CannotConnectNowError",
-    "TooManyConnectionsError",
+    "DatabaseDroppedError",
+    "IdleSessionTimeoutError",
+    "IdleInTransactionSessionTimeoutError",
+    "TransactionTimeoutError",
+    "ReadOnlySQLTransactionError",
+    "InsufficientResourcesError",
+    "PostgresSystemError",
+)
+_DATABASE_BUSY = (
+    "QueryCanceledError",
+    "LockNotAvailableError",
+    "DeadlockDetectedError",
+    "SerializationError",
+    "InvalidCachedStatementError",
 )
 # PostgreSQL's messages when a connection wants to take a role that does not exist, or a statement names one.
 _ABOUT_ROLES = {"InvalidParameterValueError", "UndefinedObjectError"}
@@ -97,8 +113,17 @@ def explain(error: BaseException) -> str | None:
     # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
     if type(error) is ConnectionError:
         return str(error)
+    return _explain_loss(error)
+
+
+def _explain_loss(error: BaseException) -> str | None:
+    said = error if str(error) else type(error).__name__
     if is_database_unreachable(error):
-        return f"the database cannot be reached ({error or 'no answer'}): start it, or look at DATABASE_URL"
+        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at DATABASE_URL"
+    if is_database_away(error):
+        return f"the database was lost ({said}): look at its log, and try again"
+    if _is_one_of(error, _DATABASE_BUSY):
+        return f"the database could not do it in time ({said}): try again"
     return None
 
 
@@ -113,7 +138,7 @@ def is_database_away(error: BaseException) -> bool:
     # Only we raise ConnectionError itself: the connection that a part lives by was lost.
     if type(error) is ConnectionError or is_database_unreachable(error):
         return True
-    return any(kind.__name__ in _DATABASE_AWAY for kind in type(error).__mro__)
+    return _is_one_of(error, _DATABASE_AWAY)
 
 
 @contextmanager
@@ -124,12 +149,15 @@ def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
     except Exception as error:
         reason = explain(error)
         is_away = is_database_away(error)
-        if reason is None and not is_away:
+        if reason is None:
             raise
-        reason = reason or f"the database was lost ({type(error).__name__})"
         if not (lifeline.report_database_away if is_away else lifeline.report_failure)(reason):
             terminal.complain(reason)
         raise SystemExit(DATABASE_AWAY_STATUS if is_away else 1) from None
+
+
+def _is_one_of(error: BaseException, names: Collection[str]) -> bool:
+    return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
 def _is_about_connecting(error: BaseException) -> bool:

@@ -27,12 +27,17 @@ Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that the operator may repeat."""
 
 
-def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
+def run(use_case: Callable[[OperatorContext], Awaitable[Result]], *, compares_key: bool = True) -> Result:
     """Run a use case on the database of a running service, or of ``DATABASE_URL``.
+
+    Args:
+        use_case: What is to be done.
+        compares_key: Only with the secret key of these tables; without it for what brings in another one.
 
     Raises:
         CommandError: There is no database, or nothing runs on the home that was to have one.
         SettingsError: A setting has a value that it cannot have.
+        SealBroken: The secret key is another one.
         PixConnectError: The use case refuses.
     """
     settings = read_database_settings()
@@ -41,7 +46,7 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
     from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
     async def do() -> Result:
-        async with operators.open_operator(settings) as operator:
+        async with operators.open_operator(settings, compares_key=compares_key) as operator:
             return await use_case(operator)
 
     with complaining_of_home(settings):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -68,6 +69,16 @@ def show(record: Struct, *, as_json: bool) -> None:
 def show_items(name: str, items: Sequence[Record], columns: Sequence[str], *, as_json: bool) -> None:
     found = [shown(item) for item in items]
     output.show_list(name, found, as_json=as_json, columns=columns, money=MONEY)
+
+
+def read_each(lists: Iterable[Iterable[Named]], limit: int) -> list[Named]:
+    """The first of each status's list; what went from one to the next meanwhile counts once, as it was read last."""
+    found = dict[int, Named]()
+    for listed in lists:
+        for record in islice(listed, limit):
+            found.pop(record.id, None)
+            found[record.id] = record
+    return list(found.values())
 
 
 def find(

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +24,7 @@ from pixconnect.config import Settings, SettingsError
 from pixconnect.domain.profiles.chosen import FaceListener, parse_answers, parse_listeners
 from pixconnect.local import sandbox_file
 from pixconnect.local.postgres_placement import PLACEMENT_FILE
+from pixconnect.named_file import read_named_file
 
 RUNNING_FILE = "running.json"
 _NAME_LENGTH_MAX = 255
@@ -169,6 +169,6 @@ def make_secret_files(given: Settings) -> dict[str, str]:
 def _read_secret(path: str) -> str:
     # A file in memory ends with its process; the verb then says which setting is missing.
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return read_named_file(path).decode().strip()
     except (OSError, UnicodeDecodeError):
         return ""

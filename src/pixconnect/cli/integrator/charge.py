@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
@@ -76,11 +75,11 @@ def list_charges(*, status: ShownStatus | None = None, limit: LimitOfEach = 20, 
     """
     # A charge does not say when it was made, and ids of two processes are not in order of time: statuses are not mixed.
     with open_session() as session:
-        found = [
-            charge
+        lists = [
+            session.client.charges.list(status=one, page_size=min(limit, 100))
             for one in ([status] if status else get_args(ShownStatus))
-            for charge in islice(session.client.charges.list(status=one, page_size=min(limit, 100)), limit)
         ]
+        found = records.read_each(lists, limit)
     records.show_items("charges", found, _COLUMNS, as_json=json)
 
 

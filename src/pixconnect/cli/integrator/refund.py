@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
@@ -11,6 +10,7 @@ from pixconnect.cli.frame import records
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.cli.integrator import transfer
+from pixconnect.cli.integrator.receipt import PdfFile, show_receipt
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.money.refund import RefundReason, RefundStatus
 from pixconnect_client import Client, Refund
@@ -57,6 +57,14 @@ def show(refund: TheRefund, *, external_id: ByExternalId = False, json: Json = F
         records.show(find(session.client, refund, is_external_id=external_id), as_json=json)
 
 
+@app.command
+def receipt(refund: TheRefund, *, external_id: ByExternalId = False, pdf: PdfFile = None, json: Json = False) -> None:
+    """Print the receipt of a refund that was returned, or write it as PDF (comprovante)."""
+    with open_session() as session:
+        found, refunds = find(session.client, refund, is_external_id=external_id), session.client.refunds
+        show_receipt(found.id, refunds.receipt, refunds.receipt_file, pdf, as_json=json)
+
+
 @app.command(name="list")
 def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json: Json = False) -> None:
     """Print refunds of both directions, the newest first.
@@ -69,7 +77,7 @@ def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json:
             session.client.refunds.list(status=one, page_size=min(limit, 100))
             for one in ([status] if status else get_args(RefundStatus))
         ]
-        taken = [refund for refunds in lists for refund in islice(refunds, limit)]
+        taken = records.read_each(lists, limit)
         found = sorted(taken, key=lambda refund: refund.create_timestamp, reverse=True)[:limit]
     records.show_items("refunds", found, _COLUMNS, as_json=json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Annotated, Literal
 
@@ -12,7 +13,9 @@ from pixconnect.cli.frame import output, records
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.integrator.receipt import PdfFile, show_receipt
 from pixconnect.cli.integrator.session import open_session
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.transfer import TransferStatus
 from pixconnect_client import AccountType, Client, Transfer, TransferParty
@@ -85,11 +88,25 @@ def parties(transfer: TheTransfer, *, external_id: ByExternalId = False, json: J
     records.show(known, as_json=json)
 
 
+@app.command
+def receipt(
+    transfer: TheTransfer, *, external_id: ByExternalId = False, pdf: PdfFile = None, json: Json = False
+) -> None:
+    """Print the receipt of a transfer that has settled, or write it as PDF (comprovante)."""
+    with open_session() as session:
+        found, transfers = find(session.client, transfer, is_external_id=external_id), session.client.transfers
+        show_receipt(found.id, transfers.receipt, transfers.receipt_file, pdf, as_json=json)
+
+
 @app.command(name="list")
 def list_transfers(
     *,
     status: TransferStatus | None = None,
     direction: Literal["IN", "OUT"] | None = None,
+    amount: Amount | None = None,
+    day: str | None = None,
+    tax_id: str | None = None,
+    part: str | None = None,
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
@@ -98,9 +115,23 @@ def list_transfers(
     Args:
         status: Only transfers with this status.
         direction: Only those that you received, or that you sent.
+        amount: Only those of this amount, in cents.
+        day: Only those of this day in Sao Paulo, such as 2026-11-20.
+        tax_id: Only those from or to this CPF or CNPJ.
+        part: Only those whose end_to_end_id has this part.
     """
+    began_at = None if day is None else _read_day(day)
     with open_session() as session:
-        found = session.client.transfers.search(status=status, direction=direction, page_size=min(limit, 100))
+        found = session.client.transfers.search(
+            status=status,
+            direction=direction,
+            amount=amount,
+            tax_id=tax_id,
+            end_to_end_id_part=part,
+            initial_date=began_at,
+            final_date=None if began_at is None else began_at + timedelta(days=1, microseconds=-1),
+            page_size=min(limit, 100),
+        )
         transfers = [*islice(found, limit)]
     records.show_items("transfers", transfers, _COLUMNS, as_json=json)
 
@@ -115,6 +146,13 @@ def watch(
         records.watch(
             lambda: session.client.transfers.get(found.id), {"PROCESSING"}, "CONFIRMED", timeout_s, as_json=json
         )
+
+
+def _read_day(text: str) -> datetime:
+    try:
+        return datetime.combine(date.fromisoformat(text), time.min, SAO_PAULO)
+    except ValueError:
+        raise CommandError(f"--day: must be as 2026-11-20; it is {text!r}") from None
 
 
 def find(client: Client, any_id: str, *, is_external_id: bool = False) -> Transfer:

@@ -20,6 +20,7 @@ from pixconnect.foundation import certificates, jose
 from pixconnect.foundation.certificates import Certificate
 from pixconnect.local import tls_files
 from pixconnect.local.tls_files import ClientFiles
+from pixconnect.named_file import read_named_file
 from pixconnect.store.identity.origin import OriginKind
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.identity import access as access_usecases
@@ -134,11 +135,11 @@ def certificate(
     elif not remove:
         made = _make_certificate(client_id, folder)
         taken = made.certificate
-    thumbprint = None if taken is None or remove else jose.certificate_thumbprint(taken.der)
-    client = operating.run(lambda context: access_usecases.set_certificate(context, client_id, thumbprint))
+    bound = None if remove else taken
+    thumbprint = bound and jose.certificate_thumbprint(bound.der)
+    expires_at = bound and bound.expires_at
+    client = operating.run(lambda context: access_usecases.set_certificate(context, client_id, thumbprint, expires_at))
     shown = _shown(client)
-    if taken is not None:
-        shown["certificate_expires_at"] = taken.expires_at
     if made is not None:
         shown |= {
             "certificate_file": str(made.certificate_file),
@@ -153,7 +154,7 @@ def certificate(
 
 def _read_certificate(file: Path) -> Certificate:
     try:
-        return certificates.read_pem(file.read_bytes())
+        return certificates.read_pem(read_named_file(file))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no certificate in PEM"
         raise CommandError(f"--file: {file} cannot be read ({reason})") from None
@@ -233,4 +234,5 @@ def _shown(client: Client, client_secret: str | None = None) -> output.Shown:
         "disabled_at": client.disabled_at,
         "tokens_from": client.tokens_from,
         "certificate": client.certificate,
+        "certificate_expires_at": client.certificate_expires_at,
     }

@@ -1,10 +1,20 @@
 """``pixconnect database``: the server under the service, and how durable it is."""
 
-from cyclopts import App
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import App, Parameter
 from msgspec import structs
 
-from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.output import Json
+from pixconnect.cli.operator.institution_opening import run_at_institution
+from pixconnect.store.running.installation import Loss
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions import loss
+from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.running import installation as installation_usecases
 
 app = App(name="database", help="Check the service's database.")
@@ -17,7 +27,27 @@ def show(*, json: Json = False) -> None:
 
 
 @app.command
-def recovered(*, json: Json = False) -> None:
-    """Say that you have read what the database has forgotten and compared it with the rail: health is well again."""
-    losses = operating.run(installation_usecases.close_losses)
-    output.show_list("losses", [structs.asdict(loss) for loss in losses], as_json=json)
+def recovered(
+    *,
+    institution: str | None = None,
+    statement_was_read: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Say that what the database has forgotten is in the books again: money leaves accounts again, and health is well.
+
+    An account must have been read whole since, which a worker does by itself.
+
+    Args:
+        institution: Say it of this account alone; otherwise it is said of all accounts, and of the rail.
+        statement_was_read: You have read the statement of accounts whose institution's API tells none.
+    """
+
+    async def recover(context: OperatorContext, opener: OpenInstitution) -> Sequence[Loss]:
+        names = [account.name for account in await loss.list_lost(context)] if institution is None else [institution]
+        for name in names:
+            account = await loss.recover_account(context, opener, name, statement_was_read=statement_was_read)
+            terminal.notice(f"{name} is {account.state}")
+        return await installation_usecases.close_losses(context) if institution is None else ()
+
+    losses = run_at_institution(recover)
+    output.show_list("losses", [structs.asdict(each) for each in losses], as_json=json)

@@ -22,12 +22,16 @@ from pixconnect.cli.operator.institution_rehearsal import rehearse
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
+from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.institution import PermissionTried
+from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.account import ShownAccount
 from pixconnect.usecases.institutions.credential import OpenInstitution
+from pixconnect.usecases.institutions.day import ReadDays
 from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.statement import SettlingContext
 
@@ -150,7 +154,7 @@ def remove(name: AccountName) -> None:
     left = run_at_institution(lambda context, opener: webhook_usecases.withdraw_webhooks(context, opener, name))
     operating.run(lambda context: account_usecases.remove_account(context, name))
     if left is not None:
-        terminal.say(f"look at what is registered there: {left}")
+        terminal.say(f"look at what is registered there: {terminal.on_one_line(left)}")
     terminal.say(f"{name} is removed")
 
 
@@ -164,11 +168,12 @@ def _show_account(name: str, *, as_json: bool) -> None:
     async def read(context: OperatorContext, opener: OpenInstitution) -> Shown:
         shown = await account_usecases.read_account(context, name)
         there = await account_usecases.read_balance_there(context, opener, shown.account)
+        days = await day_usecases.read_how(context, opener, shown.account)
         try:
             webhooks = await webhook_usecases.read_webhooks(context, opener, name)
         except errors.ServiceUnavailable:
-            return _shown(shown, there, None)
-        return _shown(shown, there, webhooks.whose or "none")
+            return _shown(shown, there) | _show_days(days)
+        return _shown(shown, there, webhooks.whose or "none") | _show_days(days)
 
     output.show(run_at_institution(read), as_json=as_json)
 
@@ -182,6 +187,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
         environment=account.environment,
         state=account.state,
         paused_because=account.paused_because,
+        lost_at=account.lost_at,
         certificates=[f"{one.used.part} {one.said}" for one in shown.ending] or None,
         house=account.house_id,
         holders=list(shown.holder_ids),
@@ -191,8 +197,27 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
         balance_here_cents=shown.balance_here_cents,
         opened_at=account.opened_at,
         last_reading_at=shown.last_reading_at,
-        waiting=[f"{one.act}, proposed by {one.proposed_by}" for one in shown.waiting] or None,
-        allowed=dict(refunds_day_cents=shown.allowance.refunds_day_cents, by=shown.allowance.allowed_by),
+        waiting=[say_proposal(one) for one in shown.waiting] or None,
+        allowed=_show_allowance(shown.allowance),
+    )
+
+
+def _show_allowance(allowance: Allowance) -> Shown:
+    return dict(
+        refunds_day_cents=allowance.refunds_day_cents,
+        transfer_cents=allowance.transfer_cents,
+        transfers_day_cents=allowance.transfers_day_cents,
+        to=allowance.payees,
+        by=allowance.allowed_by,
+    )
+
+
+def _show_days(read: ReadDays) -> Shown:
+    return dict(
+        days_from=read.source,
+        days_close_by_themselves=read.close_by_themselves,
+        days_read_at=read.last_read_at,
+        days_failure=read.failure,
     )
 
 

@@ -6,11 +6,13 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
+from msgspec.structs import asdict
 
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.institution_opening import AccountName
+from pixconnect.domain.institutions.allowance import Payees, WantedAllowance
 from pixconnect.domain.institutions.give_back import UnmatchedCredit
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions import give_back as give_back_usecases
@@ -20,16 +22,35 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-def allow(name: AccountName, *, refunds: Annotated[int, WHOLE_NUMBER], json: Json = False) -> None:
-    """Allow refunds over an account up to a sum a day; 0 is none. A raise waits an hour, and for another operator.
+def allow(
+    name: AccountName,
+    *,
+    refunds: Annotated[int | None, WHOLE_NUMBER] = None,
+    per_transfer: Annotated[int | None, WHOLE_NUMBER] = None,
+    per_day: Annotated[int | None, WHOLE_NUMBER] = None,
+    to: Payees | None = None,
+    json: Json = False,
+) -> None:
+    """Allow what may leave an account; less acts at once, more waits an hour, and for another operator.
+
+    Where nothing could be sent before, what is not said of transfers is 10000 each, 100000 a day, to the account's owner.
 
     Args:
-        refunds: In cents, a day of Sao Paulo, over all holders on it.
+        refunds: Sum of refunds in cents, a day of Sao Paulo, over all holders on it; 0 is none.
+        per_transfer: What one transfer may be, in cents; 0 is none.
+        per_day: Sum of transfers in cents, as of refunds.
+        to: Whom: the account's owner, whoever was paid over it before too, or anybody.
     """
-    proposed = operating.run(lambda context: allowance_usecases.allow(context, name, refunds))
-    shown: Shown = dict(name=name, refunds_day_cents=refunds, acts_now=proposed is None)
-    waits: Shown = {} if proposed is None else dict(confirmable_at=proposed.confirmable_at)
-    output.show(shown | waits, as_json=json)
+    wanted = WantedAllowance(
+        refunds_day_cents=refunds, transfer_cents=per_transfer, transfers_day_cents=per_day, payees=to
+    )
+    proposed = operating.run(lambda context: allowance_usecases.allow(context, name, wanted))
+    said: Shown = {member: value for member, value in asdict(wanted).items() if value is not None}
+    if proposed is None:
+        output.show(dict(name=name) | said | dict(acts_now=True), as_json=json)
+    else:
+        waits: Shown = dict(acts_now=False, confirmable_at=proposed.confirmable_at)
+        output.show(dict(name=name) | dict(proposed.proposal) | waits, as_json=json)
 
 
 def unmatched(

@@ -9,11 +9,11 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.operator.institution_days import load_statement
 from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, say_proposal
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import closing as closing_usecases
-from pixconnect.usecases.institutions import proposal as proposal_usecases
 from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.usecases.proof import proposal as proposal_usecases
 
 
 def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
@@ -33,11 +33,15 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
     )
 
 
-def confirm(name: AccountName) -> None:
-    """Do what another operator has proposed for an account; it shows in `institution show` what that is."""
+def confirm(name: AccountName, *, act: ProposedAct | None = None) -> None:
+    """Do what another operator has proposed for an account; it shows in `institution show` what that is.
+
+    Args:
+        act: Which of what waits; the oldest, if it is missing.
+    """
 
     async def do(operator: OperatorContext, writes: SettlingContext) -> tuple[InstitutionAccount, Proposal]:
-        return await proposal_usecases.confirm_proposal(operator, writes, name)
+        return await proposal_usecases.confirm_proposal(operator, writes, name, act)
 
     account, proposal = operating.run_writing(do)
-    terminal.say(f"{account.name}: {proposal.act} is confirmed")
+    terminal.say(terminal.on_one_line(f"{account.name}: confirmed: {say_proposal(proposal)}"))

@@ -18,6 +18,7 @@ from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_file import BYTES_MAX
 from pixconnect.foundation import outgoing_text
+from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
@@ -178,8 +179,7 @@ def _name_item(item: InstitutionItem, *, json: bool) -> object:
 
 def load_statement(file: Path) -> bytes:
     try:
-        with file.open("rb") as opened:
-            return opened.read(BYTES_MAX + 1)
+        return read_named_file(file, BYTES_MAX)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}") from error
 

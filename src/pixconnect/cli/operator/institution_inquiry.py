@@ -8,6 +8,7 @@ from pixconnect.cli.frame import output
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.operator.institution_opening import AccountName
+from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import ReceivedPix
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
@@ -27,6 +28,8 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
 
     with complaining_of_home(settings):
         says = asyncio.run(inquiry.ask(settings, name, asked))
+        if says.is_unknown:
+            raise errors.NotFound(f"asked: the institution knows nothing of {asked}")
     rows = [_show(says, pix) for pix in says.received]
     if json:
         charge = None if says.charge is None else dict(txid=says.charge.txid, status=says.charge.status)
@@ -39,10 +42,9 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
 
 def _show(says: InquiryAnswer, pix: ReceivedPix) -> Shown:
     here = says.now.get(pix.end_to_end_id)
-    recorded = "before" if pix.end_to_end_id in says.before else "now" if here is not None else "no"
     return dict(
         end_to_end_id=pix.end_to_end_id,
-        recorded=recorded,
+        recorded=says.find_when_recorded(pix.end_to_end_id),
         amount_there_cents=pix.amount_cents,
         amount_here_cents=here and here.amount_cents,
         settled_at=pix.settled_at,

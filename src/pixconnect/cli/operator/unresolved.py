@@ -2,10 +2,13 @@
 
 from datetime import timedelta
 
+from msgspec import structs
+
 from pixconnect.cli.frame import operating, output
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions.waiting_charge import WaitingCharge
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.money import unresolved as unresolved_usecases
 
@@ -14,7 +17,7 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
     """Print what the rail has not ended, the longest silent first.
 
     Args:
-        name: This end-to-end id or return id only.
+        name: This end-to-end id, return id or txid only.
         silent_for_s: Only those sent or accepted at least this many seconds ago.
         holder_id: Only this holder's orders.
     """
@@ -22,18 +25,20 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
 
     async def look(
         context: OperatorContext,
-    ) -> tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer]]:
-        if name is not None:
+    ) -> tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer], list[WaitingCharge]]:
+        charges = await unresolved_usecases.list_waiting_charges(context, *asked)
+        if name is not None and not charges:
             await unresolved_usecases.check_known(context, name)
         found = await unresolved_usecases.list_unresolved(context, *asked)
-        return found, await unresolved_usecases.list_accepted(context, *asked)
+        return found, await unresolved_usecases.list_accepted(context, *asked), charges
 
-    found, accepted = operating.run(look)
+    found, accepted, charges = operating.run(look)
     output.show_lists(
         {
             "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
             "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
             "accepted": [_shown_credit(one) for one in accepted],
+            "charges": [structs.asdict(one) for one in charges],
         },
         as_json=as_json,
     )

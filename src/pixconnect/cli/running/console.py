@@ -10,11 +10,13 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from urllib.parse import urlsplit
 
 from pixconnect import __version__
 from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.api.frame import browser
+from pixconnect.assembly import inquiry
 from pixconnect.assembly.base import open_base
 from pixconnect.assembly.operators import open_operator
 from pixconnect.cli.frame import live_mode, private_files
@@ -98,6 +100,7 @@ async def _answer(
             turns=turns,
             hosts=_own_names(address.netloc.lower(), port),
             draw_qr=render_qr_png,
+            ask_institution=partial(inquiry.ask_at, base.context),
             is_secure=is_secure,
             # A browser sends cookies to every port of a host: two consoles on one machine must not sign each other out.
             cookie_name="__Host-pixconnect" if is_secure else f"pixconnect_{port}",

@@ -31,10 +31,12 @@ EventName = Literal[
     "refund.out.error",
     "movement.posted",
     "transfer.in.completed",
+    "charge.diverged",
+    "adjustment.posted",
 ]
-OWN_EVENT_NAMES: Final = ("movement.posted", "transfer.in.completed")
+OWN_EVENT_NAMES: Final = ("movement.posted", "transfer.in.completed", "charge.diverged", "adjustment.posted")
 """Those that the contract does not know."""
-INSTITUTION_EVENT_NAMES: Final = frozenset[EventName](("transfer.in.completed",))
+INSTITUTION_EVENT_NAMES: Final = frozenset[EventName](("transfer.in.completed", "charge.diverged", "adjustment.posted"))
 """Those that only happen on accounts at institutions, and never in a sandbox."""
 EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
@@ -67,11 +69,21 @@ EVENT_FACTS: Final = dict[EventName, str](
             "transfer.in.completed",
             "More is known of who made a payment to you: read its parties. No money moved, and its status is what it was.",
         ),
+        (
+            "charge.diverged",
+            "A payment has settled at your institution that is not what its charge asked for: late, of another amount, a "
+            "second one, of a charge that was removed, or of one that was never opened. The money is yours.",
+        ),
+        (
+            "adjustment.posted",
+            "The operators have adjusted what you have, where your account and the institution's differ and no Pix or movement "
+            "says why.",
+        ),
     )
 )
 """What each event announces: those of the specification in its order, and then ours."""
 
-Resource = Literal["charge", "transfer", "refund", "movement"]
+Resource = Literal["charge", "transfer", "refund", "movement", "adjustment"]
 
 SLOTS_COUNT = 256
 """Work is leased in this many parts. A charge, the transfer that pays it and its refunds share one."""
@@ -172,7 +184,61 @@ class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was posted."""
 
 
-Payload = ChargePayload | TransferPayload | RefundPayload | MovementPayload
+Divergence = Literal["EXPIRED", "REMOVED", "OTHER_AMOUNT", "PAID_BEFORE", "NEVER_OPENED"]
+
+
+class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``charge.*`` events say."""
+
+    id: int
+    """The id of the transfer that brought the money."""
+    end_to_end_id: str
+    """Its name on the whole network."""
+    correlation_id: UUID
+    """The same in everything that belongs to this transfer, its refunds included."""
+    divergences: list[Divergence]
+    """How it differs. It has paid the charge that was `EXPIRED` (paid after its end), `REMOVED`, or asked for an
+    `OTHER_AMOUNT`. It has paid none where that was `PAID_BEFORE`, or `NEVER_OPENED`: no charge of this txid is here."""
+    transaction_identification: str
+    """The charge's txid; where there is no charge, the one that the payment names."""
+    charge_id: int | None = None
+    """The charge's id, where there is one."""
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+    amount: _Amount
+    """How much was paid."""
+    asked_amount: _Amount | None = None
+    """How much the charge asked for."""
+    status: str
+    """The transfer's: the money is in your account."""
+    settle_timestamp: _Instant
+    """When it settled at the institution."""
+    create_timestamp: _Instant
+    """When it was recorded here."""
+
+
+class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``adjustment.*`` events say."""
+
+    id: int
+    """The adjustment's id: that of its line in your statement, where it has one."""
+    kind: str
+    """Whose error it is, `bank_error` or `our_error`; `found`; or `written_off`, by which the house takes it over."""
+    impact_type: Literal["IN", "OUT"]
+    """IN credits you, OUT debits you."""
+    amount: _Amount
+    """By how much."""
+    deficit: _Amount
+    """The part of it that you did not have: you owe it, and whatever comes in repays it first."""
+    opposite_of: int | None = None
+    """The id of the adjustment that it undoes."""
+    status: Literal["POSTED"]
+    """Only what moved money is told."""
+    create_timestamp: _Instant
+    """When it was posted: it is never dated back."""
+
+
+Payload = ChargePayload | TransferPayload | RefundPayload | MovementPayload | DivergencePayload | AdjustmentPayload
 
 
 class Envelope(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,10 @@ _AMOUNT: Final = re.compile(r"(?:R\$\s*)?(\d{1,3}(?:\.\d{3})+|\d{1,10})(?:[,.](\
 _INSTANT: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
+# With cents, or it may be an id.
+_KNOWN_AMOUNT: Final = re.compile(r"(?:R\$\s*)?([0-9.]{1,13},[0-9]{2})(?:\s+([0-9]{4}-[0-9]{2}-[0-9]{2}))?")
+_TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
+_PART: Final = re.compile(r"[0-9A-Za-z]{4,35}")
 _OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
 _TICK: Final = timedelta(microseconds=1)
 
@@ -39,13 +43,15 @@ class Wanted(Struct, frozen=True, kw_only=True):
     direction: Literal["IN", "OUT"] | None = None
     counterparty: str | None = None
     """A part of the name, or the whole tax id or key."""
+    name_part: str | None = None
+    """A part of an end-to-end id, a return id or, of a charge, a txid; in capitals or not."""
     event_types: tuple[str, ...] = ()
     endpoint_id: int | None = None
 
     @property
     def is_filtered(self) -> bool:
         """Whether it asks for something that no index knows."""
-        asked = (self.amount_min_cents, self.amount_max_cents, self.direction, self.counterparty)
+        asked = (self.amount_min_cents, self.amount_max_cents, self.direction, self.counterparty, self.name_part)
         return any(value is not None for value in asked)
 
 
@@ -64,6 +70,23 @@ def read_amounts(text: str) -> tuple[int | None, int | None]:
 def read_instants(text: str) -> tuple[datetime | None, datetime | None]:
     """Read ``>=2026-11-03``, ``2026-11-01..2026-11-03 12:00`` or ``2026-11-03``: a day is a whole one of Sao Paulo."""
     return _read_range("instant", text, _read_instant, lambda instant: instant + _TICK, lambda instant: instant - _TICK)
+
+
+def read_known(text: str) -> dict[str, str]:
+    """What people type where they know no id, as the filters of a list have it; empty for what can be none.
+
+    Example:
+        >>> read_known("R$ 123,45 2026-11-20")
+        {'amount': '123,45', 'when': '2026-11-20'}
+        >>> read_known("529.982.247-25"), read_known("4a1B2c3D4e5")
+        ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'})
+    """
+    found = _KNOWN_AMOUNT.fullmatch(text.strip())
+    if found is not None:
+        return dict(amount=found[1]) | (dict(when=found[2]) if found[2] else {})
+    if _TAX_ID.fullmatch(text.strip()):
+        return dict(who=text.strip())
+    return dict(part=text.strip()) if _PART.fullmatch(text.strip()) else {}
 
 
 def _read_range(

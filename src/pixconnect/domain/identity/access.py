@@ -126,6 +126,8 @@ class Client(Struct, frozen=True, kw_only=True):
     """Tokens issued earlier are refused. A whole second, because tokens are dated in whole seconds."""
     certificate: str | None = None
     """The thumbprint of the certificate without which nobody gets or uses a token of it."""
+    certificate_expires_at: datetime | None = None
+    """When that ends, in real time; also ``None`` where an older version has bound the client to it."""
 
 
 class IssuedClient(Struct, frozen=True, kw_only=True):

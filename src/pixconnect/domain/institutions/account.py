@@ -85,12 +85,48 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     revision: int
     created_at: datetime
     paused_because: str | None = None
-    """What the database has forgotten, where that has paused it (``database_loss``)."""
+    """What the database has forgotten, where that alone has paused it (``database_loss``), and no operator."""
+    lost_at: datetime | None = None
+    """When that was seen: the account is read, and nothing leaves it, until an operator says that it is in the books again."""
+
+    @property
+    def is_read(self) -> bool:
+        return self.state == "active" or self.lost_at is not None
 
 
 def account_seal(account_id: int, part: Literal["receiving", "sending"] = "receiving") -> str:
     """What a credential of an account is sealed for."""
     return f"institution_account:{account_id}:{part}"
+
+
+def find_shared_member(
+    account: InstitutionAccount, client: Credential, other: InstitutionAccount, others: Credential
+) -> str | None:
+    """The member by which two accounts here are one at the institution, whose money would count twice; ``None`` if they differ.
+
+    Args:
+        account: The one.
+        client: What it receives by.
+        other: The other one, which is not closed.
+        others: What that receives by.
+    """
+    shared = set(account.keys) & set(other.keys)
+    if shared:
+        return f"keys: {min(shared)}"
+    if (account.profile, account.base_url) != (other.profile, other.base_url):
+        return None
+    numbers = {account.account, other.account} - {""}
+    if len(numbers) == 1 and account.account == other.account and account.tax_id == other.tax_id:
+        return f"account: {account.account}"
+    # One client may be let into several accounts, where requests say which.
+    if len(numbers) < 2 and _login(client) == _login(others) != ("", ""):
+        return f"client_id: {client.client_id}" if client.client_id else "client_secret_file: what is in it"
+    return None
+
+
+def _login(client: Credential) -> tuple[str, str]:
+    # Some institutions know a client by its secret alone.
+    return (client.client_id, "") if client.client_id else (client.client_secret, client.client_secret_file)
 
 
 def may_lie_on(owner_tax_id: str, holder_tax_id: str) -> bool:

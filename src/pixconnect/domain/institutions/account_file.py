@@ -33,14 +33,16 @@ from pixconnect.domain.profiles.profile import NAMES, read_profile
 ReadFile = Callable[[str], str]
 """The text of a file that the description names; raises ``BadRequest``."""
 
+_KEYS_MAX: Final = 100
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_OPTIONS: Final[Mapping[str, type | Sequence[str]]] = dict[str, type | Sequence[str]](
+_OPTIONS: Final[Mapping[str, type | range | Sequence[str]]] = dict[str, type | range | Sequence[str]](
     static_fallback=bool,
     give_back=("never", "always"),
     webhook_mtls=bool,
     alarms=bool,
     approve=("auto", "two_steps"),
     app_key=str,
+    in_flight=range(1, 65),
 )
 
 
@@ -108,6 +110,8 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         said = msgspec.convert(tomllib.loads(text), _AccountFile)
     except tomllib.TOMLDecodeError as error:
         raise errors.BadRequest(f"file: is no TOML: {error}") from None
+    except RecursionError:
+        raise errors.BadRequest("file: is nested too deeply") from None
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"file: {error}") from None
     tax_id = unmask_tax_id(said.tax_id)
@@ -125,7 +129,7 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         token_url=said.token_url,
         authorities=read_file(said.ca_file) if said.ca_file else "",
         account=_judge_account(said.account),
-        keys=[pix_key.parse_pix_key(key).key for key in said.keys],
+        keys=_judge_keys(said.keys),
         poll_s=said.poll_s,
         options=said.options,
         receiving=_take_credential(said, said.receive, read_file),
@@ -153,6 +157,13 @@ def _judge_account(account: str) -> str:
     return account
 
 
+def _judge_keys(keys: Sequence[str]) -> Sequence[str]:
+    parsed = dict.fromkeys(pix_key.parse_pix_key(key).key for key in keys)
+    if len(parsed) > _KEYS_MAX:
+        raise errors.BadRequest(f"keys: may be at most {_KEYS_MAX}")
+    return [*parsed]
+
+
 def _check_options(options: Mapping[str, Option]) -> None:
     for name, value in options.items():
         wanted = _OPTIONS.get(name)
@@ -161,6 +172,11 @@ def _check_options(options: Mapping[str, Option]) -> None:
         if isinstance(wanted, type):
             if type(value) is not wanted:
                 raise errors.BadRequest(f"options.{name}: must be {'a text' if wanted is str else 'true or false'}")
+        elif isinstance(wanted, range):
+            if type(value) is not int or value not in wanted:
+                raise errors.BadRequest(
+                    f"options.{name}: must be a whole number from {wanted.start} to {wanted.stop - 1}"
+                )
         elif value not in wanted:
             raise errors.BadRequest(f"options.{name}: must be one of {', '.join(wanted)}")
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.institutions.account import may_lie_on
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
+from pixconnect.domain.money.rail import InitiationType
 
 RAISED_AFTER: Final = timedelta(hours=1)
 """From a proposal to allow more until another operator can confirm it."""
+
+Payees = Literal["own", "known", "all"]
+"""The account's owner alone; whoever was paid over the account before too; anybody."""
+PAYEES: Final[tuple[Payees, ...]] = ("own", "known", "all")
+"""Each lets more be paid than those before it."""
+_TRANSFER_CENTS: Final = 10_000
+_TRANSFERS_DAY_CENTS: Final = 100_000
+"""Where an operator lets transfers leave and says no sums."""
 
 
 class Allowance(Struct, frozen=True, kw_only=True):
@@ -20,11 +31,63 @@ class Allowance(Struct, frozen=True, kw_only=True):
     """What may be returned in a day of Sao Paulo; 0 is nothing."""
     allowed_by: str | None = None
     """The operator who set it last."""
+    transfer_cents: int = 0
+    """What one transfer may be; 0 is nothing."""
+    transfers_day_cents: int = 0
+    """What may be sent in a day of Sao Paulo; 0 is nothing."""
+    payees: Payees = "own"
 
 
-def check_cents(cents: int) -> None:
-    if not 0 <= cents <= AMOUNT_MAX_CENTS:
-        raise errors.BadRequest(f"refunds: must be from 0 to {AMOUNT_MAX_CENTS} cents a day")
+class WantedAllowance(Struct, frozen=True, kw_only=True):
+    """What an operator says of it; what is ``None`` stays as it is."""
+
+    refunds_day_cents: int | None = None
+    transfer_cents: int | None = None
+    transfers_day_cents: int | None = None
+    payees: Payees | None = None
+
+
+class TransferAllowance(Struct, frozen=True, kw_only=True):
+    """What may still be sent over an account today."""
+
+    owner_tax_id: str
+    """Of the account."""
+    transfer_cents: int
+    left_cents: int
+    payees: Payees
+
+
+def want(before: Allowance, wanted: WantedAllowance) -> Allowance:
+    """An allowance as an operator wants it; where nothing could be sent before, the sums that are not said are small.
+
+    Raises:
+        BadRequest: Nothing is said, or a sum that cannot be.
+    """
+    said = {name: value for name, value in structs.asdict(wanted).items() if value is not None}
+    if not said:
+        raise errors.BadRequest("allow: say what: --refunds, --per-transfer, --per-day or --to")
+    sums = dict(
+        refunds=wanted.refunds_day_cents, per_transfer=wanted.transfer_cents, per_day=wanted.transfers_day_cents
+    )
+    for name, cents in sums.items():
+        if cents is not None and not 0 <= cents <= AMOUNT_MAX_CENTS:
+            raise errors.BadRequest(f"{name}: must be from 0 to {AMOUNT_MAX_CENTS} cents")
+    is_of_transfers = said.keys() != {"refunds_day_cents"}
+    sends = before.transfer_cents > 0 or before.transfers_day_cents > 0
+    if is_of_transfers and not sends and 0 not in (wanted.transfer_cents, wanted.transfers_day_cents):
+        said = dict(transfer_cents=_TRANSFER_CENTS, transfers_day_cents=_TRANSFERS_DAY_CENTS) | said
+    return structs.replace(before, **said)
+
+
+def cut(before: Allowance, wanted: Allowance) -> Allowance:
+    """As much of what is wanted as one operator may do at once: what lets less leave than before."""
+    return structs.replace(
+        wanted,
+        refunds_day_cents=min(before.refunds_day_cents, wanted.refunds_day_cents),
+        transfer_cents=min(before.transfer_cents, wanted.transfer_cents),
+        transfers_day_cents=min(before.transfers_day_cents, wanted.transfers_day_cents),
+        payees=min(before.payees, wanted.payees, key=PAYEES.index),
+    )
 
 
 def check_refund_day(amount_cents: int, left_cents: int) -> None:
@@ -33,3 +96,32 @@ def check_refund_day(amount_cents: int, left_cents: int) -> None:
         raise errors.LimitExceeded(
             f"amount: refunds over this holder's account at its institution are allowed up to {left_cents} cents more today"
         )
+
+
+def check_transfer_there(
+    amount_cents: int, initiation_type: InitiationType, payee: Party, left: TransferAllowance, *, is_known: bool
+) -> None:
+    """Refuse a transfer that may not leave over its account, in this order: its amount, the day's sum, the payee.
+
+    Args:
+        amount_cents: Of the transfer.
+        initiation_type: By what the payee was named.
+        payee: As far as it is known.
+        left: What is allowed there.
+        is_known: Whether the payee was paid over the account before.
+    """
+    there = "over this holder's account at its institution"
+    if amount_cents > left.transfer_cents:
+        raise errors.LimitExceeded(f"amount: transfers {there} are allowed up to {left.transfer_cents} cents each")
+    if amount_cents > left.left_cents:
+        raise errors.LimitExceeded(f"amount: transfers {there} are allowed up to {left.left_cents} cents more today")
+    if left.payees == "all" or (left.payees == "known" and is_known) or is_owners(left.owner_tax_id, payee):
+        return
+    field = "key" if initiation_type == "KEY" else "credit_party"
+    whom = "its owner" if left.payees == "own" else "its owner and to those who were paid over it before"
+    raise errors.LimitExceeded(f"{field}: transfers {there} are allowed to {whom} alone")
+
+
+def is_owners(owner_tax_id: str, payee: Party) -> bool:
+    """Whether a payee is the account's owner; of one whose owner nobody knows it is not."""
+    return payee.tax_id != UNKNOWN_PARTY.tax_id and may_lie_on(owner_tax_id, payee.tax_id)

@@ -30,6 +30,12 @@ OPENING_TIMEOUT_S: Final = 3.0
 """So long a caller waits for the institution; then a worker goes on."""
 WORKER_AFTER: Final = timedelta(seconds=5)
 """From the beginning: nobody else asks while the caller's process may still."""
+TAKEN_FOR: Final = timedelta(seconds=10)
+"""For so long what a worker asks about is put off for everybody else; who is killed at it leaves it so.
+
+No clock keeps a second worker away from an account, but the lease of its slot. This is for what a dead one has sent: it arrives
+before somebody asks again, as after a caller that waits no more. What took longer was asked for twice, which does no harm.
+"""
 _WAITS: Final = (timedelta(seconds=2), timedelta(seconds=5), timedelta(seconds=15), timedelta(minutes=1))
 
 REFERENCE_LENGTH: Final = 25
@@ -77,6 +83,8 @@ class ChargeOpening(Struct, frozen=True, kw_only=True):
     refusal_reason: str | None
     reference: str | None = None
     """In the static code that it was answered with."""
+    network_txid: str | None = None
+    """The institution's own, where it takes none of ours."""
     calls_count: int
     """How often the institution was asked to open it."""
     due_at: datetime

@@ -92,16 +92,17 @@ def read_efi_file(content: bytes) -> StatementFile:
     """
     files.check_size(content)
     lines = [line.rstrip("\r") for line in _decode(content).split("\n")]
-    rows = [(number, line.split(";")) for number, line in enumerate(lines, 1) if _is_filled(line, number)]
+    rows = [(number, line) for number, line in enumerate(lines, 1) if _is_filled(line, number)]
     if not rows:
         raise InvalidStatement("the file is empty")
-    (_, header), (last, trailer) = rows[0], rows[-1]
+    last, header, trailer = rows[-1][0], rows[0][1].split(";"), rows[-1][1].split(";")
     if header[0] != "CA" or len(header) != len(_HEADER_COLUMNS):
         raise InvalidStatement(f"CA: the header must have {len(_HEADER_COLUMNS)} columns", rows[0][0])
     told = dict(zip(_HEADER_COLUMNS, header, strict=True))
     day = _parse_day(told["day"], "CA", rows[0][0])
     items, balances, count = ItemList(), _Balances(), 0
-    for number, row in rows[1:-1]:
+    # Columns of one line at a time: a day of a busy account has a hundred thousand.
+    for number, row in ((number, line.split(";")) for number, line in rows[1:-1]):
         if row[0] in ("SD0", "SD1"):
             _take_balance(balances, row, number, day)
         else:

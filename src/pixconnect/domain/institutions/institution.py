@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.certificate import AccountCertificate
-from pixconnect.domain.money.rail import MovementKind
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.money.rail import InitiationType, MovementKind
 
 
 class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
@@ -50,6 +51,16 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     refunds: bool = True
     repeats_refunds: bool = False
     """A source says that a second request under the same name returns nothing more, whatever it answers."""
+    sends: Sequence[InitiationType] = ()
+    """By what payees may be named where something is sent; nothing where it is not."""
+    sends_per_s: float = 1.0
+    """So many orders can leave."""
+    sends_at_once: int = 1
+    """So many are under way there together."""
+    resend_for: timedelta = timedelta(0)
+    """From its first call on an order may be sent again under its name: a source says that a second call moves nothing more."""
+    compares_owner: bool = False
+    """A payee's CPF or CNPJ can be said beside a key, and the order is refused if the key is somebody else's."""
     has_balance: bool = True
     """The account's balance can be read."""
     has_statement: bool = False
@@ -147,6 +158,11 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
     paid_by: Sequence[str] = ()
     """End-to-end ids of the Pix under it, where the institution names them with the charge."""
 
+    @property
+    def has_code(self) -> bool:
+        """Whether anybody can be shown how to pay it."""
+        return self.code is not None or self.location is not None
+
     def is_as_asked(self, terms: ChargeTerms) -> bool:
         return (self.txid, self.amount_cents, self.key or terms.key) == (terms.txid, terms.amount_cents, terms.key)
 
@@ -158,6 +174,8 @@ class CertainRefusal(Struct, frozen=True, kw_only=True):
     reason: str
     member: str | None = None
     """Of the request, where the answer names it."""
+    reject_code: str | None = None
+    """The scheme's reason that says the same, where there is one."""
 
 
 class NotSent(Struct, frozen=True, kw_only=True):
@@ -177,6 +195,7 @@ ItemKind = MovementKind | Literal["pix", "refund"]
 """``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; what else there is are movements."""
 OpeningAnswer = OpenedCharge | CertainRefusal | NotSent | UnknownOutcome
 RefundAnswer = ListedRefund | CertainRefusal | NotSent | UnknownOutcome
+SendAnswer = SentPix | CertainRefusal | NotSent | UnknownOutcome
 
 
 class InstitutionItem(Struct, frozen=True, kw_only=True):
@@ -240,7 +259,23 @@ class DayFiles(Protocol):
         ...
 
 
-class Institution(Protocol):
+class Sender(Protocol):
+    """What sends over one account there; the calls are those of ``Institution``, with the credential that may send."""
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        """Send a Pix under our name; only where ``traits.sends``."""
+        ...
+
+    async def read_sent(self, name: str) -> SentPix | None:
+        """A Pix by our name of it; ``None`` where the institution says that it has none. It may have it later."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections; the account's token is forgotten."""
+        ...
+
+
+class Institution(Sender, Protocol):
     """One account there. The adapter bounds each call in time and size, keeps to the budgets, and renews its token."""
 
     @property
@@ -311,9 +346,16 @@ class Institution(Protocol):
         """Try each permission without moving money, and say of each key what the institution tells."""
         ...
 
-    async def close(self) -> None:
-        """Close connections; the account's token is forgotten."""
-        ...
+
+DaySource = Literal["api", "own_file", "file_by_hand"]
+"""Where an account's days come from: the API's list of lines, the file that the institution writes of a day and that is fetched
+here, or files that somebody exports and reads."""
+
+
+def find_day_source(institution: Institution) -> DaySource:
+    if institution.day_files is not None:
+        return "own_file"
+    return "api" if institution.traits.has_statement else "file_by_hand"
 
 
 class OpenAccount(Struct, frozen=True, kw_only=True):
@@ -321,6 +363,8 @@ class OpenAccount(Struct, frozen=True, kw_only=True):
 
     account: InstitutionAccount
     institution: Institution
+    own_sender: Sender | None = None
+    """What sends, where the account has a credential for that alone."""
 
 
 class Institutions(Protocol):
@@ -334,6 +378,10 @@ class Institutions(Protocol):
         """An account that is active; ``None`` if it is paused, closed or unknown."""
         ...
 
+    async def find_read(self, account_id: int) -> OpenAccount | None:
+        """An account that is read: one that is active, or that a loss of the database has paused."""
+        ...
+
 
 class NoInstitutions:
     """Of an installation whose mode has none."""
@@ -345,4 +393,7 @@ class NoInstitutions:
         return ()
 
     async def find(self, account_id: int) -> OpenAccount | None:
+        return None
+
+    async def find_read(self, account_id: int) -> OpenAccount | None:
         return None

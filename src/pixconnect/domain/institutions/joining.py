@@ -37,8 +37,8 @@ LineKey = tuple[Literal["transfer", "refund", "movement"], int | str]
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near"]
 Waiting = Literal["order_unknown", "could_be_ours", "not_yet_read", "day_not_over", "opening_day", "before_opening"]
 """Why an item is neither joined nor a movement: see docs/guides/reconcile.md."""
-# Nothing of these is a Pix, whatever it costs.
-_NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
+NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
+"""Kinds of items of which nothing is a Pix, whatever it costs."""
 
 
 class BookLine(Struct, frozen=True, kw_only=True):
@@ -107,10 +107,11 @@ def join_items(
     """
     pairing = _Pairing(items, (line for line in lines if line.key not in debited))
     reversals = _join_names(pairing, lines, set(debited))
-    _join_alike(pairing, "instant", _instant_of_item, _instant_of_line)
-    _join_alike(pairing, "tax_id", lambda item: item.tax_id and (item.day, item.tax_id), _tax_id_of_line)
-    _join_alike(pairing, "counterparty", _name_of_item, _name_of_line)
-    _join_alike(pairing, "amount", lambda item: item.day, lambda line: line.day)
+    _join_parts(pairing)
+    _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
+    _join_alike(pairing, "tax_id", lambda one: one.tax_id and (one.day, one.tax_id))
+    _join_alike(pairing, "counterparty", lambda one: one.counterparty and (one.day, one.counterparty.casefold()))
+    _join_alike(pairing, "amount", lambda one: one.day)
     _join_same(pairing)
     _join_near(pairing)
     named = _index(lines, lambda line: (*line.names, *line.original))
@@ -144,7 +145,7 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
     for item in list(pairing.items.values()):
         # A movement is of the very item; a fee is about a Pix that it names, and is not that Pix.
         candidates = list(by_name[make_movement_id(item.item_id)])
-        if item.kind not in _NO_PIX:
+        if item.kind not in NO_PIX:
             candidates += [line for name in item.names for line in by_name[name]]
             # Many name of a return only what it returns.
             if item.return_id is None and (own := [line for name in item.names for line in by_original[name]]):
@@ -154,6 +155,22 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
         if line is not None:
             pairing.join(item, line, "name")
     return _join_reversals(pairing, lines, debited | {join.key for join in pairing.joins})
+
+
+def _join_parts(pairing: _Pairing) -> None:
+    """Join as many returns of one Pix and one amount as lines of such: an item names of them only the Pix."""
+    settled = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.original)
+    groups = defaultdict[Hashable, list[InstitutionItem]](list)
+    for item in pairing.items.values():
+        if item.kind not in NO_PIX and item.return_id is None:
+            groups[item.end_to_end_id, item.direction, item.amount_cents].append(item)
+    for items in groups.values():
+        named = settled[items[0].end_to_end_id or ""]
+        lines = [line for line in named if line.key in pairing.lines and _fits(items[0], line)]
+        if len(items) == len(lines):
+            lines.sort(key=lambda line: (line.day, str(line.key[1])))
+            for item, line in zip(sorted(items, key=lambda item: (item.day, item.item_id)), lines, strict=True):
+                pairing.join(item, line, "alike")
 
 
 def _fits(item: InstitutionItem, line: BookLine) -> bool:
@@ -176,33 +193,28 @@ def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set
 
 
 def _may_look_alike(item: InstitutionItem) -> bool:
-    return not item.names and item.kind not in _NO_PIX
+    return not item.names and item.kind not in NO_PIX
 
 
 def _group(
-    pairing: _Pairing,
-    of_item: Callable[[InstitutionItem], Hashable | None],
-    of_line: Callable[[BookLine], Hashable | None],
+    pairing: _Pairing, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None]
 ) -> list[tuple[list[InstitutionItem], list[BookLine]]]:
-    """Items and lines alike in direction, amount and what is asked, where both have it."""
+    """Items and lines alike in direction, amount and a mark, where both have it."""
     groups = defaultdict[Hashable, tuple[list[InstitutionItem], list[BookLine]]](lambda: ([], []))
     for item in pairing.items.values():
-        if _may_look_alike(item) and (mark := of_item(item)) is not None:
+        if _may_look_alike(item) and (mark := mark_of(item)) is not None:
             groups[item.direction, item.amount_cents, mark][0].append(item)
     for line in pairing.lines.values():
-        if line.state == "settled" and line.key[0] != "movement" and (mark := of_line(line)) is not None:
+        if line.state == "settled" and line.key[0] != "movement" and (mark := mark_of(line)) is not None:
             groups[line.direction, line.amount_cents, mark][1].append(line)
     return [group for group in groups.values() if all(group)]
 
 
 def _join_alike(
-    pairing: _Pairing,
-    by: JoinedBy,
-    of_item: Callable[[InstitutionItem], Hashable | None],
-    of_line: Callable[[BookLine], Hashable | None],
+    pairing: _Pairing, by: JoinedBy, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None]
 ) -> None:
     """Join what no other item and no other line is alike in."""
-    for items, lines in _group(pairing, of_item, of_line):
+    for items, lines in _group(pairing, mark_of):
         if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):
             pairing.join(items[0], lines[0], by)
 
@@ -215,7 +227,7 @@ def _agree(item: InstitutionItem, line: BookLine) -> bool:
 
 def _join_same(pairing: _Pairing) -> None:
     """Join as many items as lines of one direction, amount and day, in the order of their instants."""
-    for items, lines in _group(pairing, lambda item: item.day, lambda line: line.day):
+    for items, lines in _group(pairing, lambda one: one.day):
         items.sort(key=lambda item: (item.settled_at is None, item.settled_at, item.item_id))
         lines.sort(key=lambda line: (line.settled_at is None, line.settled_at, str(line.key[1])))
         if len(items) == len(lines) and all(_agree(item, line) for item in items for line in lines):
@@ -225,33 +237,13 @@ def _join_same(pairing: _Pairing) -> None:
 
 def _join_near(pairing: _Pairing) -> None:
     """Join the one item and the one line of a direction and amount, if their days are near."""
-    for items, lines in _group(pairing, lambda _item: "", lambda _line: ""):
+    for items, lines in _group(pairing, lambda _: ""):
         if len(items) == len(lines) == 1 and _agree(items[0], lines[0]) and _are_near(items[0], lines[0]):
             pairing.join(items[0], lines[0], "near")
 
 
 def _are_near(item: InstitutionItem, line: BookLine) -> bool:
     return abs(item.day - line.day) <= timedelta(days=DAYS_APART_MAX)
-
-
-def _instant_of_item(item: InstitutionItem) -> Hashable | None:
-    return item.settled_at and item.settled_at.replace(microsecond=0)
-
-
-def _instant_of_line(line: BookLine) -> Hashable | None:
-    return line.settled_at and line.settled_at.replace(microsecond=0)
-
-
-def _tax_id_of_line(line: BookLine) -> Hashable | None:
-    return line.tax_id and (line.day, line.tax_id)
-
-
-def _name_of_item(item: InstitutionItem) -> Hashable | None:
-    return item.counterparty and (item.day, item.counterparty.casefold())
-
-
-def _name_of_line(line: BookLine) -> Hashable | None:
-    return line.counterparty and (line.day, line.counterparty.casefold())
 
 
 def make_movement_id(item_id: str) -> str:
@@ -270,6 +262,11 @@ class ReversedMovement(Struct, frozen=True, kw_only=True):
     holder_id: int
     item_id: str
     """The movement, by the name that its item has here."""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """That of the movement."""
+        return self.holder_id, self.item_id
 
 
 class OpenAmounts(Struct, frozen=True, kw_only=True):
@@ -296,7 +293,8 @@ class UnmatchedItem(Struct, frozen=True, kw_only=True):
 
 
 def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> UnmatchedItem:
-    waits = _find_waiting(item, lines_left, known)
+    # Exports name what is scheduled beside what has moved.
+    waits = "day_not_over" if item.day > known.today else _find_waiting(item, lines_left, known)
     return UnmatchedItem(item=item, waits=waits, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
 
 
@@ -305,7 +303,7 @@ def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: 
         return "before_opening"
     if item.day == known.begins_on and item.settled_at is None:
         return "opening_day"  # a day alone does not tell whether the opening balance has it
-    if any(name in known.our_names for name in item.names) and item.kind not in _NO_PIX:
+    if any(name in known.our_names for name in item.names) and item.kind not in NO_PIX:
         # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
         return "not_yet_read"
     # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
@@ -316,7 +314,7 @@ def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: 
         # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
         is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
         # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
-        if is_pix or (item.names and item.kind not in _NO_PIX and not is_back):
+        if is_pix or (item.names and item.kind not in NO_PIX and not is_back):
             return "not_yet_read"
         if item.day >= known.today and not item.names:
             return "day_not_over"

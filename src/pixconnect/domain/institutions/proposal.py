@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 
-ProposedAct = Literal["close", "allow"]
+ProposedAct = Literal["close", "allow", "adjust"]
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
@@ -25,9 +26,28 @@ class Proposal(Struct, frozen=True, kw_only=True):
     confirmable_at: datetime
 
 
+def say_proposal(proposal: Proposal) -> str:
+    """All of it in one line: who confirms must see what, for a later one may have taken the place of the one they know."""
+    said = ", ".join(f"{name} {value}" for name, value in sorted(proposal.proposal.items()))
+    return f"{proposal.act} ({said}), proposed by {proposal.proposed_by}"
+
+
+def name_person(operator: str) -> str:
+    """Who acts, by whichever door and however typed: the audit names ``console ana`` who is ana on the command line.
+
+    Names of the command line are free, so this keeps one person from confirming by a slip, and not by intent.
+    """
+    folded = unicodedata.normalize("NFKC", operator).casefold()
+    seen = "".join(character for character in folded if unicodedata.category(character) != "Cf")
+    words = seen.split()
+    while words[:1] == ["console"]:
+        del words[0]
+    return " ".join(words)
+
+
 def check_confirmation(proposal: Proposal, operator: str, now: datetime) -> None:
     """Refuse the operator who has proposed it, and whoever comes too early."""
-    if operator == proposal.proposed_by:
+    if name_person(operator) == name_person(proposal.proposed_by):
         raise errors.Forbidden(f"confirm: {operator} has proposed it: another operator confirms")
     if now < proposal.confirmable_at:
         raise errors.BadRequest(f"confirm: may be confirmed from {proposal.confirmable_at.isoformat()} on")

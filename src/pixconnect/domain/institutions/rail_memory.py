@@ -10,7 +10,8 @@
 
 Each step is taken by whoever finds the row as it was, under the fence of the account's slot: who did not take it makes no call.
 A call that was turned away before anything was done (``NotSent``) is none, unless an earlier one of the same row may be done.
-A row that is found *calling* was cut off by the end of its process, and may be done.
+A row that is found *calling* was cut off by the end of its process, and may be done. So may each that was open when the
+database had lost something: it counts as *calling*, is asked about, and is never called again.
 """
 
 from __future__ import annotations
@@ -23,13 +24,54 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.holder import Party
 
 Kind = Literal["refund", "order"]
 State = Literal["new", "minted", "calling", "asked", "closed"]
 Outcome = Literal["answered", "refused", "never"]
 _NAME_LENGTH: Final = 32
 """The central bank's API takes up to 35 letters and digits."""
+
+
+class OutgoingPix(Struct, frozen=True, kw_only=True):
+    """An order, as the institution is to have it."""
+
+    name: str
+    """By which it is asked about; the same of the same order for ever."""
+    amount_cents: int
+    payer_key: str | None
+    """A key of the account, where it has one."""
+    payee: Party
+    """The account; or where ``is_by_key`` a key, of whose owner at most the CPF or CNPJ is known."""
+    is_by_key: bool
+    payer_message: str | None = None
+
+
+class SentPix(Struct, frozen=True, kw_only=True):
+    """A Pix that leaves the account, as the institution lists it."""
+
+    name: str
+    """Of whoever asked for it."""
+    end_to_end_id: str | None
+    """The network's, once it is told."""
+    amount_cents: int
+    status: Literal["under_way", "settled", "refused"]
+    settled_at: datetime | None
+    payee: str | None = None
+    """As ``name_payee``, where it is told whole."""
+    reason: str | None = None
+    """Why it was refused, in the institution's words."""
+
+
+def name_payee(payee: Party, *, is_by_key: bool) -> str:
+    """Whom an order goes to, in one text: the key, or what an account is.
+
+    Example:
+        >>> from pixconnect.domain.money.holder import UNKNOWN_PARTY
+        >>> name_payee(UNKNOWN_PARTY, is_by_key=False)
+        '99999999/0/0'
+    """
+    return payee.key or "" if is_by_key else f"{payee.ispb}/{payee.branch}/{payee.account_number}"
 
 
 class RailStep(Struct, frozen=True, kw_only=True):
@@ -41,6 +83,8 @@ class RailStep(Struct, frozen=True, kw_only=True):
     original_end_to_end_id: str | None
     """The received Pix, of a refund."""
     amount_cents: int
+    payee: str | None = None
+    """Whom an order to send goes to (``name_payee``)."""
     name_there: str | None
     """What the institution knows it by; it never changes."""
     state: State
@@ -53,6 +97,8 @@ class RailStep(Struct, frozen=True, kw_only=True):
     refusal_code: str | None = None
     refusal_reason: str | None = None
     created_at: datetime
+    only_asked: bool = False
+    """Its order was open at a loss of the database: a call of it may be forgotten, so none is made any more."""
 
 
 class MemoryUnavailable(Exception):  # noqa: N818  it is not our error
@@ -63,7 +109,11 @@ class RailMemory(Protocol):
     """The rows of one account. Everything raises ``MemoryUnavailable``."""
 
     async def open(self, order_names: Sequence[str]) -> dict[str, RailStep]:
-        """The rows of refunds of ours, by our name, each made if there is none; what is no open refund there is left out."""
+        """The rows of orders and refunds, by our name, each made if there is none; what is not open there is left out."""
+        ...
+
+    async def count_in_flight(self, since: datetime) -> int:
+        """How many orders to send were first called since then, and have not ended as far as we know."""
         ...
 
     async def take(self, before: RailStep, after: RailStep) -> bool:
@@ -71,20 +121,33 @@ class RailMemory(Protocol):
         ...
 
 
-def name_there(naming_key: bytes, institution_id: int, kind: Kind, holder_id: int, external_id: str) -> str:
-    """What the institution shall know an order by: the same again for the same request, whatever was forgotten here.
+def name_refund_there(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
+    """What the institution shall know a refund by: the same again for the same request, whatever was forgotten here.
 
     Names that were given stand at institutions, so this never changes.
 
+    Args:
+        naming_key: The account's.
+        institution_id: The account.
+        holder_id: Who asks for it.
+        external_id: The request's, or else our ``return_id``.
+
     Example:
-        >>> name_there(b"key", 1, "refund", 2, "order-77")
+        >>> name_refund_there(b"key", 1, 2, "order-77")
         'c1c3a889216bbd6a02c98b5ddad4e0d3'
     """
-    text = f"{institution_id}|{kind}|{holder_id}|{external_id}"
+    return _name_there(naming_key, f"{institution_id}|refund|{holder_id}|{external_id}")
+
+
+def name_order_there(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
+    """As ``name_refund_there``, of an order to send; it never changes either.
+
+    Example:
+        >>> name_order_there(b"key", 1, 2, "order-77")
+        '34c6ee378432224104a8e8b0d45d767b'
+    """
+    return _name_there(naming_key, f"{institution_id}|order|{holder_id}|{external_id}")
+
+
+def _name_there(naming_key: bytes, text: str) -> str:
     return hmac.new(naming_key, text.encode(), hashlib.sha256).hexdigest()[:_NAME_LENGTH]
-
-
-def name_refund_there(naming_key: bytes, institution_id: int, refund: Refund) -> str:
-    """What the institution knows a refund of ours by."""
-    external_id = refund.external_id or refund.return_id
-    return name_there(naming_key, institution_id, "refund", refund.holder_id, external_id)

@@ -20,8 +20,9 @@ from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.money import tax_id as tax_ids
 from pixconnect.domain.money.rail import MovementKind
 
-BYTES_MAX: Final = 16 * 1024 * 1024
-ITEMS_MAX: Final = 100_000
+BYTES_MAX: Final = 32 * 1024 * 1024
+ITEMS_MAX: Final = 250_000
+"""A day of 100,000 received Pix, each with its fee, and what else there is."""
 ITEM_ID_LENGTH_MAX: Final = 255
 """As long as OFX lets a ``FITID`` be."""
 TEXT_LENGTH_MAX: Final = 255

@@ -46,5 +46,10 @@ def begin_sweep(pace: Pace, last: Sweep | None, opened_at: datetime, now: dateti
     return max(since, opened_at)
 
 
-def is_due(pace: Pace, last: Sweep | None, poll: timedelta, now: datetime) -> bool:
-    return last is None or now - last.began_at >= _EVERY.get(pace, poll)
+def is_due(pace: Pace, last: Sweep | None, poll: timedelta, now: datetime, lost_at: datetime | None = None) -> bool:
+    """Whether a pace is to be read again; ``lost_at`` is when the database was seen to have forgotten something."""
+    return last is None or not is_read_since(last, lost_at) or now - last.began_at >= _EVERY.get(pace, poll)
+
+
+def is_read_since(last: Sweep, lost_at: datetime | None) -> bool:
+    return lost_at is None or last.began_at >= lost_at

@@ -152,7 +152,7 @@ def format_dynamic_br_code(
         merchant_name: Any length and script; accents are dropped, and what does not fit.
         recurrence_location: Where the payer can agree to a recurrence along with the payment.
     """
-    _check_location(location, "location")
+    check_location(location, "location")
     length = len(location)  # and beside it in the template: 18 characters of field 00, and the id and length of 25
     head = f"00020101021226{22 + length}0014br.gov.bcb.pix25{length:02d}{location}"
     return _seal(head + _format_tail(merchant_name, merchant_city, None, "***", recurrence_location))
@@ -263,7 +263,7 @@ def _read_pix_template(fields: Mapping[str, str]) -> dict[str, str]:
             raise _refusal(
                 "the Pix template has a location (25), which excludes a key (01), a text (02) and an ISPB (03)"
             )
-        _check_location(pix["25"], "emv: the location")
+        check_location(pix["25"], "emv: the location")
     elif "03" in pix and not ISPB.fullmatch(pix["03"]):
         raise _refusal("the ISPB in the Pix template (03) must be 8 digits or capital letters")
     return pix
@@ -275,7 +275,7 @@ def _read_recurrence_location(fields: Mapping[str, str]) -> str | None:
     if len(locations) > 1:
         raise _refusal("offers more than one recurrence")
     for location in locations:
-        _check_location(location, "emv: the recurrence's location")
+        check_location(location, "emv: the recurrence's location")
     return locations[0] if locations else None
 
 
@@ -296,7 +296,8 @@ def _kind_of(pix: Mapping[str, str], recurrence_location: str | None) -> Kind:
     return "recurrence"
 
 
-def _check_location(location: str, field: str) -> None:
+def check_location(location: str, field: str) -> None:
+    """Raise ``InvalidQrCode`` for what no code can lead to."""
     if len(location) > LOCATION_LENGTH_MAX or not _LOCATION.fullmatch(location):
         raise errors.InvalidQrCode(
             f"{field}: must be host/path of at most {LOCATION_LENGTH_MAX} characters, without a scheme"
@@ -311,7 +312,7 @@ def _format_tail(
     tail = f"520400005303986{amount}5802BR{names}62{4 + len(label):02d}05{len(label):02d}{label}"
     if recurrence_location is None:
         return tail
-    _check_location(recurrence_location, "recurrence_location")
+    check_location(recurrence_location, "recurrence_location")
     return tail + _format_field("80", _format_field("00", _GUI) + _format_field("25", recurrence_location))
 
 

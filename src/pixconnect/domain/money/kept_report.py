@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal, cast
 
@@ -40,6 +40,7 @@ Reason = Literal[
     "cannot_be_recorded",
     "cannot_be_refused",
     "cannot_be_returned",
+    "another_account",
 ]
 Kind = Literal[
     "credit",
@@ -112,6 +113,20 @@ class Misfit(Struct, frozen=True, kw_only=True):
 
     reason: Reason
     explanation: str
+
+
+def find_other_account(credited_id: int | None, told_id: int | None) -> Misfit | None:
+    """Of a payment that an account at an institution has, and another one, or the installation's own rail, tells of too."""
+    if credited_id == told_id:
+        return None
+    both = f"it was credited on the account {credited_id} and is told of on {told_id} too"
+    return Misfit(reason="another_account", explanation=both)
+
+
+def find_change(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
+    """What a repeat says otherwise, by member as it was and as it is."""
+    changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
+    return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
 
 class KeptReport(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ unbalanced::
     available ──move──► settlement
     deficit ──move──► settlement        what the institution took, or gave back, and the holder lacked
     available ──repay──► deficit
+    available ◄──adjust──► difference   what two operators have adjusted, until it is known or written off
 
 ``available`` and ``reserved`` together are the holder's current funds. ``deficit`` is owed: its postings count the other
 way. Whatever raises ``available`` repays it first, so that nothing is available while anything is owed.
@@ -26,7 +27,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.limit import Limits
 
-Account = Literal["available", "reserved", "deficit", "settlement", "funding"]
+Account = Literal["available", "reserved", "deficit", "settlement", "funding", "difference"]
 
 _FUNDS: frozenset[Account] = frozenset({"available", "reserved"})
 _TICK = timedelta(microseconds=1)

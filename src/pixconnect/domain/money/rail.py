@@ -71,6 +71,10 @@ class Order(Struct, frozen=True, kw_only=True):
     txid: str | None
     ordered_at: datetime
     """When the transfer was accepted; the network judges its age by the time in its id instead."""
+    payer_key: str | None = None
+    """The holder's key as which it pays, where the rail wants one."""
+    payer_message: str | None = None
+    """For the payee, at most 140 characters."""
 
 
 class RefundOrder(Struct, frozen=True, kw_only=True):
@@ -120,8 +124,11 @@ class NotTaken(Struct, frozen=True, tag="not_taken"):
     """The order certainly never left us, such as when the connection was refused."""
 
 
-class Unknown(Struct, frozen=True, tag="unknown"):
+class Unknown(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="unknown"):
     """A query found no such id, or a submission got no answer. Never final."""
+
+    is_repeatable: bool = False
+    """To a query: it was sent before, and a second time moves nothing more, whatever a copy of the data has forgotten."""
 
 
 class NeverTaken(Struct, frozen=True, tag="never_taken"):

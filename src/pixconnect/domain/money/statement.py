@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pixconnect.domain.money.adjustment import AdjustmentKind
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import MovementKind, date_settled
 
@@ -57,6 +58,9 @@ _MOVEMENT_TEXTS: Final[dict[Language, dict[MovementKind, str]]] = {
 }
 
 _REPAYMENT_TEXTS: Final = dict[Language, str]((("en", "Deficit repaid"), ("pt", "Saldo devedor coberto")))
+
+
+_ADJUSTMENT_TEXTS: Final = dict[Language, str]((("en", "Adjustment"), ("pt", "Ajuste")))
 
 
 class NumberRange(Struct, frozen=True, kw_only=True):
@@ -111,7 +115,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     id: int
     created_at: datetime
     end_to_end_id: str | None
-    """The transfer's; of a refund, the original's. ``None`` for a deposit, movement or repayment."""
+    """The transfer's; of a refund, the original's. ``None`` for a deposit, movement, repayment or adjustment."""
     return_id: str | None
     direction: Literal["IN", "OUT"]
     """``IN`` raised current funds, ``OUT`` lowered them."""
@@ -128,6 +132,8 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     """Set where the institution moved the money by itself."""
     is_repayment: bool = False
     """Of what the holder owed: taken of what had just become available."""
+    adjustment: AdjustmentKind | None = None
+    """Set where two operators have adjusted the books for a case."""
     network_settled_at: datetime | None = None
     """When it settled by the network's clock, where that is minutes from ours; of a movement always."""
 
@@ -143,6 +149,8 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     def name_kind(self, language: Language) -> str:
         if self.movement is not None:
             return _MOVEMENT_TEXTS[language][self.movement.kind]
+        if self.adjustment is not None:
+            return _ADJUSTMENT_TEXTS[language]
         if self.is_repayment:
             return _REPAYMENT_TEXTS[language]
         cause = "transfer" if self.return_id is None else "refund"

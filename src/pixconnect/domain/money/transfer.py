@@ -137,6 +137,7 @@ class NewTransfer(Struct, kw_only=True):
     may_exist: bool
     """Look for it first: the client named it, or it was tried before."""
     terms: SendingTerms = NO_TERMS
+    institution_id: int | None = None
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
@@ -157,7 +158,6 @@ class Transfer(Struct, frozen=True, kw_only=True):
     correlation_id: UUID
     """Shared by everything of one payment, refunds included."""
     txid: str | None
-    """From the QR code, 1 to 35 characters."""
     charge_id: int | None
     """The charge that an incoming one pays, or was refused for."""
     amount_cents: int
@@ -184,7 +184,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
     network_settled_at: datetime | None = None
     """When it settled by the network's clock; ``settled_at`` is ours, by which lists go."""
     institution_id: int | None = None
-    """Of the account on which it came in; ``None`` is the installation's own rail."""
+    """Of the account on which it came in or left; ``None`` is the installation's own rail."""
 
     @property
     def shown_id(self) -> str:
@@ -226,6 +226,7 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
         settled_at=None,
         created_at=now,
         modified_at=now,
+        institution_id=new.institution_id,
     )
 
 

@@ -1,8 +1,8 @@
 """What transfers are searched by.
 
-A unique id finds its transfer at once, and so does a status with a period: both have an index. Direction, key and txid
-have none, because an index would cost every transfer that is written; we look for them among a bounded number of
-transfers of the period.
+A unique id finds its transfer at once, and so does a status with a period: both have an index. Direction, key, txid, amount,
+tax id and a part of the end-to-end id have none, because an index would cost every transfer that is written; we look for
+them among a bounded number of transfers of the period.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
     key: str | None = None
     """The payee's key; for an incoming transfer, the key by which the payer found the holder. As we store keys."""
     txid: str | None = None
+    amount_cents: int | None = None
+    tax_id: str | None = None
+    """The other side's; of a payer of whom an institution tells it with stars or not at all, it is not known."""
+    end_to_end_id_part: str | None = None
+    """Of ours or the network's, in capitals or not."""
 
     @property
     def statuses(self) -> tuple[TransferStatus, ...]:
@@ -42,7 +47,8 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
     @property
     def is_filtered(self) -> bool:
         """Whether it asks for something that no index knows."""
-        return not (self.direction is None and self.key is None and self.txid is None)
+        asked = (self.direction, self.key, self.txid, self.amount_cents, self.tax_id, self.end_to_end_id_part)
+        return any(value is not None for value in asked)
 
     def finds(self, transfer: Transfer, span: Span) -> bool:
         """Whether a transfer is one of those looked for."""
@@ -53,6 +59,10 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
             and self.end_to_end_id in (None, transfer.end_to_end_id, transfer.network_id)
             and self.key in (None, transfer.own_key, transfer.counterparty.key)
             and self.txid in (None, transfer.txid)
+            and self.amount_cents in (None, transfer.amount_cents)
+            and self.tax_id in (None, transfer.counterparty.tax_id)
+            and (self.end_to_end_id_part or "").lower()
+            in f"{transfer.end_to_end_id} {transfer.network_id or ''}".lower()
             and (span.initial_at is None or span.initial_at <= transfer.created_at)
             and (span.final_at is None or transfer.created_at <= span.final_at)
         )
@@ -62,6 +72,6 @@ def check_searched(count: int) -> None:
     """Refuse to look at too many transfers one by one."""
     if count > SEARCHED_MAX:
         raise SearchTooLarge(
-            f"initial_date, final_date: by direction, key or txid at most {SEARCHED_MAX} transfers are searched, and these "
-            f"dates and status have {count}; choose a shorter period"
+            "initial_date, final_date: by direction, key, txid, amount, tax_id or end_to_end_id_part at most "
+            f"{SEARCHED_MAX} transfers are searched, and these dates and status have {count}; choose a shorter period"
         )

@@ -14,7 +14,7 @@ from msgspec import Struct
 TokenStyle = Literal["basic_json", "basic_form", "body_form", "grant_in_query", "certificate", "none"]
 """Where the credentials and the grant go: ``certificate`` names the client in the body, without a secret, and ``none`` sends
 the secret itself with each call, as the bare value of ``Authorization``."""
-Route = Literal["token", "charge", "list", "pix", "refund", "webhook", "account", "statement"]
+Route = Literal["token", "charge", "list", "pix", "refund", "webhook", "account", "statement", "send", "sent"]
 """What calls are counted by."""
 Estate = Literal["production", "homologation"]
 """Which of its own machines: those that move money, or those of its test environment."""
@@ -39,11 +39,15 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
     """The error's, as ``nome``, ``title`` or the last part of ``type`` say it."""
     properties: Sequence[str] = ()
     """If there are any, it is certain only where all violations are of these members."""
+    reject_code: str | None = None
+    """Of a transfer: the scheme's reason that says the same."""
 
 
 USUAL_PACES: Final = (
     Pace(routes=("token",), burst=3, per_minute=3),
     Pace(routes=("charge", "list", "pix", "refund", "webhook"), burst=50, per_minute=1200),
+    Pace(routes=("send",), burst=5, per_minute=60),
+    Pace(routes=("sent",), burst=50, per_minute=1200),
     Pace(routes=("account", "statement"), burst=5, per_minute=60),
 )
 """Where no source says any."""
@@ -74,6 +78,7 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     opening_refusals: Sequence[CertainAnswer] = ()
     revision_refusals: Sequence[CertainAnswer] = ()
     refund_refusals: Sequence[CertainAnswer] = ()
+    send_refusals: Sequence[CertainAnswer] = ()
     absent: Sequence[str] = ()
     """Names of errors with 400 that say that there is no such thing; 404 says so everywhere."""
     tells_payer: Literal["whole", "masked", "nothing"] = "nothing"

@@ -12,7 +12,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-Subject = Literal["holders", "installation"]
+Subject = Literal["holders", "installation", "server", "rail", "accounts", "heads"]
+"""Whose a rule is: of the books of holders, of our schemas, of their server, of the rail, of accounts at institutions, or of
+heads of chains that somebody has kept."""
 Extent = Literal["whole", "changes"]
 """Of a run: everything, or what has changed since it was looked at last."""
 Verdict = Literal["checked", "provisional", "not_checkable"]
@@ -24,18 +26,23 @@ class Rule(Struct, frozen=True, kw_only=True):
     """What the operator names it by, and metrics and pages do."""
     says: str
     """What holds, in a sentence."""
-    broken: str
+    broken: str = ""
     """Selects what breaks it: ``holder_id``, ``ids`` (texts), ``expected``, ``found`` (texts or null) and ``since``.
+
+    Empty where a use case compares it (``usecases/proof``).
 
     Of holders: ``$1`` is the first one's id and ``$2`` the last one's. ``{transfers}`` and its like are those holders' rows:
     all of them, or in a run over changes those to which something has happened (``store/proof/look.py``).
     ``{runs_on}`` says whether instants only rise, ``{kept_since}`` and ``{feed_from}`` what is old enough to be gone.
+    Of the installation: ``$1`` is what its migrations make.
     """
     meaning: str
     """What it may mean where it is broken."""
     todo: str
     """What to do then."""
     of: Subject = "holders"
+    why_not: str | None = None
+    """Selects why nobody can look at it here, where that is so."""
     is_of_whole_runs: bool = False
     """It reads everything whatever has changed, so a run over changes leaves it out."""
 

@@ -54,14 +54,14 @@ _CLIENT: Final = Table(
     Client,
     """
     client_id text, holder_id bigint, name text, scopes text[], created_at timestamptz, rotated_at timestamptz,
-    disabled_at timestamptz, tokens_from timestamptz, certificate text
+    disabled_at timestamptz, tokens_from timestamptz, certificate text, certificate_expires_at timestamptz
     """,
     key=("client_id",),
     read={"scopes": (tuple, "scopes")},
 )
 
 _INSERT: LiteralString = f"""
-insert into client ({_CLIENT.names}, secret_hash, secret_key_id) values ({_CLIENT.parameters}, $10, $11)
+insert into client ({_CLIENT.names}, secret_hash, secret_key_id) values ({_CLIENT.parameters}, $11, $12)
 """
 
 
@@ -207,16 +207,31 @@ async def enable(connection: Connection, client_id: str) -> Client | None:
 
 
 _SET_CERTIFICATE: LiteralString = f"""
-update client set certificate = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1 returning {_CLIENT.select}
+update client set certificate = $2, certificate_expires_at = $3, tokens_from = greatest(tokens_from, $4)
+where client_id = $1 returning {_CLIENT.select}
 """
 
 
 async def set_certificate(
-    connection: Connection, client_id: str, certificate: str | None, *, tokens_from: datetime
+    connection: Connection, client_id: str, certificate: str | None, expires_at: datetime | None, tokens_from: datetime
 ) -> Client | None:
     """Bind a client to a certificate, or to none, and end its tokens; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_SET_CERTIFICATE, client_id, certificate, tokens_from)
+    row = await connection.fetchrow(_SET_CERTIFICATE, client_id, certificate, expires_at, tokens_from)
     return _CLIENT.read_found(row)
+
+
+# Of clients that are shut out nobody waits for a new one.
+_COUNT_CERTIFICATES: LiteralString = """
+select count(*) filter (where certificate_expires_at <= $1) as ended,
+    count(*) filter (where certificate_expires_at > $1 and certificate_expires_at <= $2) as ending,
+    count(*) filter (where certificate_expires_at > $2) as valid
+from client where certificate_expires_at is not null and disabled_at is null
+"""
+
+
+async def count_certificates(connection: Connection | Pool, now: datetime, soon: datetime) -> Mapping[str, int]:
+    """Certificates of clients that are let in: those that have *ended*, those *ending* soon, and those *valid* for longer."""
+    return dict(await fetch_row(connection, _COUNT_CERTIFICATES, now, soon))
 
 
 # $3 is null if no tokens are to end; greatest() ignores it.

@@ -22,7 +22,8 @@ ACCOUNT: Final = Table(
     """
     id smallint, name text, kind text, profile text, environment text, state text, tax_id text, base_url text,
     token_url text, authorities text, account text, keys text[], poll_s integer, options jsonb, house_id bigint,
-    opened_at timestamptz, opening_cents bigint, revision bigint, created_at timestamptz, paused_because text
+    opened_at timestamptz, opening_cents bigint, revision bigint, created_at timestamptz, paused_because text,
+    lost_at timestamptz
     """,
     key=("id",),
     read={"options": (_decode_options, "options")},
@@ -46,7 +47,7 @@ async def next_id(connection: Connection) -> int:
 
 _INSERT: Final[LiteralString] = f"""
     insert into institution_account ({ACCOUNT.names}, receiving_sealed, sending_sealed)
-    values ({ACCOUNT.parameters}, $21, $22) on conflict (name) where removed_at is null do nothing returning id
+    values ({ACCOUNT.parameters}, $22, $23) on conflict (name) where removed_at is null do nothing returning id
 """
 
 
@@ -92,14 +93,37 @@ async def read_sealed(connection: Connection | Pool, account_id: int) -> SealedC
 
 
 _SET_STATE: Final[LiteralString] = """
-    update institution_account set state = $2, paused_because = $3, revision = revision + 1 where id = $1
+    update institution_account set state = $2, paused_because = null, lost_at = null, revision = revision + 1 where id = $1
 """
 
 
-async def set_state(
-    connection: Connection, account_id: int, state: AccountState, paused_because: str | None = None
-) -> None:
-    await connection.execute(_SET_STATE, account_id, state, paused_because)
+async def set_state(connection: Connection, account_id: int, state: AccountState) -> None:
+    """Set it for a reason of an operator's: what a loss has set is over."""
+    await connection.execute(_SET_STATE, account_id, state)
+
+
+_PAUSE: Final[LiteralString] = """
+    update institution_account set state = 'paused', paused_because = null, revision = revision + 1 where id = $1
+"""
+
+
+async def pause(connection: Connection, account_id: int) -> None:
+    """Pause it as an operator does: one that a loss has paused is read all the same, and stays paused afterwards."""
+    await connection.execute(_PAUSE, account_id)
+
+
+# One that an operator has paused, before the loss or since, stays paused.
+_RECOVER: Final[LiteralString] = f"""
+    update institution_account
+    set state = case when paused_because is null then state else 'active' end, paused_because = null, lost_at = null,
+        revision = revision + 1
+    where id = $1 returning {ACCOUNT.select}
+"""
+
+
+async def recover(connection: Connection, account_id: int) -> InstitutionAccount | None:
+    """Let an account be again as it was before the database forgot something."""
+    return ACCOUNT.read_found(await connection.fetchrow(_RECOVER, account_id))
 
 
 _CHANGED: Final = ACCOUNT.only("id", "base_url", "token_url", "authorities", "keys", "poll_s", "options")
@@ -165,6 +189,9 @@ _FIND_USE: Final[LiteralString] = """
             select from kept_report join transfer on transfer.end_to_end_id = kept_report.name
             where kept_report.closed_at is null and transfer.institution_id = $1
         ) then 'a report about it waits for an operator'
+        when exists (
+            select from kept_case where institution_id = $1 and ended_at is null
+        ) then 'a case of it is open'
     end
 """
 
@@ -209,12 +236,25 @@ async def has_money(connection: Connection, account_id: int) -> bool:
     return await connection.fetchval(_HAS_MONEY, account_id)
 
 
+_HAS_DIFFERENCE: Final[LiteralString] = """
+    select exists (
+        select from balance join holder on holder.id = balance.holder_id
+        where holder.institution_id = $1 and difference_cents <> 0
+    )
+"""
+
+
+async def has_difference(connection: Connection, account_id: int) -> bool:
+    """Whether something is adjusted of what any of its holders has, and not written off."""
+    return await connection.fetchval(_HAS_DIFFERENCE, account_id)
+
+
 _BALANCE: Final[LiteralString] = """
-    select coalesce(-sum(settlement_cents), 0)::bigint from balance
+    select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint from balance
     join holder on holder.id = balance.holder_id where holder.institution_id = $1
 """
 
 
 async def sum_balance_here(connection: Connection | Pool, account_id: int) -> int:
-    """What our books say is on it, in cents: minus the sum of its holders' settlement."""
+    """What our books say is on it, in cents: minus the sum of its holders' settlement and differences."""
     return await connection.fetchval(_BALANCE, account_id)

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final, LiteralString
 
-from pixconnect.domain.institutions.allowance import Allowance
+from pixconnect.domain.institutions.allowance import Allowance, TransferAllowance
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.rail import InitiationType
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table, fetch_row
 
 ALLOWANCE: Final = Table(
     "institution_allowance",
     Allowance,
-    "institution_id smallint, refunds_day_cents bigint, allowed_by text",
+    """
+    institution_id smallint, refunds_day_cents bigint, allowed_by text, transfer_cents bigint, transfers_day_cents bigint,
+    payees text
+    """,
     key=("institution_id",),
 )
 
@@ -30,7 +35,9 @@ async def lock(connection: Connection, institution_id: int) -> Allowance:
 
 
 _WRITE: Final[LiteralString] = """
-    update institution_allowance set refunds_day_cents = $2, allowed_by = $3 where institution_id = $1
+    update institution_allowance
+    set refunds_day_cents = $2, allowed_by = $3, transfer_cents = $4, transfers_day_cents = $5, payees = $6
+    where institution_id = $1
 """
 
 
@@ -46,3 +53,43 @@ async def hold_refund_days(connection: Connection, institution_ids: Sequence[int
     """What may still be returned over accounts on a day, in cents, held until the transaction ends; taken after balances."""
     rows = await connection.fetch(_HOLD_DAYS, institution_ids, day)
     return {row["institution_id"]: row["left_cents"] for row in rows}
+
+
+_HOLD_SENDING: Final[LiteralString] = "select * from hold_transfer_days($1, $2)"
+
+
+async def hold_transfer_days(
+    connection: Connection, institution_ids: Sequence[int], day: date
+) -> dict[int, TransferAllowance]:
+    """What may still be sent over accounts on a day, held until the transaction ends; taken after balances."""
+    rows = await connection.fetch(_HOLD_SENDING, institution_ids, day)
+    return {
+        row["institution_id"]: TransferAllowance(
+            owner_tax_id=row["tax_id"],
+            transfer_cents=row["transfer_cents"],
+            left_cents=row["left_cents"],
+            payees=row["payees"],
+        )
+        for row in rows
+    }
+
+
+# In the words of the index `transfer_payee_there`. An account is known by what it is, whatever key its caller named with it.
+_FIND_KNOWN: Final[LiteralString] = """
+    select exists (
+        select from transfer
+        where institution_id = $1 and direction = 'OUT' and settled_at is not null
+            and case initiation_type when 'KEY' then counterparty ->> 'key' else
+                (counterparty ->> 'ispb') || '/' || (counterparty ->> 'branch') || '/' || (counterparty ->> 'account_number')
+            end = $2
+    )
+"""
+
+
+async def is_known_payee(
+    connection: Connection | Pool, institution_id: int, initiation_type: InitiationType, payee: Party
+) -> bool:
+    """Whether a transfer to this key, or to this account, has settled over the account."""
+    by_account = f"{payee.ispb}/{payee.branch}/{payee.account_number}"
+    name = payee.key if initiation_type == "KEY" else by_account
+    return await connection.fetchval(_FIND_KNOWN, institution_id, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
@@ -109,19 +108,16 @@ async def give_up_all_of(connection: Connection, institution_id: int) -> None:
 
 _TAKE_DUE: Final[LiteralString] = f"""
     with due as (
-        select id from charge_change where state = 'asked' and due_at <= $2 and institution_id = $1 order by due_at limit $4
+        select id from charge_change where state = 'asked' and due_at <= $2 and institution_id = $1 order by due_at limit 1
     )
     update charge_change set due_at = $3, calls_count = calls_count + 1 from due where charge_change.id = due.id
     returning {CHANGE.select}
 """
 
 
-async def take_due(
-    pool: Pool, institution_id: int, now: datetime, again_at: datetime, count_max: int
-) -> Sequence[ChargeChange]:
-    """Those that are due at an account, put off for everybody else."""
-    rows = await pool.fetch(_TAKE_DUE, institution_id, now, again_at, count_max)
-    return [CHANGE.read(row) for row in rows]
+async def take_due(pool: Pool, institution_id: int, now: datetime, again_at: datetime) -> ChargeChange | None:
+    """The one that has been due for longest at an account, put off for everybody else."""
+    return CHANGE.read_found(await pool.fetchrow(_TAKE_DUE, institution_id, now, again_at))
 
 
 _PUT_OFF: Final[LiteralString] = """

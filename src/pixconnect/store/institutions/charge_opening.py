@@ -15,8 +15,8 @@ OPENING: Final = Table(
     ChargeOpening,
     """
     charge_id bigint, holder_id bigint, institution_id smallint, external_id text, txid text, state text, wanted text,
-    fingerprint bytea, refusal_code text, refusal_reason text, reference text, calls_count integer, due_at timestamptz,
-    created_at timestamptz
+    fingerprint bytea, refusal_code text, refusal_reason text, reference text, network_txid text, calls_count integer,
+    due_at timestamptz, created_at timestamptz
     """,
     key=("charge_id", "holder_id"),
     read={"wanted": (decode_wanted, "wanted")},
@@ -31,6 +31,19 @@ _INSERT: Final[LiteralString] = f"""
 async def insert(connection: Connection, opening: ChargeOpening) -> bool:
     """Remember it before it is asked for; ``False`` if its txid or external id is taken."""
     return await connection.fetchval(_INSERT, *OPENING.values(opening)) is not None
+
+
+_MAY_BEGIN: Final[LiteralString] = """
+    select exists (
+        select from holder join institution_account as account on account.id = holder.institution_id
+        where holder.id = $1 and account.id = $2 and account.state = 'active'
+    )
+"""
+
+
+async def may_begin(connection: Connection, opening: ChargeOpening) -> bool:
+    """Whether its holder is on the account, and the account is neither paused nor closed."""
+    return await connection.fetchval(_MAY_BEGIN, opening.holder_id, opening.institution_id)
 
 
 _FIND: Final[LiteralString] = f"""
@@ -93,8 +106,9 @@ async def give_up_all(connection: Connection, institution_id: int) -> None:
 
 
 _END: Final[LiteralString] = """
-    update charge_opening set state = $3, refusal_code = $4, refusal_reason = left($5, 1000), reference = $6
-    where charge_id = $1 and holder_id = $2 and state = 'opening' and (calls_count = $7 or $3 = 'opened')
+    update charge_opening set state = $3, refusal_code = $4, refusal_reason = left($5, 1000), reference = $6,
+        network_txid = $7
+    where charge_id = $1 and holder_id = $2 and state = 'opening' and (calls_count = $8 or $3 = 'opened')
     returning charge_id
 """
 
@@ -107,6 +121,7 @@ async def end(
     refusal_code: str | None = None,
     refusal_reason: str | None = None,
     reference: str | None = None,
+    network_txid: str | None = None,
 ) -> bool:
     """End one that is still open; ``False`` if it has ended, or, unless it is opened, somebody has begun to ask since."""
     found = await connection.fetchval(
@@ -117,6 +132,7 @@ async def end(
         refusal_code,
         refusal_reason,
         reference,
+        network_txid,
         opening.calls_count,
     )
     return found is not None
@@ -126,7 +142,7 @@ async def end(
 _TAKE_DUE: Final[LiteralString] = f"""
     with due as (
         select charge_id, holder_id from charge_opening
-        where state = 'opening' and due_at <= $2 and institution_id = $1 order by due_at limit $4
+        where state = 'opening' and due_at <= $2 and institution_id = $1 order by due_at limit 1
     )
     update charge_opening set due_at = $3, calls_count = calls_count + 1 from due
     where charge_opening.charge_id = due.charge_id and charge_opening.holder_id = due.holder_id
@@ -134,12 +150,9 @@ _TAKE_DUE: Final[LiteralString] = f"""
 """
 
 
-async def take_due(
-    pool: Pool, institution_id: int, now: datetime, again_at: datetime, count_max: int
-) -> Sequence[ChargeOpening]:
-    """Those that are due at an account, put off for everybody else."""
-    rows = await pool.fetch(_TAKE_DUE, institution_id, now, again_at, count_max)
-    return [OPENING.read(row) for row in rows]
+async def take_due(pool: Pool, institution_id: int, now: datetime, again_at: datetime) -> ChargeOpening | None:
+    """The one that has been due for longest at an account, put off for everybody else."""
+    return OPENING.read_found(await pool.fetchrow(_TAKE_DUE, institution_id, now, again_at))
 
 
 _PUT_OFF: Final[LiteralString] = """

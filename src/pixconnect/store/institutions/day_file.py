@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 
 
@@ -35,6 +35,20 @@ _LIST: Final[LiteralString] = f"""
 async def list_since(pool: Pool, institution_id: int, first_on: date) -> dict[date, DayFile]:
     found = [ASKED.read(row) for row in await pool.fetch(_LIST, institution_id, first_on)]
     return {asked.day: asked for asked in found}
+
+
+_FIND_FAILURE: Final[LiteralString] = """
+    select asked.day || ': ' || asked.failure from institution_day_file as asked
+    left join institution_day as recorded using (institution_id, day)
+    where institution_id = $1 and asked.failure is not null
+        and coalesce(recorded.state, 'open') not in ('closed', 'closed_with_cases')
+    order by day desc limit 1
+"""
+
+
+async def find_failure(connection: Connection, institution_id: int) -> str | None:
+    """Why the file of the last day that has none cannot be read, with the day; a day that was closed by hand needs none."""
+    return await connection.fetchval(_FIND_FAILURE, institution_id)
 
 
 _WRITE: Final[LiteralString] = f"""

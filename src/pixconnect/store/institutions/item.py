@@ -10,7 +10,14 @@ import msgspec
 
 from pixconnect.domain.institutions.day import DayCases, ItemGroup
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import DAYS_APART_MAX, ItemJoin, LineKey, ReversedMovement, Waiting
+from pixconnect.domain.institutions.joining import (
+    DAYS_APART_MAX,
+    NO_PIX,
+    ItemJoin,
+    LineKey,
+    ReversedMovement,
+    Waiting,
+)
 from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
 from pixconnect.domain.institutions.statement_file import StatementAccount
 from pixconnect.foundation.pool import Connection, Pool
@@ -71,6 +78,7 @@ async def find_last_file(connection: Connection, institution_id: int) -> Recorde
     return FILE.read_found(await connection.fetchrow(_FIND_FILE, institution_id))
 
 
+_ADDED_AT_ONCE: Final = 5_000
 _ADD: Final[LiteralString] = f"""
     insert into institution_item ({ITEM.names}) values ({ITEM.parameters}) on conflict do nothing
 """
@@ -79,11 +87,18 @@ _ADD: Final[LiteralString] = f"""
 async def add(connection: Connection, items: Sequence[RecordedItem]) -> None:
     """Keep items that are new; in the order of their ids, so that no two processes wait for each other."""
     ordered = sorted(items, key=lambda item: item.item_id)
-    await connection.executemany(_ADD, [ITEM.values(item) for item in ordered])
+    # One statement of all would take longer than any may.
+    for start in range(0, len(ordered), _ADDED_AT_ONCE):
+        part = ordered[start : start + _ADDED_AT_ONCE]
+        await connection.executemany(_ADD, [ITEM.values(item) for item in part])
 
 
+# Before anybody has counted the lines of a new account, each of its columns is taken for one that leaves few of them. So
+# what looks for lines by their names does it one by one, and says what else must hold by expressions that no index has.
 _FIND: Final[LiteralString] = f"""
-    select {ITEM.select} from institution_item where institution_id = $1 and item_id = any($2)
+    select {ITEM.select} from unnest($2::text[]) as wanted (name)
+    cross join lateral (select * from institution_item where institution_id = $1 and item_id = wanted.name limit 1)
+        as institution_item
 """
 
 
@@ -131,28 +146,31 @@ async def list_unjoined(
 
 
 _JOIN: Final[LiteralString] = """
-    update institution_item as item
-    set joined_kind = new.kind, joined_id = new.id, joined_by = new.by, is_reversal = new.is_reversal, waits = null
-    from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[]) as new (item_id, kind, id, by, is_reversal)
-    where item.institution_id = $1 and item.item_id = new.item_id and item.joined_kind is null
+    update institution_item set joined_kind = $3, joined_id = $4, joined_by = $5, is_reversal = $6, waits = null
+    where institution_id = $1 and item_id = $2 and coalesce(joined_kind, '') = ''
 """
 
 
 async def join(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
     if joins:
-        columns = zip(*((one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins), strict=True)
-        await connection.execute(_JOIN, institution_id, *map(list, columns))
+        rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
+        await connection.executemany(_JOIN, rows)
 
 
+# Who died after posting the movement has not joined its line yet.
 # By its names wherever it has some. Without one it is the only line of its amount and day, and says nothing else.
 _FIND_MISTAKEN: Final[LiteralString] = """
     select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
         item.end_to_end_id is not null or item.return_id is not null as is_named
-    from institution_item as item
-    join holder on holder.institution_id = item.institution_id
-    join movement on movement.holder_id = holder.id and movement.item_id = item.joined_id
-    where item.institution_id = $1 and item.joined_kind = 'movement' and item.direction = 'OUT' and item.amount_cents = $2
-        and item.kind not in ('fee', 'wire', 'boleto', 'judicial', 'opening_balance')
+    from (
+        select * from institution_item
+        where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = $2
+        union all select * from institution_item
+        where institution_id = $1 and joined_kind is null and direction = 'OUT' and amount_cents = $2
+    ) as item
+    join movement on movement.institution_id = item.institution_id
+        and movement.item_id = coalesce(item.joined_id, item.item_id)
+    where item.kind <> all($7)
         and case
             when item.return_id is not null then item.return_id = any($3)
             when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
@@ -185,11 +203,29 @@ async def find_mistaken(
         of: Those of what it returns.
         day: On which it settled, in Sao Paulo.
     """
-    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, day, DAYS_APART_MAX)
+    no_pix = list(NO_PIX)
+    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, day, DAYS_APART_MAX, no_pix)
     # Several that only look alike may each be something else: a person finds out.
     if not rows or (not rows[0]["is_named"] and len(rows) > 1):
         return None
     return ReversedMovement(**{name: rows[0][name] for name in ("institution_id", "line_id", "holder_id", "item_id")})
+
+
+_LIST_MOVED: Final[LiteralString] = """
+    select distinct item.amount_cents from institution_item as item
+    join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
+    where item.institution_id = $1 and item.day between $2 and $3 and item.joined_kind = 'movement' and item.direction = 'OUT'
+        and item.kind <> all($4) and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
+"""
+
+
+async def list_moved_amounts(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[int]:
+    """Amounts of the items of some days that left, could be a Pix, and are movements that nobody has taken back."""
+    rows = await connection.fetch(_LIST_MOVED, institution_id, *days, list(NO_PIX))
+    return [row["amount_cents"] for row in rows]
 
 
 _REJOIN: Final[LiteralString] = """
@@ -204,29 +240,26 @@ async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKe
 
 
 _NOTE_FEES: Final[LiteralString] = """
-    update institution_item as item set fee_of_kind = new.kind, fee_of_id = new.id
-    from unnest($2::text[], $3::text[], $4::text[]) as new (item_id, kind, id)
-    where item.institution_id = $1 and item.item_id = new.item_id
+    update institution_item set fee_of_kind = $3, fee_of_id = $4 where institution_id = $1 and item_id = $2
 """
 
 
 async def note_fees(connection: Connection, institution_id: int, fees: dict[str, LineKey]) -> None:
     """Note for which transfer or refund fees were taken."""
     if fees:
-        columns = zip(*((item_id, *map(str, key)) for item_id, key in fees.items()), strict=True)
-        await connection.execute(_NOTE_FEES, institution_id, *map(list, columns))
+        rows = [(institution_id, item_id, *map(str, key)) for item_id, key in fees.items()]
+        await connection.executemany(_NOTE_FEES, rows)
 
 
 _NOTE_WAITING: Final[LiteralString] = """
-    update institution_item as item set waits = new.waits from unnest($2::text[], $3::text[]) as new (item_id, waits)
-    where item.institution_id = $1 and item.item_id = new.item_id and item.joined_kind is null
-        and item.waits is distinct from new.waits
+    update institution_item set waits = $3
+    where institution_id = $1 and item_id = $2 and coalesce(joined_kind, '') = '' and waits is distinct from $3
 """
 
 
 async def note_waiting(connection: Connection, institution_id: int, waiting: dict[str, Waiting | None]) -> None:
     if waiting:
-        await connection.execute(_NOTE_WAITING, institution_id, list(waiting), list(waiting.values()))
+        await connection.executemany(_NOTE_WAITING, [(institution_id, *one) for one in waiting.items()])
 
 
 _FIND_SENT_THERE: Final[LiteralString] = """
@@ -250,9 +283,12 @@ async def find_sent_there(
 
 
 _FIND_JOINED: Final[LiteralString] = """
-    select joined_kind, joined_id, is_reversal from institution_item
-    join unnest($2::text[], $3::text[]) as wanted (joined_kind, joined_id) using (joined_kind, joined_id)
-    where institution_id = $1
+    select item.* from unnest($2::text[], $3::text[]) as wanted (kind, id)
+    cross join lateral (
+        select joined_kind, joined_id, is_reversal from institution_item
+        where institution_id = $1 and joined_kind = wanted.kind and joined_id = wanted.id
+        offset 0
+    ) as item
 """
 
 

@@ -34,8 +34,8 @@ _MOVEMENTS: Final[LiteralString] = """
     select 'movement', movement.item_id, movement.holder_id, movement.direction, movement.amount_cents,
         movement.status, movement.network_settled_at, movement.network_settled_at, movement.created_at,
         array[movement.item_id], '{}'::text[], null, null
-    from movement join holder on holder.id = movement.holder_id
-    where holder.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
+    from movement
+    where movement.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
         and movement.item_id not like 'closing-balance:%'
         and movement.opposite_of is null and not exists (
             select from movement as opposite

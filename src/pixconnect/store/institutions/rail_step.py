@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final, LiteralString
 
 from msgspec import Struct
 
 from pixconnect.domain.institutions.rail_memory import Kind, RailStep
+from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.rail import InitiationType
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.part import Part
 from pixconnect.store.frame.table import Table
 from pixconnect.store.running import lease as lease_store
 
@@ -18,7 +22,7 @@ STEP: Final = Table(
     """
     order_name text, institution_id smallint, kind text, holder_id bigint, original_end_to_end_id text,
     amount_cents bigint, name_there text, state text, may_be_done boolean, called_at timestamptz, outcome text,
-    refusal_code text, refusal_reason text, created_at timestamptz
+    refusal_code text, refusal_reason text, created_at timestamptz, only_asked boolean, payee text
     """,
     key=("order_name",),
 )
@@ -32,31 +36,59 @@ async def find(pool: Connection | Pool, institution_id: int, order_names: Sequen
     return {step.order_name: step for step in found}
 
 
-class NamedRefund(Struct, frozen=True, kw_only=True):
+class OrderNaming(Struct, frozen=True, kw_only=True):
     """What a row is made of."""
 
     order_name: str
+    kind: Kind
     holder_id: int
     external_id: str
-    original_end_to_end_id: str
+    original_end_to_end_id: str | None
     amount_cents: int
+    initiation_type: InitiationType | None
+    counterparty: str | None
+    """Of an order to send: by what the payee was named, and the payee as JSON."""
     naming_key: bytes
+    outlived_loss: bool
+    """It was open at a loss of the database: what was asked for under it may be forgotten."""
 
 
 _FIND_OPEN: Final[LiteralString] = """
-    select name as order_name, refund.holder_id, coalesce(refund.external_id, refund.return_id) as external_id,
-        transfer.end_to_end_id as original_end_to_end_id, refund.amount_cents, naming_key
+    select name as order_name, 'refund' as kind, refund.holder_id,
+        coalesce(refund.external_id, refund.return_id) as external_id,
+        transfer.end_to_end_id as original_end_to_end_id, refund.amount_cents, null as initiation_type, null as counterparty,
+        naming_key, exists (select from database_loss where last_refund_id >= resource_id) as outlived_loss
     from open_order
     join refund on refund.id = resource_id and refund.holder_id = open_order.holder_id and refund.return_id = name
     join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
     join institution_allowance on institution_allowance.institution_id = open_order.institution_id
     where name = any($1) and open_order.institution_id = $2
+    union all
+    select name, 'order', transfer.holder_id, coalesce(transfer.external_id, transfer.end_to_end_id), null,
+        transfer.amount_cents, transfer.initiation_type, transfer.counterparty::text, naming_key,
+        exists (select from database_loss where last_transfer_id >= resource_id)
+    from open_order
+    join transfer on transfer.id = resource_id and transfer.holder_id = open_order.holder_id and transfer.end_to_end_id = name
+    join institution_allowance on institution_allowance.institution_id = open_order.institution_id
+    where name = any($1) and open_order.institution_id = $2
 """
 
 
-async def find_open_refunds(pool: Pool, institution_id: int, order_names: Sequence[str]) -> list[NamedRefund]:
-    """Refunds over an account that have not ended."""
-    return [NamedRefund(**row) for row in await pool.fetch(_FIND_OPEN, order_names, institution_id)]
+async def find_unended(pool: Pool, institution_id: int, order_names: Sequence[str]) -> list[OrderNaming]:
+    """Orders and refunds over an account that have not ended."""
+    return [OrderNaming(**row) for row in await pool.fetch(_FIND_OPEN, order_names, institution_id)]
+
+
+# In the words of the index `rail_step_in_flight`.
+_COUNT_IN_FLIGHT: Final[LiteralString] = """
+    select count(*) from rail_step
+    where institution_id = $1 and called_at > $2 and kind = 'order' and state in ('calling', 'asked')
+"""
+
+
+async def count_in_flight(pool: Pool, institution_id: int, since: datetime) -> int:
+    """How many orders to send were first called since then and have not ended."""
+    return await pool.fetchval(_COUNT_IN_FLIGHT, institution_id, since)
 
 
 _INSERT: Final[LiteralString] = (
@@ -73,7 +105,7 @@ async def insert(connection: Connection | Pool, step: RailStep) -> None:
 _TAKE: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD})
     update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10
-    where order_name = $3 and state = $4 and (select count(*) from held) = cardinality($1)
+    where order_name = $3 and state = $4 and only_asked = $11 and (select count(*) from held) = cardinality($1)
     returning order_name
 """
 
@@ -81,18 +113,28 @@ _TAKE: Final[LiteralString] = f"""
 async def take(pool: Pool, epochs: Mapping[int, int], before: RailStep, after: RailStep) -> bool:
     """Change one that is in the state that it was in; ``False`` if it is not, or the slot is another worker's."""
     changed = (after.state, after.may_be_done, after.called_at, after.outcome, after.refusal_code, after.refusal_reason)
-    taken = await pool.fetchval(_TAKE, list(epochs), list(epochs.values()), before.order_name, before.state, *changed)
+    taken = await pool.fetchval(
+        _TAKE, list(epochs), list(epochs.values()), before.order_name, before.state, *changed, before.only_asked
+    )
     return taken is not None
 
 
+END: Final = Part[OpenOrder](
+    name="rail_step_end",
+    sql="""
+        update rail_step set state = 'closed', outcome = case when state in ('new', 'minted') then 'never' else 'answered' end
+        where order_name = any({}::text[]) and state <> 'closed'
+    """,
+    arguments=lambda orders: [sorted(order.name for order in orders)],
+)
+"""Of orders that end by what no step was told of: a list, or because nobody called in time."""
+
 _FIND_NAMED: Final[LiteralString] = f"""
-    select {STEP.select} from rail_step where institution_id = $1 and name_there = any($2) and kind = $3
+    select {STEP.select} from rail_step where institution_id = $1 and name_there = any($2) and kind = 'refund'
 """
 
 
-async def find_named(
-    pool: Connection | Pool, institution_id: int, names_there: Sequence[str], kind: Kind = "refund"
-) -> dict[str, RailStep]:
-    """What we asked for, of the names that an institution lists; what others asked for is left out."""
-    rows = await pool.fetch(_FIND_NAMED, institution_id, names_there, kind)
+async def find_named(pool: Connection | Pool, institution_id: int, names_there: Sequence[str]) -> dict[str, RailStep]:
+    """The refunds that we asked for, of the names that an institution lists; what others asked for is left out."""
+    rows = await pool.fetch(_FIND_NAMED, institution_id, names_there)
     return {row["name_there"]: STEP.read(row) for row in rows}

@@ -31,9 +31,9 @@ async def find(connection: Connection | Pool, institution_id: int, pace: Pace) -
 _LIST: Final[LiteralString] = f"select {SWEEP.select} from institution_sweep where institution_id = $1"
 
 
-async def list_last_of(pool: Pool, institution_id: int) -> dict[Pace, Sweep]:
+async def list_last_of(connection: Connection | Pool, institution_id: int) -> dict[Pace, Sweep]:
     """The last whole sweep of an account at each pace that it had one."""
-    found = [SWEEP.read(row) for row in await pool.fetch(_LIST, institution_id)]
+    found = [SWEEP.read(row) for row in await connection.fetch(_LIST, institution_id)]
     return {sweep.pace: sweep for sweep in found}
 
 

@@ -126,6 +126,9 @@ _FIND_USE_OF_ACCOUNT: LiteralString = """
             select from charge_opening where charge_opening.holder_id = balance.holder_id and state = 'opening'
         ) then 'it has charges that are being opened'
         when exists (select from open_order where open_order.holder_id = balance.holder_id) then 'it has open orders'
+        when exists (
+            select from kept_case where kept_case.holder_id = balance.holder_id and ended_at is null
+        ) then 'it has open cases'
     end
     from balance where holder_id = $1
 """

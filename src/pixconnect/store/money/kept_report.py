@@ -27,12 +27,15 @@ _KEEP: Final[LiteralString] = """
     insert into kept_report (kind, reason, explanation, name, report_id, report, fingerprint, refusal_code)
     values ($1, $2, $3, $4, $5, $6, $7, $8)
     on conflict (fingerprint) do update set seen_count = kept_report.seen_count + 1, last_seen_at = clock_timestamp()
+        where not $9
     returning id, seen_count
 """
 
 
-async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None) -> tuple[int, bool]:
-    """Remember a report, or that it came again; its id, and whether it is new."""
+async def keep(
+    connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None, *, is_listed: bool
+) -> tuple[int, bool]:
+    """Remember a report, or that it came again unless a list told it; its id where it counted, and whether it is new."""
     row = await connection.fetchrow(
         _KEEP,
         kept_report.kind_of(kept),
@@ -43,6 +46,7 @@ async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusa
         kept_report.encode(kept),
         kept_report.fingerprint(kept, misfit.reason),
         refusal_code,
+        is_listed,
     )
     return (row["id"], row["seen_count"] == 1) if row is not None else (0, False)
 
@@ -75,6 +79,15 @@ _LIST: Final[LiteralString] = f"""
 
 async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
     return [KEPT_REPORT.read(row) for row in await pool.fetch(_LIST, with_closed, count_max)]
+
+
+_LIST_OPEN: Final[LiteralString] = f"""
+    select {KEPT_REPORT.select} from kept_report where closed_at is null order by id limit $1
+"""
+
+
+async def list_oldest_open(connection: Connection, count_max: int) -> list[KeptReport]:
+    return [KEPT_REPORT.read(row) for row in await connection.fetch(_LIST_OPEN, count_max)]
 
 
 _FIND: Final[LiteralString] = f"select {KEPT_REPORT.select} from kept_report where id = $1"

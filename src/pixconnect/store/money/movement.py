@@ -40,6 +40,22 @@ async def find_items(
     return {(movement.holder_id, movement.item_id): movement for movement in found}
 
 
+_FIND_STANDING: Final[LiteralString] = f"""
+    {_FIND} where status = 'POSTED' and not exists (
+        select from movement as opposite
+        where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+    )
+"""
+
+
+async def find_standing(
+    connection: Connection | Pool, wanted: Sequence[tuple[int, str]]
+) -> dict[tuple[int, str], Movement]:
+    """Those of some movements, by holder and item, that moved money and were not taken back."""
+    found = map(MOVEMENT.read, await connection.fetch(_FIND_STANDING, *split_pairs(wanted)))
+    return {(movement.holder_id, movement.item_id): movement for movement in found}
+
+
 # One look at each index: names of the network are found by those of transfers and refunds alone.
 _FIND_NAMED: Final[LiteralString] = """
     select end_to_end_id as name from transfer where end_to_end_id = any($1)

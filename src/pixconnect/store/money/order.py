@@ -82,6 +82,18 @@ async def find_due_there(
     ]
 
 
+_COUNT_UNSENT_THERE: Final[LiteralString] = """
+    select count(*) from (
+        select from open_order where institution_id = $1 and handed_at is null and left(name, 1) = 'E' limit $2
+    ) as unsent
+"""
+
+
+async def count_unsent_there(pool: Pool, institution_id: int, count_max: int) -> int:
+    """How many transfers wait to be handed over at an account; counting stops at ``count_max``."""
+    return await pool.fetchval(_COUNT_UNSENT_THERE, institution_id, count_max)
+
+
 # Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.
 _LOCK: Final[LiteralString] = (
     f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"
@@ -164,13 +176,18 @@ _LOOK_LATER: Final[LiteralString] = """
 
 
 async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
-    """Postpone orders about which the worker cannot ask the rail."""
+    """Say when to look again at marked orders, however often the rail was asked about them."""
     await pool.execute(_LOOK_LATER, sorted(names), due_at)
 
 
-# A worker that asks may send again: never without a mark, or the order could be given up after that.
+# A worker that asks may send again: never without a mark, or the order could be given up after that. What waits at an
+# institution for its first call is looked at each second: that is counted once, or its end would be asked for minutes after it.
 _POSTPONE: Final[LiteralString] = """
-    update open_order set due_at = new.due_at, asked_count = asked_count + 1
+    update open_order set due_at = new.due_at, asked_count = asked_count + case
+        when institution_id is not null and asked_count > 0
+            and exists (select from rail_step where order_name = open_order.name and state = 'minted') then 0
+        else 1
+    end
     from unnest($1::text[], $2::timestamptz[]) as new (name, due_at)
     where open_order.name = new.name and handed_at is not null returning open_order.name
 """

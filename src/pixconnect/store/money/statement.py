@@ -78,15 +78,18 @@ _READ_LINES: Final[LiteralString] = """
 
 async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
     lines = [_line(row) for row in await pool.fetch(_READ_LINES, holder_id, first_number, last_number)]
-    # Deposits, movements and repayments alone have no such id; all are rare, and never change.
+    # Deposits, movements, repayments and adjustments alone have no such id; all are rare, and never change.
     others = [line.id for line in lines if line.end_to_end_id is None]
     if not others:
         return lines
     moved = {row["entry_id"]: MOVEMENT.read(row) for row in await pool.fetch(_FIND_MOVED, holder_id, others)}
     repaid = {row["id"] for row in await pool.fetch(_FIND_REPAID, holder_id, others)}
+    adjusted = {row["entry_id"]: row["kind"] for row in await pool.fetch(_FIND_ADJUSTED, holder_id, others)}
     return [
         _moved_line(line, moved[line.id])
         if line.id in moved
+        else structs.replace(line, adjustment=adjusted[line.id])
+        if line.id in adjusted
         else structs.replace(line, is_repayment=True)
         if line.id in repaid
         else line
@@ -99,6 +102,11 @@ _FIND_MOVED: Final[LiteralString] = (
 )
 
 _FIND_REPAID: Final[LiteralString] = "select id from repayment where holder_id = $1 and id = any($2)"
+
+
+_FIND_ADJUSTED: Final[LiteralString] = (
+    "select entry_id, kind from adjustment where holder_id = $1 and entry_id = any($2)"
+)
 
 
 def _moved_line(line: StatementLine, movement: Movement) -> StatementLine:

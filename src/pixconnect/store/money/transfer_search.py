@@ -30,17 +30,21 @@ async def read_page(pool: Pool, holder_id: int, search: TransferSearch, span: Sp
 # "direction || ''", so that no plan takes the index of what the rail has accepted, which holds all holders'.
 _FILTERS: Final[LiteralString] = """
     ($3::text is null or direction || '' = $3) and ($4::text is null or own_key = $4 or counterparty ->> 'key' = $4)
-    and ($5::text is null or txid = $5)
+    and ($5::text is null or txid = $5) and ($6::bigint is null or amount_cents = $6)
+    and ($7::text is null or counterparty ->> 'tax_id' = $7)
+    and ($8::text is null or strpos(lower(concat_ws(' ', end_to_end_id, network_id)), lower($8)) > 0)
 """
-_FILTERED: Final[LiteralString] = f"created_at between $6 and $7 and {_FILTERS}"
+_FILTERED: Final[LiteralString] = f"created_at between $9 and $10 and {_FILTERS}"
 _COUNT_FILTERED: Final = count_statuses("transfer", _FILTERED, statuses="$2")
-_READ_FILTERED: Final = merge_statuses("transfer", TRANSFER.select, _FILTERED, statuses="$2", skipped="$8", count="$9")
+_READ_FILTERED: Final = merge_statuses(
+    "transfer", TRANSFER.select, _FILTERED, statuses="$2", skipped="$11", count="$12"
+)
 _READ_FILTERED_AFTER: Final = merge_statuses(
     "transfer",
     TRANSFER.select,
-    f"created_at >= $6 and (created_at, id) < ($7, $8) and {_FILTERS}",
+    f"created_at >= $9 and (created_at, id) < ($10, $11) and {_FILTERS}",
     statuses="$2",
-    count="$9",
+    count="$12",
 )
 
 
@@ -62,7 +66,9 @@ async def read_filtered_page(pool: Pool, holder_id: int, search: TransferSearch,
 async def _read_filtered(
     connection: Connection, holder_id: int, search: TransferSearch, span: Span
 ) -> Page[asyncpg.Record]:
-    asked = (holder_id, list(search.statuses), search.direction, search.key, search.txid)
+    named = (search.direction, search.key, search.txid)
+    known = (search.amount_cents, search.tax_id, search.end_to_end_id_part)
+    asked = (holder_id, list(search.statuses), *named, *known)
     oldest, newest = listing_store.bounds(span)
     if span.after is not None:
         before = listing_store.begin_after(span.after, newest)

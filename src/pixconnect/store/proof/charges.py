@@ -69,8 +69,7 @@ CHARGES: Final = (
         says="a charge and its location agree, and its code leads there",
         broken="""
             select coalesce(charge.holder_id, location.holder_id) as holder_id,
-                array['charge ' || coalesce(charge.id, location.charge_id)]
-                    || coalesce(array['location ' || location.id], '{}') as ids,
+                array['charge ' || coalesce(charge.id, location.charge_id), 'location ' || location.id] as ids,
                 location.token as expected, charge.br_code as found, coalesce(charge.created_at, location.created_at) as since
             from (select * from charge where holder_id between $1 and $2) as charge
             full join (select * from location where holder_id between $1 and $2 and charge_id is not null) as location
@@ -81,6 +80,44 @@ CHARGES: Final = (
         """,
         is_of_whole_runs=True,
         meaning="the location was moved to another charge, or a code was written by hand: payers see another charge",
+        todo=_LOOK,
+    ),
+    Rule(
+        name="charge_leads_to_itself",
+        says="the code of a charge of the contract names it, and its key is or was one of ours",
+        broken="""
+            select holder_id, array['charge ' || id] as ids, format('%s %s', txid, key) as expected,
+                format('%s %s', br_code, (select pix_key.key from pix_key where pix_key.key = charge.key)) as found,
+                modified_at as since
+            from {charges} as charge
+            -- Other codes are the standard's, whose locations are compared, and institutions' own.
+            where contents is null and institution_id is null and (
+                strpos(br_code, txid) = 0
+                -- A key may have become another holder's since: whose it was then is not kept.
+                or not exists (select from pix_key where pix_key.key = charge.key)
+                    and not exists (select from removed_pix_key where removed_pix_key.key = charge.key)
+            )
+        """,
+        meaning="payers are led to somebody else's charge, or to pay to a key that was never ours",
+        todo=_LOOK,
+    ),
+    Rule(
+        name="charge_says_what_it_asks_for",
+        says="what a charge of the standard's door says is what it asks for, to whose key and until when",
+        broken="""
+            select holder_id, array['charge ' || id] as ids,
+                format('%s %s', contents::jsonb ->> 'amount_cents', contents::jsonb ->> 'key') as expected,
+                format('%s %s', amount_cents, key) as found, modified_at as since
+            from {charges} as charge
+            where contents is not null and (
+                key <> contents::jsonb ->> 'key'
+                -- What the payer chose, or paid at an institution, is written over what was asked for.
+                or status in ('PENDING', 'EXPIRED') and amount_cents <> (contents::jsonb ->> 'amount_cents')::bigint
+                or institution_id is null and {runs_on}
+                    and expires_at <> created_at + make_interval(secs => (contents::jsonb ->> 'lifetime_s')::int)
+            )
+        """,
+        meaning="payers are asked for another amount, or to pay to another key, than was wanted",
         todo=_LOOK,
     ),
     Rule(

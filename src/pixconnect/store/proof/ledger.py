@@ -16,9 +16,9 @@ LEDGER: Final = (
         is_of_whole_runs=True,
         broken="""
             select balance.holder_id, array['balance'] as ids,
-                format('%s %s %s %s %s', available, reserved, deficit, settlement, funding) as expected,
-                format('%s %s %s %s %s', available_cents, reserved_cents, deficit_cents, settlement_cents, funding_cents)
-                    as found,
+                format('%s %s %s %s %s %s', available, reserved, deficit, settlement, funding, difference) as expected,
+                format('%s %s %s %s %s %s', available_cents, reserved_cents, deficit_cents, settlement_cents, funding_cents,
+                    difference_cents) as found,
                 modified_at as since
             from balance
             left join (
@@ -28,14 +28,16 @@ LEDGER: Final = (
                     sum(amount_cents * ((debit_account = 'deficit')::int - (credit_account = 'deficit')::int)) as deficit,
                     sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int))
                         as settlement,
-                    sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding
+                    sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding,
+                    sum(amount_cents * ((credit_account = 'difference')::int - (debit_account = 'difference')::int))
+                        as difference
                 from ledger_entry where holder_id between $1 and $2 group by holder_id
             ) as posted using (holder_id)
             where balance.holder_id between $1 and $2 and (
-                available_cents, reserved_cents, deficit_cents, settlement_cents, funding_cents
+                available_cents, reserved_cents, deficit_cents, settlement_cents, funding_cents, difference_cents
             ) is distinct from (
                 coalesce(available, 0), coalesce(reserved, 0), coalesce(deficit, 0), coalesce(settlement, 0),
-                coalesce(funding, 0)
+                coalesce(funding, 0), coalesce(difference, 0)
             )
         """,
         meaning="an entry was lost, added or changed, or the balance was written by hand",
@@ -101,11 +103,12 @@ LEDGER: Final = (
         says="what a holder has and owes cancels out, nothing is available while anything is owed, and none is below zero",
         broken="""
             select holder_id, array['balance'] as ids, '0' as expected,
-                (available_cents + reserved_cents - deficit_cents + settlement_cents + funding_cents)::text as found,
+                (available_cents + reserved_cents - deficit_cents + settlement_cents + funding_cents + difference_cents)::text
+                    as found,
                 modified_at as since
             from balance
             where holder_id between $1 and $2 and (
-                available_cents + reserved_cents - deficit_cents <> -(settlement_cents + funding_cents)
+                available_cents + reserved_cents - deficit_cents <> -(settlement_cents + funding_cents + difference_cents)
                 or available_cents > 0 and deficit_cents > 0 or least(available_cents, reserved_cents, deficit_cents) < 0
             )
         """,
@@ -113,26 +116,39 @@ LEDGER: Final = (
         todo=_RESTORE,
     ),
     Rule(
+        name="holder_has_a_balance",
+        says="each holder has a balance, and each balance its holder",
+        broken="""
+            select coalesce(holder.id, balance.holder_id) as holder_id, array['balance'] as ids, holder.id::text as expected,
+                balance.holder_id::text as found, coalesce(holder.created_at, balance.modified_at) as since
+            from (select * from holder where id between $1 and $2) as holder
+            full join (select * from balance where holder_id between $1 and $2) as balance on balance.holder_id = holder.id
+            where holder.id is null or balance.holder_id is null
+        """,
+        meaning="a holder or a balance was lost or invented",
+        todo=_RESTORE,
+    ),
+    Rule(
         name="reserved_is_under_way",
         says="what is reserved is what is under way",
         broken="""
-            select balance.holder_id, array['balance'] as ids, sum(amount)::bigint::text as expected,
-                reserved_cents::text as found, balance.modified_at as since
-            from balance
-            left join lateral (
-                select amount_cents as amount from open_order
-                join transfer on transfer.id = resource_id and transfer.holder_id = open_order.holder_id
-                    and end_to_end_id = name
-                where open_order.holder_id = balance.holder_id and transfer.status = 'PROCESSING'
-                union all
-                select amount_cents from open_order
-                join refund on refund.id = resource_id and refund.holder_id = open_order.holder_id and return_id = name
-                where open_order.holder_id = balance.holder_id and refund.status = 'PROCESSING'
-                union all select 0
-            ) as under_way on true
-            where balance.holder_id between $1 and $2
-            group by balance.holder_id, reserved_cents, balance.modified_at
-            having sum(amount) <> reserved_cents
+            select holder_id, array['balance'] as ids, coalesce(amount, 0)::text as expected, reserved_cents::text as found,
+                modified_at as since
+            from (select * from balance where holder_id between $1 and $2) as balance
+            left join (
+                select holder_id, sum(amount)::bigint as amount from (
+                    select open_order.holder_id, amount_cents as amount from open_order
+                    join transfer on transfer.id = resource_id and transfer.holder_id = open_order.holder_id
+                        and end_to_end_id = name
+                    where open_order.holder_id between $1 and $2 and transfer.status = 'PROCESSING'
+                    union all
+                    select open_order.holder_id, amount_cents from open_order
+                    join refund on refund.id = resource_id and refund.holder_id = open_order.holder_id and return_id = name
+                    where open_order.holder_id between $1 and $2 and refund.status = 'PROCESSING'
+                ) as ordered
+                group by holder_id
+            ) as under_way using (holder_id)
+            where reserved_cents <> coalesce(amount, 0)
         """,
         meaning="an order was lost, or it ended without its entry: money is held for nobody, or is free that is being sent",
         todo="look at the holder's orders: `pixconnect find --unresolved --holder-id ID`; let the rail's statement decide",

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.proof.rule import Finding, Rule
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.proof.shape import read_expected
 
 FOUND_MAX: Final = 10_000
 """Of one rule and slice: who has damaged more knows enough, and memory has an end."""
@@ -27,18 +28,24 @@ class HolderRange(Struct, frozen=True, kw_only=True):
     holders_count: int
 
 
-# A slice has so many entries, or one holder who has more.
+SLICES_MAX: Final = 20
+"""No index leads from a holder to all of an entry's or transfer's rows, since each posting would have to write into it: some
+rules read an index whole for each slice. So that the time of a run grows as the books do, and not as their square, the slices
+of large books are larger, and not more."""
+# A slice has so many entries, or one holder who has more. A sum is a numeric, which would divide into parts of their own.
 _SLICES: Final[LiteralString] = """
     select min(holder_id) as first_id, max(holder_id) as last_id, count(*) as holders_count from (
-        select holder_id, sum(1 + last_number) over (order by holder_id) / $2 as part
+        select holder_id, (sum(1 + last_number) over (order by holder_id))::bigint / greatest(
+            $2, (1 + sum(1 + last_number) over ())::bigint / $3 + 1
+        ) as part
         from balance where holder_id > $1
     ) as placed group by part order by part
 """
 
 
 async def list_slices(connection: Connection, after_id: int, entries_count: int) -> Sequence[HolderRange]:
-    """The holders behind one, in slices of about so many numbered entries, with nobody left out between them."""
-    slices = [HolderRange(**row) for row in await connection.fetch(_SLICES, after_id, entries_count)]
+    """The holders behind one, in slices of about so many numbered entries or more, with nobody left out between them."""
+    slices = [HolderRange(**row) for row in await connection.fetch(_SLICES, after_id, entries_count, SLICES_MAX)]
     # Rows of holders that there are not are found too.
     ends = [*(part.first_id - 1 for part in slices[1:]), HOLDER_ID_MAX]
     begins = [after_id + 1, *(end + 1 for end in ends)]
@@ -77,6 +84,7 @@ _CHANGED_TRANSFERS: Final[LiteralString] = (
     join transfer on transfer.id = touched.resource_id and transfer.holder_id = touched.holder_id
 )"""
 )
+# Looked up for each holder (`offset 0` keeps it so): joined as a whole, all entries of everybody would be read and left out.
 _SINCE: Final[LiteralString] = """(
     select entry.* from balance
     left join lateral (
@@ -84,7 +92,10 @@ _SINCE: Final[LiteralString] = """(
         where ledger_entry.holder_id = balance.holder_id and number is not null and created_at < $3
         order by created_at desc limit 1
     ) as earlier on true
-    join ledger_entry as entry on entry.holder_id = balance.holder_id and entry.number >= coalesce(earlier.number, 0)
+    cross join lateral (
+        select * from ledger_entry
+        where ledger_entry.holder_id = balance.holder_id and number >= coalesce(earlier.number, 0) offset 0
+    ) as entry
     where balance.holder_id between $1 and $2
 )"""
 # A sandbox's clock may be moved back.
@@ -120,29 +131,73 @@ _SOURCES: Final = dict(
         refunds=_OF_HOLDERS.replace("{table}", "refund"),
         charges=_OF_HOLDERS.replace("{table}", "charge"),
         numbered="(select * from ledger_entry where holder_id between $1 and $2 and number is not null)",
+        links=_OF_HOLDERS.replace("{table}", "entry_chain"),
     ),
     changes=dict(
         transfers=_CHANGED_TRANSFERS,
         refunds=_CHANGED.replace("{table}", "refund").replace("{resource}", "refund"),
         charges=_CHANGED.replace("{table}", "charge").replace("{resource}", "charge"),
         numbered=_SINCE,
+        links="(select * from entry_chain where holder_id between $1 and $2 and chained_at >= $3)",
     ),
 )
 
-_ASK: Final[LiteralString] = "select holder_id, ids, expected, found, since from ({broken}) as broken limit {limit}"
+# What is not there has no id.
+_ASK: Final[LiteralString] = """
+    select holder_id, array_remove(ids, null) as ids, expected, found, since from ({broken}) as broken limit {limit}
+"""
+
+
+async def find_why_not(connection: Connection, rule: Rule) -> str | None:
+    """Why a rule cannot be looked at; ``None`` if it can."""
+    return None if rule.why_not is None else await connection.fetchval(rule.why_not)
+
+
+class NotReadableError(Exception):
+    """The reader has no right to what a rule compares, or it is not there."""
 
 
 async def ask(connection: Connection, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
-    """What breaks a rule.
+    """What breaks a rule. Values that cannot even be compared break it too, and keep nobody else's books from being asked.
 
     Args:
         connection: Each rule is one statement, and so is read as of one moment.
         rule: One of ``rules.RULES``.
         part: The holders; ``None`` where the rule is of the installation.
         since: Only what has happened from then on; ``None`` for everything.
+
+    Raises:
+        NotReadableError: The reader may not read all of a table, or it is not as it was made.
     """
+    try:
+        return await _ask(connection, rule, part, since)
+    except asyncpg.DataError as error:
+        if part is None or part.first_id == part.last_id:
+            return [_of_unreadable(rule, part, error)]
+    # Somebody has written what is no number, instant or JSON where one should be: whose it is nobody says but the halves.
+    middle = (part.first_id + part.last_id) // 2
+    halves = (structs.replace(part, last_id=middle), structs.replace(part, first_id=middle + 1))
+    return [each for half in halves for each in await ask(connection, rule, half, since)]
+
+
+def _of_unreadable(rule: Rule, part: HolderRange | None, error: asyncpg.DataError) -> Finding:
+    return Finding(
+        rule=rule.name,
+        holder_id=None if part is None else part.first_id,
+        ids=("what cannot be read",),
+        expected="values that can be compared",
+        found=str(error),
+        since=None,
+    )
+
+
+async def _ask(connection: Connection, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
     broken: str = rule.broken
-    given: list[object] = [] if part is None else [part.first_id, part.last_id]
+    given = list[object]()
+    if part is not None:
+        given += [part.first_id, part.last_id]
+    elif "$1" in broken:
+        given.append(read_expected())
     for name, source in _SOURCES["whole" if since is None else "changes"].items():
         broken = broken.replace(f"{{{name}}}", source)
     if "$3" in broken:
@@ -151,7 +206,11 @@ async def ask(connection: Connection, rule: Rule, part: HolderRange | None, sinc
         broken.replace("{runs_on}", _RUNS_ON).replace("{kept_since}", _KEPT_SINCE).replace("{feed_from}", _FEED_FROM)
     )
     sql = _ASK.replace("{limit}", str(FOUND_MAX)).replace("{broken}", broken)
-    return [read_finding(rule.name, row) for row in await connection.fetch(sql, *given)]
+    try:
+        return [read_finding(rule.name, row) for row in await connection.fetch(sql, *given)]
+    except asyncpg.SyntaxOrAccessError as error:
+        # Class 42: no right to it, or no such table, column or function any more.
+        raise NotReadableError(str(error)) from None
 
 
 def read_finding(rule: str, row: asyncpg.Record) -> Finding:

@@ -16,8 +16,7 @@ POSTINGS: Final = (
         says="a transfer has exactly the entries of its state, of its amount",
         broken="""
             select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
-                array['transfer ' || coalesce(wanted.id, posted.transfer_id)]
-                    || coalesce(array['entry ' || posted.id], '{}') as ids,
+                array['transfer ' || coalesce(wanted.id, posted.transfer_id), 'entry ' || posted.id] as ids,
                 wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
                     as expected,
                 case when posted.id is not null
@@ -48,8 +47,7 @@ POSTINGS: Final = (
         says="a refund has exactly the entries of its state, of its amount",
         broken="""
             select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
-                array['refund ' || coalesce(wanted.id, posted.refund_id)]
-                    || coalesce(array['entry ' || posted.id], '{}') as ids,
+                array['refund ' || coalesce(wanted.id, posted.refund_id), 'entry ' || posted.id] as ids,
                 wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
                     as expected,
                 case when posted.id is not null
@@ -99,7 +97,7 @@ POSTINGS: Final = (
     ),
     Rule(
         name="entry_has_its_fact",
-        says="each entry is of a transfer, refund, deposit, movement or repayment of its holder",
+        says="each entry is of a transfer, refund, deposit, movement, repayment or adjustment of its holder",
         broken="""
             select entry.holder_id, array['entry ' || entry.id] as ids, 'a cause' as expected, null as found,
                 entry.created_at as since
@@ -119,6 +117,10 @@ POSTINGS: Final = (
                 when credit_account = 'deficit' then not exists (
                     select from repayment where repayment.id = entry.id and repayment.holder_id = entry.holder_id
                         and repayment.amount_cents = entry.amount_cents
+                )
+                when 'difference' in (debit_account, credit_account) then not exists (
+                    select from adjustment where entry.id in (entry_id, deficit_entry_id)
+                        and adjustment.holder_id = entry.holder_id
                 )
                 when debit_account = 'deficit' then not exists (
                     select from movement where deficit_entry_id = entry.id and movement.holder_id = entry.holder_id
@@ -203,26 +205,31 @@ POSTINGS: Final = (
     Rule(
         name="deficit_is_lacked",
         says="what is owed is what was lacking and was not repaid",
+        # Of changes the rules of what it is made of are enough.
+        is_of_whole_runs=True,
         broken="""
-            select holder_id, array['balance'] as ids, (lacked - repaid)::text as expected, deficit_cents::text as found,
-                modified_at as since
-            from balance
-            cross join lateral (
-                select coalesce(sum(lacked_cents), 0) as lacked from (
-                    select deficit_cents as lacked_cents from movement where movement.holder_id = balance.holder_id
+            select holder_id, array['balance'] as ids, (coalesce(lacked, 0) - coalesce(repaid, 0))::text as expected,
+                deficit_cents::text as found, modified_at as since
+            from (select * from balance where holder_id between $1 and $2) as balance
+            left join (
+                select holder_id, sum(lacked_cents) as lacked from (
+                    select holder_id, deficit_cents as lacked_cents from movement where holder_id between $1 and $2
                     union all
                     -- Returns that the institution made say how much by their entries alone.
-                    select entry.amount_cents from refund
+                    select refund.holder_id, entry.amount_cents from refund
                     join ledger_entry as entry on entry.transfer_id = refund.transfer_id and entry.refund_id = refund.id
                         and entry.holder_id = refund.holder_id
-                    where refund.holder_id = balance.holder_id and made_by = 'institution' and debit_account = 'deficit'
+                    where refund.holder_id between $1 and $2 and made_by = 'institution' and debit_account = 'deficit'
+                    union all
+                    select holder_id, deficit_cents from adjustment where holder_id between $1 and $2
                 ) as each
-            ) as taken
-            cross join lateral (
-                select coalesce(sum(amount_cents), 0) as repaid from repayment
-                where repayment.holder_id = balance.holder_id
-            ) as given
-            where holder_id between $1 and $2 and deficit_cents <> lacked - repaid
+                group by holder_id
+            ) as taken using (holder_id)
+            left join (
+                select holder_id, sum(amount_cents) as repaid from repayment
+                where holder_id between $1 and $2 group by holder_id
+            ) as given using (holder_id)
+            where deficit_cents <> coalesce(lacked, 0) - coalesce(repaid, 0)
         """,
         meaning="a movement or a repayment was lost or written by hand",
         todo=_LET_DECIDE,
@@ -243,6 +250,9 @@ POSTINGS: Final = (
                 union all
                 select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end
                 from movement where holder_id between $1 and $2 and status = 'POSTED'
+                union all
+                select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end
+                from adjustment where holder_id between $1 and $2 and account = 'settlement'
             ) as moved using (holder_id)
             where balance.holder_id between $1 and $2
             group by holder_id, settlement_cents, balance.modified_at

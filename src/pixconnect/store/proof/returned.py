@@ -147,8 +147,9 @@ RETURNED: Final = (
             where undone.item_id is null or undone.opposite_of is not null or undone.direction = opposite.direction
                 or undone.amount_cents <> opposite.amount_cents
                 or exists (
-                    select from institution_item join holder using (institution_id)
-                    where holder.id = opposite.holder_id and joined_kind = 'movement' and joined_id = opposite.opposite_of
+                    select from institution_item as item
+                    where item.institution_id = opposite.institution_id and joined_kind = 'movement'
+                        and joined_id = opposite.opposite_of
                 )
         """,
         meaning="a movement was taken back twice, or in part, or was none",

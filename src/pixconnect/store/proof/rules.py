@@ -4,13 +4,41 @@ from __future__ import annotations
 
 from typing import Final
 
+from pixconnect.store.proof.account import ACCOUNTS
+from pixconnect.store.proof.adjustments import ADJUSTMENTS
+from pixconnect.store.proof.audit import AUDIT
+from pixconnect.store.proof.chain import CHAIN
 from pixconnect.store.proof.charges import CHARGES
 from pixconnect.store.proof.events import EVENTS
+from pixconnect.store.proof.guards import GUARDS
+from pixconnect.store.proof.institutions import INSTITUTIONS
 from pixconnect.store.proof.ledger import LEDGER
+from pixconnect.store.proof.notices import NOTICES
 from pixconnect.store.proof.orders import ORDERS
 from pixconnect.store.proof.postings import POSTINGS
+from pixconnect.store.proof.rail import RAIL
+from pixconnect.store.proof.record_chain import RECORDS
+from pixconnect.store.proof.reports import REPORTS
 from pixconnect.store.proof.returned import RETURNED
 from pixconnect.store.proof.totals import TOTALS
 
 # Cheap ones first: what they find is told while the others are still being asked.
-RULES: Final = (*LEDGER, *POSTINGS, *ORDERS, *RETURNED, *CHARGES, *TOTALS, *EVENTS)
+RULES: Final = (
+    *LEDGER,
+    *CHAIN,
+    *POSTINGS,
+    *ADJUSTMENTS,
+    *ORDERS,
+    *RETURNED,
+    *CHARGES,
+    *INSTITUTIONS,
+    *TOTALS,
+    *EVENTS,
+    *NOTICES,
+    *REPORTS,
+    *AUDIT,
+    *RECORDS,
+    *GUARDS,
+    *RAIL,
+    *ACCOUNTS,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal, LiteralString
 
@@ -12,7 +12,10 @@ from msgspec import Struct
 from pixconnect.domain.proof.rule import Extent, Finding, Judgement
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table, fetch_row
-from pixconnect.store.proof.look import HolderRange, read_finding
+from pixconnect.store.proof.look import HOLDER_ID_MAX, HolderRange, read_finding
+
+_SCHEMA: Final = "verify"
+"""Who serves has it not in its path, and reads what was found all the same."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_looked = msgspec.json.Decoder(tuple[Judgement, ...]).decode
@@ -55,11 +58,15 @@ async def begin(connection: Connection, extent: Extent, operator: str, read_unti
     return RUN.read(await fetch_row(connection, _BEGIN, extent, operator, read_until))
 
 
-# Who ran it was killed, or stopped it: it has not been seen for a while, and goes on after its last holder.
+# Who ran it was killed, or stopped it: it has not been seen for a while. A whole run goes on after its last holder while there
+# are others: of those whom it has seen it says what was then. One over changes looks at all again, and has little to read.
 _GO_ON: Final[LiteralString] = f"""
-    update proof_run set state = 'running', seen_at = clock_timestamp()
+    update proof_run set state = 'running', seen_at = clock_timestamp(),
+        last_holder_id = case extent when 'whole' then last_holder_id else 0 end,
+        holders_count = case extent when 'whole' then holders_count else 0 end,
+        read_until = case extent when 'whole' then read_until else $2 end
     where id = (
-        select id from proof_run where extent = $1 and (
+        select id from proof_run where extent = $1 and (extent <> 'whole' or last_holder_id < $3) and (
             state = 'stopped' or state = 'running' and seen_at < clock_timestamp() - interval '5 minutes'
         ) and began_at > clock_timestamp() - interval '1 day'
         order by id desc limit 1 for update skip locked
@@ -68,9 +75,9 @@ _GO_ON: Final[LiteralString] = f"""
 """
 
 
-async def find_stopped(connection: Connection, extent: Extent) -> Run | None:
+async def find_stopped(connection: Connection, extent: Extent, now: datetime) -> Run | None:
     """Take up the last run of this extent that has not ended, if it began within a day."""
-    return RUN.read_found(await connection.fetchrow(_GO_ON, extent))
+    return RUN.read_found(await connection.fetchrow(_GO_ON, extent, now, HOLDER_ID_MAX))
 
 
 _NOTE_SLICE: Final[LiteralString] = """
@@ -102,13 +109,27 @@ async def find_read_until(connection: Connection, part: HolderRange) -> datetime
     return await connection.fetchval(_EARLIEST_READ, part.first_id, part.last_id)
 
 
+_LAST_CHECKED: Final[LiteralString] = """
+    select max(read_until) from proof_run
+    where state = 'ended' and looked @> jsonb_build_array(jsonb_build_object('rule', $1::text, 'verdict', 'checked'))
+"""
+
+
+async def find_last_checked(connection: Connection, rule: str) -> datetime | None:
+    """Until when a rule was looked at; ``None`` if it never was."""
+    return await connection.fetchval(_LAST_CHECKED, rule)
+
+
 _ADD_SEEN: Final[LiteralString] = """
     insert into proof_finding (run_id, number, rule, holder_id, ids, expected, found, since)
-    select $1, $2 + (select count(*) from proof_finding where run_id = $1), $3, $4, $5, $6, $7, $8
-"""
-_LIST_SEEN: Final[LiteralString] = """
-    select rule, holder_id, ids, expected, found, since from proof_finding
-    where run_id = $1 and state = 'seen' order by number
+    select $1, 1 + (select count(*) from proof_finding where run_id = $1) + row_number() over (), found.*
+    from jsonb_to_recordset($2::jsonb) as found (
+        rule text, holder_id bigint, ids text[], expected text, found text, since timestamptz
+    )
+    where not exists (
+        select from proof_finding as earlier where run_id = $1 and earlier.rule = found.rule and earlier.ids = found.ids
+            and earlier.state <> 'gone' and earlier.holder_id is not distinct from found.holder_id
+    )
 """
 _SEEN_SINCE: Final[LiteralString] = """
     select clock_timestamp() - max(seen_at) from proof_finding where run_id = $1 and state = 'seen'
@@ -120,13 +141,8 @@ _JUDGE: Final[LiteralString] = """
 
 async def add_seen(connection: Connection, run: Run, findings: Sequence[Finding]) -> None:
     """Remember what was found, until it is looked at again."""
-    for each in findings:
-        values = each.rule, each.holder_id, list(each.ids), each.expected, each.found, each.since
-        await connection.execute(_ADD_SEEN, run.id, 1, *values)
-
-
-async def list_seen(connection: Connection, run: Run) -> Sequence[Finding]:
-    return [read_finding(row["rule"], row) for row in await connection.fetch(_LIST_SEEN, run.id)]
+    if findings:
+        await connection.execute(_ADD_SEEN, run.id, _encode(findings).decode())
 
 
 async def find_seen_since(connection: Connection, run: Run) -> timedelta | None:
@@ -162,17 +178,77 @@ async def read(connection: Connection, run_id: int) -> Run:
     return RUN.read(await fetch_row(connection, _READ, run_id))
 
 
-_LIST: Final[LiteralString] = f"select {RUN.select} from proof_run order by id desc limit $1"
-_FINDINGS: Final[LiteralString] = """
-    select rule, holder_id, ids, expected, found, since from proof_finding
-    where run_id = $1 and state = 'there' order by number limit $2
+# Of what was found among everything a run over changes says nothing: it was not there to be looked at again.
+_COUNTING: Final[LiteralString] = f"""
+    with whole as (
+        select id, ended_at from {_SCHEMA}.proof_run
+        where extent = 'whole' and state = 'ended' and jsonb_array_length(looked) >= $1 order by ended_at desc limit 1
+    ),
+    counting as (
+        select id from whole
+        union all
+        select id from {_SCHEMA}.proof_run
+        where extent = 'changes' and state = 'ended' and ended_at > coalesce((select ended_at from whole), '-infinity')
+    )
+"""
+_BROKEN: Final[LiteralString] = (
+    _COUNTING
+    + f"""
+    select rule, count(distinct (holder_id, ids)) from {_SCHEMA}.proof_finding
+    where state = 'there' and run_id in (select id from counting) group by rule order by rule
+"""
+)
+_STANDING: Final[LiteralString] = (
+    _COUNTING
+    + f"""
+    select distinct on (rule, ids) rule, holder_id, ids, expected, found, since, seen_at
+    from {_SCHEMA}.proof_finding
+    where state = 'there' and rule = any($2) and run_id in (select id from counting)
+    order by rule, ids, seen_at desc limit $3
+"""
+)
+_BY_NAME_MAX: Final = 20
+"""A run that has looked at fewer rules was asked for some by name, and says nothing of the others."""
+
+
+async def count_broken(pool: Pool) -> Mapping[str, int]:
+    """What is known to be wrong in the books, by rule: since everything was looked at last."""
+    return {row["rule"]: row["count"] for row in await pool.fetch(_BROKEN, _BY_NAME_MAX)}
+
+
+async def list_standing(connection: Connection, rules: Sequence[str], count_max: int) -> list[tuple[Finding, datetime]]:
+    """What is known to be wrong by some rules, as in ``count_broken``, each as it was seen last and when."""
+    rows = await connection.fetch(_STANDING, _BY_NAME_MAX, list(rules), count_max)
+    return [(read_finding(row["rule"], row), row["seen_at"]) for row in rows]
+
+
+_LAST: Final[LiteralString] = f"""
+    select {RUN.select} from {_SCHEMA}.proof_run where state = 'ended' and extent = $1 and jsonb_array_length(looked) >= $2
+    order by ended_at desc limit 1
 """
 
 
-async def list_last(connection: Connection | Pool, count_max: int) -> Sequence[Run]:
-    return [RUN.read(row) for row in await connection.fetch(_LIST, count_max)]
+async def find_last_ended(pool: Pool, extent: Extent) -> Run | None:
+    """The last run of this extent over all its rules that has come to its end."""
+    return RUN.read_found(await pool.fetchrow(_LAST, extent, _BY_NAME_MAX))
 
 
-async def list_findings(connection: Connection | Pool, run_id: int, count_max: int) -> Sequence[Finding]:
-    """Those that were there both times that they were looked at."""
-    return [read_finding(row["rule"], row) for row in await connection.fetch(_FINDINGS, run_id, count_max)]
+_NEWEST: Final[LiteralString] = f"select {RUN.select} from {_SCHEMA}.proof_run order by id desc limit $1"
+
+
+async def list_newest(pool: Pool, count_max: int) -> Sequence[Run]:
+    """Runs, the newest first."""
+    return [RUN.read(row) for row in await pool.fetch(_NEWEST, count_max)]
+
+
+_FINDINGS: Final[LiteralString] = f"""
+    select rule, holder_id, ids, expected, found, since from {_SCHEMA}.proof_finding
+    where run_id = $1 and state = $2 order by number limit $3
+"""
+
+
+async def list_findings(
+    connection: Connection | Pool, run_id: int, state: Literal["seen", "there"], count_max: int | None = None
+) -> Sequence[Finding]:
+    """What was seen and waits for a second look, or what was there at both."""
+    return [read_finding(row["rule"], row) for row in await connection.fetch(_FINDINGS, run_id, state, count_max)]

@@ -48,16 +48,19 @@ TOTALS: Final = (
         name="hours_of_received_are_true",
         says="the number of Pix received in an hour is what a count says",
         broken="""
-            select holder_id, array[hour::text] as ids, counted::text as expected, noted::text as found, hour as since
+            select holder_id, array[hour::text] as ids, coalesce(counted, 0)::text as expected,
+                coalesce(noted, 0)::text as found, hour as since
             from (
-                select received_hour.holder_id, received_hour.hour, received_hour.count as noted, (
-                    select count(*) from transfer
-                    where transfer.holder_id = received_hour.holder_id and direction = 'IN' and settled_at is not null
-                        and settled_at >= received_hour.hour and settled_at < received_hour.hour + interval '1 hour'
-                ) as counted
-                from received_hour where holder_id between $1 and $2
-            ) as hours
-            where counted <> noted
+                select holder_id, hour, count as noted from received_hour where holder_id between $1 and $2
+            ) as noted
+            -- An hour before what is known that is not there had none.
+            full join (
+                select transfer.holder_id, date_trunc('hour', settled_at, 'UTC') as hour, count(*) as counted
+                from transfer join received_known using (holder_id)
+                where holder_id between $1 and $2 and direction = 'IN' and settled_at < until
+                group by 1, 2
+            ) as counted using (holder_id, hour)
+            where coalesce(counted, 0) <> coalesce(noted, 0)
         """,
         is_of_whole_runs=True,
         meaning="a payment was lost, invented or dated anew, or the hour was written by hand",
@@ -83,7 +86,8 @@ TOTALS: Final = (
                 union all select kind, owner_id, status, hour, 0, count from webhook_tally
                 union all select kind, owner_id, status, hour, 0, change from webhook_tally_change
             )
-            select case kind when 'event' then owner_id end as holder_id,
+            select case kind when 'event' then owner_id
+                    else (select holder_id from webhook_endpoint where id = owner_id) end as holder_id,
                 array[kind, owner_id::text, status, hour::text] as ids,
                 sum(counted)::bigint::text as expected, sum(noted)::bigint::text as found, hour as since
             from counted

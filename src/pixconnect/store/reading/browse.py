@@ -15,6 +15,8 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.frame.wanted import Wanted
+from pixconnect.domain.money.pix_key import as_kept
+from pixconnect.domain.money.tax_id import unmask_tax_id
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.listing import NEWEST_FIRST
@@ -51,7 +53,7 @@ class Lookback(Struct, frozen=True, kw_only=True):
 
 
 # All statements take the same: $1 whose, $2 statuses or types, $3 oldest and $4 newest instant, $5 id, $6 how many are looked
-# at and $7 how many are shown, $8 and $9 amounts, $10 direction, $11 and $12 counterparty.
+# at and $7 how many are shown, $8 and $9 amounts, $10 direction, $11 and $12 counterparty, $13 a part of a name.
 _BEFORE: Final[LiteralString] = "created_at >= $3 and (created_at, id) < ($4, $5)"
 _AMOUNT: Final[LiteralString] = (
     "amount_cents between coalesce($8::bigint, 0) and coalesce($9::bigint, 9223372036854775807)"
@@ -101,22 +103,28 @@ _PARTY: Final[LiteralString] = """(
     $11::text is null or strpos(lower(counterparty ->> 'name'), lower($11)) > 0
     or $12::text in (counterparty ->> 'tax_id', counterparty ->> 'key', own_key)
 )"""
+# People read names aloud and copy them from paper: capitals do not count.
+_NAMED: Final[LiteralString] = "$13::text is null or strpos(lower(concat_ws(' ', {})), lower($13)) > 0"
 CHARGES: Final = _lookback(
     "charge",
     CHARGE.select,
-    f"""{_AMOUNT} and ($10::text is null or $10 = 'IN') and (
+    f"""{_AMOUNT} and ({_NAMED.format("txid")}) and ($10::text is null or $10 = 'IN') and (
         $11::text is null or strpos(lower(payer_name), lower($11)) > 0 or $12::text in (payer_tax_id, key)
     )""",
 )
 TRANSFERS: Final = _lookback(
-    "transfer", TRANSFER.select, f"{_AMOUNT} and ($10::text is null or direction = $10) and {_PARTY}"
+    "transfer",
+    TRANSFER.select,
+    f"""{_AMOUNT} and ({_NAMED.format("end_to_end_id, network_id")}) and ($10::text is null or direction = $10)
+    and {_PARTY}""",
 )
 # Refunds have an index of their list without the status: merged by status, a rare one would make PostgreSQL read all of it.
 REFUNDS: Final = _lookback(
     "refund",
     REFUND.select,
     # A value and no "exists": that PostgreSQL may answer by a hash of the whole table.
-    f"""status = any($2::text[]) and {_AMOUNT} and ($10::text is null or flow = $10) and ($11::text is null or (
+    f"""status = any($2::text[]) and {_AMOUNT} and ({_NAMED.format("return_id, network_id, original_end_to_end_id")})
+    and ($10::text is null or flow = $10) and ($11::text is null or (
         select {_PARTY} from transfer where transfer.id = transfer_id and transfer.holder_id = looked.holder_id
     ))""",
     is_by_status=False,
@@ -124,7 +132,7 @@ REFUNDS: Final = _lookback(
 
 _ASKED_OF_EVENTS: Final[LiteralString] = """
     name = any($2::text[]) and ($8::bigint is null and $9::bigint is null and $10::text is null and $11::text is null
-        and $12::text is null)
+        and $12::text is null and $13::text is null)
 """
 EVENTS: Final = Lookback(
     of_holders=_statement(
@@ -170,7 +178,9 @@ async def look_back(
         wanted.amount_max_cents,
         wanted.direction,
         wanted.counterparty,
-        wanted.counterparty,
+        # Tax ids and keys are kept without their marks.
+        None if wanted.counterparty is None else as_kept(unmask_tax_id(wanted.counterparty)),
+        wanted.name_part,
     )
     return _chunk(rows)
 

@@ -27,10 +27,12 @@ class Found(Struct, frozen=True, kw_only=True):
     status: str | None
     amount_cents: int | None
     created_at: datetime
+    asked_cents: int | None
+    """Of a charge what it asked for, where another amount has paid it."""
 
 
 # $1 is the text, $2 the same as a number, $3 the same as Pix keys are kept, $4 how many of a kind, $5 whose alone.
-_FIND: Final[LiteralString] = """
+_EACH: Final[LiteralString] = """
     (select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
         case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at
     from holder where (id = $2 or account_number = $1) and ($5::bigint is null or id = $5) limit $4)
@@ -44,6 +46,17 @@ _FIND: Final[LiteralString] = """
     union all
     (select 'charge', id::text, holder_id, external_id, txid, status, amount_cents, created_at
     from charge where (id = $2 or external_id = $1 or txid = $1) and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'charge', charge.id::text, charge.holder_id, charge.external_id, charge.txid, status, amount_cents,
+        charge.created_at
+    from charge_opening join charge on charge.id = charge_id and charge.holder_id = charge_opening.holder_id
+    where reference = $1 and charge_opening.institution_id in (select id from institution_account)
+        and ($5 is null or charge.holder_id = $5))
+    union all
+    (select 'charge', charge.id::text, charge.holder_id, charge.external_id, charge.txid, status, amount_cents,
+        charge.created_at
+    from charge_opening join charge on charge.id = charge_id and charge.holder_id = charge_opening.holder_id
+    where network_txid = $1 and charge.txid <> $1 and ($5 is null or charge.holder_id = $5) limit $4)
     union all
     (select 'transfer', id::text, holder_id, external_id, coalesce(network_id, end_to_end_id), status, amount_cents, created_at
     from transfer where (id = $2 or external_id = $1 or end_to_end_id = $1 or network_id = $1)
@@ -70,6 +83,42 @@ _FIND: Final[LiteralString] = """
     from kept_report
     where id = $2 and $5 is null)
 """
+_FIND: Final[LiteralString] = f"""
+    select found.*, case kind when 'charge' then (
+        select asked_cents from charge where charge.id = found.id::bigint and charge.holder_id = found.holder_id
+    ) end as asked_cents
+    from ({_EACH}) as found
+"""
+
+
+# By ranges of the same indexes, whose texts are in the order of their octets; "~" comes after all that such a name has.
+_FIND_BEGINNING: Final[LiteralString] = """
+    select found.*, null::bigint as asked_cents from (
+    (select 'transfer' as kind, id::text, holder_id, external_id, coalesce(network_id, end_to_end_id) as name, status,
+        amount_cents, created_at
+    from transfer where end_to_end_id >= $1 and end_to_end_id < $1 || '~' and ($3::bigint is null or holder_id = $3)
+    order by end_to_end_id limit $2)
+    union
+    (select 'transfer', id::text, holder_id, external_id, network_id, status, amount_cents, created_at
+    from transfer where network_id is not null and network_id >= $1 and network_id < $1 || '~'
+        and ($3 is null or holder_id = $3)
+    order by network_id limit $2)
+    union
+    (select 'refund', id::text, holder_id, external_id, coalesce(network_id, return_id), status, amount_cents, created_at
+    from refund where return_id >= $1 and return_id < $1 || '~' and ($3 is null or holder_id = $3)
+    order by return_id limit $2)
+    union
+    (select 'refund', id::text, holder_id, external_id, network_id, status, amount_cents, created_at
+    from refund where network_id is not null and network_id >= $1 and network_id < $1 || '~'
+        and ($3 is null or holder_id = $3)
+    order by network_id limit $2)
+    ) as found
+"""
+
+
+async def find_by_beginning(pool: Pool, beginning: str, each_max: int, holder_id: int | None = None) -> list[Found]:
+    """The transfers and refunds whose name on the network begins so, of one holder or of all."""
+    return [convert(dict(row), Found) for row in await pool.fetch(_FIND_BEGINNING, beginning, each_max, holder_id)]
 
 
 async def find_by_any_id(

@@ -170,7 +170,7 @@ class Counted(Struct, frozen=True):
     column: LiteralString = "id"
 
 
-_COUNTED: Final = (
+COUNTED: Final = (
     Counted("charge_id", ("charge",)),
     Counted("transfer_id", ("transfer",)),
     Counted("refund_id", ("refund",)),
@@ -183,15 +183,18 @@ _COUNTED: Final = (
 )
 
 
-def _is_behind(counted: Counted) -> LiteralString:
+def select_reach(counted: Counted) -> LiteralString:
+    """Selects the largest id in use as ``taken``, and as ``next`` the first that the sequence will give out."""
     largest: LiteralString = ", ".join(f"(select max({counted.column}) from {table})" for table in counted.tables)
     return f"""
-        select greatest({largest}) >= coalesce(pg_sequence_last_value(seqrelid) + seqincrement, seqstart)
+        select greatest({largest}) as taken, coalesce(pg_sequence_last_value(seqrelid) + seqincrement, seqstart) as next
         from pg_sequence where seqrelid = '{counted.sequence}'::regclass
     """
 
 
-_IS_BEHIND: Final = {counted.sequence: _is_behind(counted) for counted in _COUNTED}
+_IS_BEHIND: Final = {
+    counted.sequence: f"select taken >= next from ({select_reach(counted)}) as reach" for counted in COUNTED
+}
 
 
 async def catch_up_sequences(connection: Connection) -> list[str]:
@@ -241,7 +244,9 @@ class Loss(Struct, frozen=True, kw_only=True):
     orders_count: int
     """Orders that were open, and have counted as handed over since."""
     accounts_count: int
-    """Accounts at institutions that it has paused, until an operator resumes each."""
+    """Accounts at institutions that it has paused, until what was forgotten of each is in the books again."""
+    known_until: datetime | None = None
+    """When the service last noted how far it was: what happened later may be forgotten."""
 
 
 _INSERT_LOSS: Final[LiteralString] = """
@@ -289,7 +294,8 @@ async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) 
 
 
 _FIND_LOSSES: Final[LiteralString] = """
-    select id, noticed_at, reason, orders_count, accounts_count from database_loss where recovered_at is null order by id
+    select id, noticed_at, reason, orders_count, accounts_count, known_until
+    from database_loss where recovered_at is null order by id
 """
 
 

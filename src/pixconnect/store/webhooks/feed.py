@@ -162,11 +162,12 @@ _FIND_RESOURCES: Final[LiteralString] = """
     union select 'movement', entry_id from movement where holder_id = $1 and entry_id = $3
     union select 'movement', deficit_entry_id from movement
         where holder_id = $1 and deficit_entry_id = $3 and entry_id is null
+    union select 'adjustment', id from adjustment where holder_id = $1 and id = $3
 """
 
 
 async def find_resources(pool: Pool, holder_id: int, text: str, number: int | None) -> list[tuple[Resource, int]]:
-    """A holder's charges, transfers, refunds and movements that have this id, by whichever of their ids that is."""
+    """What of a holder events may be about and has this id, by whichever of its ids that is."""
     return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
 
 

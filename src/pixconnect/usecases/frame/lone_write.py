@@ -72,3 +72,12 @@ async def write_alone(pool: Pool) -> AsyncGenerator[Connection]:
     """Write in one transaction; errors as in ``writing``."""
     async with writing(pool) as write, write.transaction() as connection:
         yield connection
+
+
+@contextmanager
+def or_unknown(unknown: errors.OutcomeUnknown) -> Generator[None]:
+    """What was asked for is kept, and somebody goes on with it: whatever fails here, it is not true that nothing was done."""
+    try:
+        yield
+    except (*DATABASE_AWAY, *DATABASE_BUSY, errors.ServiceUnavailable) as error:
+        raise unknown from error

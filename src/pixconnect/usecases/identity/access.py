@@ -6,6 +6,7 @@ Every function that makes or changes a client raises ``NotFound`` if the holder 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.entropy import Entropy
@@ -78,12 +79,14 @@ async def set_scopes(
     return client
 
 
-async def set_certificate(context: OperatorContext, client_id: str, certificate: str | None) -> Client:
+async def set_certificate(
+    context: OperatorContext, client_id: str, certificate: str | None, expires_at: datetime | None = None
+) -> Client:
     """Bind a client to a certificate by its thumbprint, or to none; every token issued until now is refused."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
-        changed = await access_store.set_certificate(connection, client_id, certificate, tokens_from=tokens_from)
+        changed = await access_store.set_certificate(connection, client_id, certificate, expires_at, tokens_from)
         client = _found(changed, client_id)
         await audit.record(context, connection, "client certificate", _audited(client_id), before=before, after=client)
     return client

@@ -14,7 +14,6 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.account import (
     AccountState,
-    Credential,
     InstitutionAccount,
     may_lie_on,
 )
@@ -37,10 +36,12 @@ from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.certificate import list_ending
 from pixconnect.usecases.institutions.credential import (
     OpenInstitution,
-    read_credential,
+    find_why_sealed,
+    open_for_operator,
     read_sending_credential,
     seal_credentials,
 )
+from pixconnect.usecases.institutions.same_account import refuse_same_account
 
 STILL_TRIES_MAX: Final = 5
 """So often we look for a moment in which nothing moves, to begin the books in it."""
@@ -105,6 +106,7 @@ async def add_account(
             opened_at=opening.at,
             opening_cents=opening.cents,
         )
+        await refuse_same_account(connection, context.secret_box, account, said.receiving)
         sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
         if not await account_store.insert(connection, account, sealed):
             raise errors.BadRequest(f"name: there is an account {name}")
@@ -129,7 +131,7 @@ async def read_balance_there(
     context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> int | None:
     """In cents; ``None`` where the institution gives no answer."""
-    institution = await _open(context, open_institution, account)
+    institution = await open_for_operator(context, open_institution, account)
     try:
         return await institution.read_balance() if institution.traits.has_balance else None
     except InstitutionUnavailable:
@@ -143,14 +145,17 @@ async def try_permissions(
 ) -> Sequence[PermissionTried]:
     """Try each permission of the credentials without moving money, and note and tell when their certificates end."""
     account = (await read_account(context, name)).account
-    institution = await _open(context, open_institution, account)
+    institution = await open_for_operator(context, open_institution, account)
     tried = await _check(institution, account)
     async with write_alone(context.pool) as connection:
         await certificate_store.note(connection, account.id, institution.traits.certificates)
-        sending = await _open_sending(context, connection, open_institution, account)
+        why_sealed = await find_why_sealed(context, connection, account.id)
+        sending = None if why_sealed else await _open_sending(context, connection, open_institution, account)
         if sending is not None:
             await _note_sending(connection, account, sending)
     tried += _tell_ends(institution.traits.certificates, context.clock.real_now())
+    if why_sealed:
+        tried.append(PermissionTried(name="send: key", is_given=False, explanation=why_sealed))
     if sending is not None:
         tried += [structs.replace(one, name=f"send: {one.name}") for one in await _check(sending, account)]
     return tried
@@ -197,10 +202,19 @@ async def set_state(context: OperatorContext, name: str, state: AccountState) ->
         before = found(await account_store.lock_named(connection, name), name)
         if before.state == "closed":
             raise errors.BadRequest(f"name: the account {name} is closed for good")
-        if before.state != state:
-            await account_store.set_state(connection, before.id, state)
+        if state == "active" and before.lost_at is not None:
+            raise errors.BadRequest(
+                f"name: the database has forgotten something of {name}: `pixconnect database recovered --institution {name}` "
+                "resumes it"
+            )
+        # One that a loss has paused may be paused by an operator too, which outlasts the loss.
+        after = msgspec.structs.replace(before, state=state, paused_because=None)
+        if after != before:
+            if state == "paused":
+                await account_store.pause(connection, before.id)
+            else:
+                await account_store.set_state(connection, before.id, state)
             verb = "resume" if state == "active" else "pause"
-            after = msgspec.structs.replace(before, state=state, paused_because=None)
             await audit.record(
                 context, connection, f"institution {verb}", name_account(name), before=before, after=after
             )
@@ -229,6 +243,7 @@ async def rotate_account(context: OperatorContext, name: str, said: AccountDescr
             options=said.options,
             revision=before.revision + 1,
         )
+        await refuse_same_account(connection, context.secret_box, after, said.receiving)
         sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
         await account_store.rotate(connection, after, sealed)
         await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)
@@ -283,20 +298,6 @@ async def find_account(connection: Connection, name: str) -> InstitutionAccount:
     if account.state == "closed":
         raise errors.BadRequest(f"institution: the account {name} is closed")
     return account
-
-
-async def open_credential(context: OperatorContext, account_id: int) -> Credential:
-    async with context.pool.acquire() as connection:
-        credential = await read_credential(connection, context.secret_box, account_id)
-    if credential is None:
-        raise errors.NotFound(f"institution: there is no account {account_id}")
-    return credential
-
-
-async def _open(
-    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
-) -> Institution:
-    return open_institution(account, await open_credential(context, account.id))
 
 
 async def _read_opening(context: OperatorContext, institution: Institution, stated_cents: int | None) -> OpeningBalance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.allowance import RAISED_AFTER, check_cents
+from pixconnect.domain.institutions.allowance import RAISED_AFTER, Allowance, WantedAllowance, cut, want
 from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import allowance as allowance_store
@@ -17,39 +17,46 @@ from pixconnect.usecases.institutions.account import found, name_account
 from pixconnect.usecases.institutions.statement import SettlingContext
 
 
-async def allow(context: OperatorContext, name: str, refunds_day_cents: int) -> Proposal | None:
-    """Allow refunds up to a sum a day, 0 for none; what was proposed before is forgotten.
+async def allow(context: OperatorContext, name: str, wanted: WantedAllowance) -> Proposal | None:
+    """Allow so much to leave an account; what was proposed before is forgotten. What is less than before acts at once.
 
     Returns:
-        The proposal to allow more, which another operator must confirm; ``None`` where it acts already: it is less than
-        before, or the account is a counterpart's, where nothing can be lost.
+        The proposal to allow more, which another operator must confirm; ``None`` where all of it acts already: it is less
+        than before, or the account is a counterpart's, where nothing can be lost.
 
     Raises:
         NotFound: There is no such account.
-        BadRequest: It is no sum that can be.
+        BadRequest: Nothing is said, or a sum that cannot be.
     """
-    check_cents(refunds_day_cents)
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
         before = await allowance_store.lock(connection, account.id)
+        asked = structs.replace(want(before, wanted), allowed_by=context.operator)
+        now_allowed = asked if account.environment == "counterpart" else cut(before, asked)
         await proposal_store.forget(connection, account.id, "allow")
-        if refunds_day_cents > before.refunds_day_cents and account.environment != "counterpart":
-            now = context.clock.real_now()
-            proposal = Proposal(
-                institution_id=account.id,
-                act="allow",
-                proposal=dict(refunds_day_cents=refunds_day_cents),
-                proposed_by=context.operator,
-                proposed_at=now,
-                confirmable_at=now + RAISED_AFTER,
-            )
+        proposal = None if now_allowed == asked else _propose(context, account, asked)
+        if proposal is not None:
             await proposal_store.propose(connection, proposal)
             await audit.record(context, connection, "institution allow", name_account(name), after=proposal)
-            return proposal
-        after = structs.replace(before, refunds_day_cents=refunds_day_cents, allowed_by=context.operator)
-        await allowance_store.write(connection, after)
-        await audit.record(context, connection, "institution allow", name_account(name), before=before, after=after)
-    return None
+            if structs.replace(now_allowed, allowed_by=before.allowed_by) == before:
+                return proposal
+        await allowance_store.write(connection, now_allowed)
+        await audit.record(
+            context, connection, "institution allow", name_account(name), before=before, after=now_allowed
+        )
+    return proposal
+
+
+def _propose(context: OperatorContext, account: InstitutionAccount, asked: Allowance) -> Proposal:
+    now = context.clock.real_now()
+    return Proposal(
+        institution_id=account.id,
+        act="allow",
+        proposal={name: getattr(asked, name) for name in WantedAllowance.__struct_fields__},
+        proposed_by=context.operator,
+        proposed_at=now,
+        confirmable_at=now + RAISED_AFTER,
+    )
 
 
 async def allow_more(
@@ -64,8 +71,8 @@ async def allow_more(
     async with write_alone(context.pool) as connection:
         found(await account_store.lock_named(connection, account.name), account.name)
         before = await allowance_store.lock(connection, account.id)
-        cents = int(proposal.proposal["refunds_day_cents"])
-        after = structs.replace(before, refunds_day_cents=cents, allowed_by=context.operator)
+        # Those of before transfers could leave say nothing of them.
+        after = structs.replace(before, **proposal.proposal, allowed_by=context.operator)
         await proposal_store.confirm(connection, account.id, "allow", context.operator, now)
         await allowance_store.write(connection, after)
         await audit.record(

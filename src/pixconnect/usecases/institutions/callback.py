@@ -45,11 +45,12 @@ class Callbacks:
         if self._context.clock.monotonic_s() >= self._fresh_until_s:
             await self._looks.look()
         callback = self._callbacks.get(name)
-        if callback is not None and callback.needs_certificate and not has_certificate:
-            raise errors.Forbidden("client certificate: this address is for whoever shows one")
         is_true = hmac.compare_digest(digest_secret(secret), _NOBODYS if callback is None else callback.digest)
         if callback is None or not is_true:
             return
+        # After the secret: whoever does not know it is told nothing of the account.
+        if callback.needs_certificate and not has_certificate:
+            raise errors.Forbidden("client certificate: this address is for whoever shows one")
         payload = " ".join([str(callback.institution_id), *choose_paces(body)])
         notifier = self._notifiers.setdefault(
             payload, EventNotifier(self._context.pool, APART_S, CALLBACK_CHANNEL, payload)

@@ -22,6 +22,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
 from pixconnect.domain.money.charge import expire_charge, may_be_changed, may_expire
 from pixconnect.domain.money.rail import MovementReport
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
@@ -86,20 +87,25 @@ async def close_account(
         locked = found(await account_store.lock_named(connection, account.name), account.name)
         if locked.state == "closed":
             raise errors.BadRequest(f"name: the account {account.name} is closed for good")
+        if await account_store.has_difference(connection, account.id):
+            raise errors.BadRequest("confirm: something is adjusted there: undo it or write it off, by its case")
         holder_ids = await account_store.list_lying_on(connection, account.id)
         await _refuse_orders(writes, holder_ids)
-        # No process reads there any more while its balance leaves; what one has read already is seen at the end.
+        # A process learns of it within a second; what one has read or opened until then is seen at the end.
         await account_store.set_state(connection, account.id, "paused")
-        await opening_store.give_up_all(connection, account.id)
-        await change_store.give_up_all_of(connection, account.id)
+        await _give_up(connection, account)
     while await _end_charges(context, account, last_at):
         pass
     for holder_id in holder_ids:
         await _let_leave(writes, account, holder_id)
     async with write_alone(context.pool) as connection:
         before = found(await account_store.lock_named(connection, account.name), account.name)
+        # Nothing begins there while we hold the account's lock.
+        await _give_up(connection, account)
         if await account_store.has_money(connection, account.id):
             raise errors.BadRequest("confirm: something has come in meanwhile: the account is paused; confirm again")
+        if await charge_store.list_pending_there(connection, account.id, 1):
+            raise errors.BadRequest("confirm: a charge was opened meanwhile: the account is paused; confirm again")
         await account_store.set_state(connection, account.id, "closed")
         now = context.clock.real_now()
         await proposal_store.confirm(connection, account.id, "close", context.operator, now)
@@ -107,6 +113,11 @@ async def close_account(
         await audit.record(
             context, connection, "institution confirm", name_account(account.name), before=before, after=after
         )
+
+
+async def _give_up(connection: Connection, account: InstitutionAccount) -> None:
+    await opening_store.give_up_all(connection, account.id)
+    await change_store.give_up_all_of(connection, account.id)
 
 
 async def _refuse_orders(context: SettlingContext, holder_ids: Sequence[int]) -> None:
@@ -147,9 +158,9 @@ async def _let_leave(writes: SettlingContext, account: InstitutionAccount, holde
     if not left_cents:
         return
     number = 0
-    while await movement_store.find_items(writes.pool, [(holder_id, _name_item(account, number))]):
+    while await movement_store.find_items(writes.pool, [(holder_id, _name_item(account, holder_id, number))]):
         number += 1
-    item_id = _name_item(account, number)
+    item_id = _name_item(account, holder_id, number)
     report = MovementReport(
         report_id=item_id,
         item_id=item_id,
@@ -164,5 +175,5 @@ async def _let_leave(writes: SettlingContext, account: InstitutionAccount, holde
     await post_statement_item(writes, holder_id, report)
 
 
-def _name_item(account: InstitutionAccount, number: int) -> str:
-    return f"closing-balance:{account.id}:{number}"
+def _name_item(account: InstitutionAccount, holder_id: int, number: int) -> str:
+    return f"closing-balance:{account.id}:{holder_id}:{number}"

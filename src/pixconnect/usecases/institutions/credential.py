@@ -7,13 +7,14 @@ from collections.abc import Callable
 import msgspec
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.secret_box import SecretBox
+from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal
 from pixconnect.domain.institutions.account_file import AccountDescription
 from pixconnect.domain.institutions.institution import Institution
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions.account import SealedCredentials
+from pixconnect.usecases.frame.operator import OperatorContext
 
 OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
 """Makes what speaks to an account; it connects when it is first asked something."""
@@ -48,7 +49,35 @@ async def read_sending_credential(connection: Connection | Pool, box: SecretBox,
     return _decode(box.open(sealed.sending, account_seal(account_id, "sending")))
 
 
+async def find_why_sealed(context: OperatorContext, connection: Connection, account_id: int) -> str | None:
+    """Why this process cannot open what sends; ``None`` if it can, or the account has nothing of its own that sends."""
+    if context.sending_box is not None:
+        try:
+            await read_sending_credential(connection, context.sending_box, account_id)
+        except SealBroken:
+            # A backup has what was sealed then, and the key may have been replaced since.
+            return "PIXCONNECT_SENDING_SECRET_KEY is not the key that it was sealed with"
+        return None
+    sealed = await account_store.read_sealed(connection, account_id)
+    return None if sealed is None or sealed.sending is None else "PIXCONNECT_SENDING_SECRET_KEY is not set here"
+
+
 async def read_credential(connection: Connection | Pool, box: SecretBox, account_id: int) -> Credential | None:
     """What reads and receives; ``None`` if there is no such account."""
     sealed = await account_store.read_sealed(connection, account_id)
     return None if sealed is None else _decode(box.open(sealed.receiving, account_seal(account_id)))
+
+
+async def open_credential(context: OperatorContext, account_id: int) -> Credential:
+    """As ``read_credential``; ``NotFound`` if there is no such account."""
+    async with context.pool.acquire() as connection:
+        credential = await read_credential(connection, context.secret_box, account_id)
+    if credential is None:
+        raise errors.NotFound(f"institution: there is no account {account_id}")
+    return credential
+
+
+async def open_for_operator(
+    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+) -> Institution:
+    return open_institution(account, await open_credential(context, account.id))

@@ -13,19 +13,31 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions import day as day_rules
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import DayBalances, DayCases, ItemGroup, JudgedDay
+from pixconnect.domain.institutions.institution import DaySource, find_day_source
 from pixconnect.domain.institutions.joining import BookLine
 from pixconnect.domain.institutions.recorded_item import RecordedItem
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions import day_file as day_file_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
+from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions.day import OpenDays, RecordedDay
 from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account import found
+from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 
 LOOKED_BACK: Final = timedelta(days=400)
 SHOWN_DAYS: Final = 7
+FIRST_DAY: Final = date(2020, 11, 16)
+"""Of Pix."""
+LAST_DAY: Final = date(2999, 12, 31)
+UNMATCHED_MAX: Final = 10_000
+_WAITS_FOR_TIME: Final = frozenset(("not_yet_read", "day_not_over"))
+"""Nobody has to look at what the next reading decides."""
 
 
 class DayContext(HasPool, HasClock, Protocol): ...
@@ -43,12 +55,41 @@ class AccountDays(Struct, frozen=True, kw_only=True):
     days: Sequence[ShownDay]
 
 
+class ReadDays(Struct, frozen=True, kw_only=True):
+    """How the days of an account come to be read."""
+
+    source: DaySource
+    last_read_at: datetime | None
+    """When its list was last read whole, or its files were last looked for; ``None`` where nobody does that by itself."""
+    failure: str | None
+    """Of the last try since, or of the last file that came and cannot be read."""
+
+    @property
+    def close_by_themselves(self) -> bool:
+        return self.source != "file_by_hand"
+
+
 class DayLines(Struct, frozen=True, kw_only=True):
     """All that a day has: the institution's lines, and those of ours that are not among them."""
 
     shown: ShownDay
     items: Sequence[RecordedItem]
     lines_alone: Sequence[BookLine]
+
+
+class UnmatchedSpan(Struct, frozen=True, kw_only=True):
+    """What both sides do not agree on; before the first day that is not closed there is nothing of it."""
+
+    since: date
+    """What is older is not looked at any more."""
+    days: Sequence[JudgedDay]
+    """Those that are over, and whose told balances and lines disagree."""
+    items: Sequence[RecordedItem]
+    """The institution's, of days that are over, which are nothing of ours."""
+    lines: Sequence[BookLine]
+    """Ours, of days that were read when they were over, which its statement has not."""
+    is_cut: bool
+    """There is more of it."""
 
 
 async def judge(context: DayContext, account: InstitutionAccount, touched_on: date) -> None:
@@ -61,12 +102,62 @@ async def judge(context: DayContext, account: InstitutionAccount, touched_on: da
         await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
 
 
+async def find_unmatched(context: DayContext, account: InstitutionAccount) -> UnmatchedSpan:
+    """What a person has to look at, as it is now."""
+    now = context.clock.now()
+    today = to_day(now)
+    since = today - LOOKED_BACK
+    async with context.pool.acquire() as connection:
+        open_days = await day_store.find_open(connection, account.id, since, today)
+        first_on = open_days.judged_from
+        judged = await _judge_span(connection, account, open_days, today, now)
+        after = (first_on - timedelta(days=1), "\U0010ffff")
+        items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX)
+        begins_on = max(first_on, to_day(account.opened_at))
+        lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
+    # Before it is read when it is over, a day says nothing of what is missing in it.
+    whole = {
+        one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)
+    }
+    return UnmatchedSpan(
+        since=since,
+        days=[one.judged for one in judged if one.judged.difference_cents and day_rules.is_over(one.judged.day, now)],
+        items=[item for item in items if item.waits not in _WAITS_FOR_TIME and day_rules.is_over(item.day, now)],
+        lines=[line for line in lines if line.day in whole],
+        is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
+    )
+
+
+async def find_open_since(context: DayContext, account: InstitutionAccount, touched_on: date) -> date:
+    """The first day that is not closed, or one that was touched if that is earlier."""
+    async with context.pool.acquire() as connection:
+        since = to_day(context.clock.now()) - LOOKED_BACK
+        return (await day_store.find_open(connection, account.id, since, touched_on)).judged_from
+
+
+async def judge_anew(
+    connection: Connection, account: InstitutionAccount, since: date, now: datetime
+) -> list[tuple[RecordedDay, JudgedDay]]:
+    """Days as they are recorded, each with how it would be judged now; the oldest first."""
+    every = OpenDays(judged_from=since, carried_from=since)
+    judged = {
+        shown.judged.day: shown.judged for shown in await _judge_span(connection, account, every, to_day(now), now)
+    }
+    return [(day, judged[day.day]) for day in await day_store.list_days(connection, account.id, since, to_day(now))]
+
+
 async def list_days(
     context: DayContext, account: InstitutionAccount, last_on: date | None = None, count: int = SHOWN_DAYS
 ) -> list[ShownDay]:
-    """The last days, the oldest first; of a day that no statement speaks of there is nothing but its state."""
+    """The last days, the oldest first; of a day that no statement speaks of there is nothing but its state.
+
+    Raises:
+        BadRequest: There were no Pix yet, or it is centuries away.
+    """
     now = context.clock.now()
     last_on = to_day(now) if last_on is None else last_on
+    if not FIRST_DAY <= last_on <= LAST_DAY:
+        raise errors.BadRequest(f"day: must be from {FIRST_DAY}, when Pix began, to {LAST_DAY}")
     first_on = last_on - timedelta(days=count - 1)
     async with context.pool.acquire() as connection:
         began = await day_store.find_open(connection, account.id, first_on - LOOKED_BACK, first_on)
@@ -85,10 +176,18 @@ async def list_accounts_days(context: DayContext) -> list[AccountDays]:
 
 async def read_named_account(context: DayContext, name: str) -> InstitutionAccount:
     async with context.pool.acquire() as connection:
-        account = await account_store.find_named(connection, name)
-    if account is None:
-        raise errors.NotFound(f"name: there is no account {name}")
-    return account
+        return found(await account_store.find_named(connection, name), name)
+
+
+async def read_how(
+    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+) -> ReadDays:
+    institution = await open_for_operator(context, open_institution, account)
+    await institution.close()
+    async with context.pool.acquire() as connection:
+        last = await sweep_store.find(connection, account.id, "statement")
+        failure = (last and last.failure) or await day_file_store.find_failure(connection, account.id)
+    return ReadDays(source=find_day_source(institution), last_read_at=last and last.ended_at, failure=failure)
 
 
 async def read_day(context: DayContext, account: InstitutionAccount, day: date) -> DayLines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -19,7 +20,7 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, HasPool
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, name_account
@@ -29,6 +30,7 @@ from pixconnect.usecases.institutions.sweep import record_page
 class InquiryAnswer(Struct, frozen=True, kw_only=True):
     """What the institution says of a name, beside what we have of it."""
 
+    account: InstitutionAccount
     charge: OpenedCharge | None
     """Where a txid was asked for."""
     received: Sequence[ReceivedPix]
@@ -36,8 +38,16 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
     """What of it was recorded before we asked, by end-to-end id."""
     now: Mapping[str, Transfer]
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the institution knows nothing of that name."""
+        return self.charge is None and not self.received
 
-async def find_asked(context: OperatorContext, name: str) -> InstitutionAccount:
+    def find_when_recorded(self, end_to_end_id: str) -> Literal["before", "now", "no"]:
+        return "before" if end_to_end_id in self.before else "now" if end_to_end_id in self.now else "no"
+
+
+async def find_asked(context: HasPool, name: str) -> InstitutionAccount:
     """The account to ask at; raises ``BadRequest`` for one where nothing is asked."""
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
@@ -57,7 +67,6 @@ async def ask(operator: OperatorContext, at: Context, opened: OpenAccount, asked
 
     Raises:
         BadRequest: It is neither.
-        NotFound: The institution knows nothing of that name.
         ServiceUnavailable: It gave no answer.
     """
     if not is_end_to_end_id(asked) and not is_txid(asked):
@@ -71,13 +80,11 @@ async def ask(operator: OperatorContext, at: Context, opened: OpenAccount, asked
         charge, received = await _read(opened.institution, asked)
     except InstitutionUnavailable as error:
         raise errors.ServiceUnavailable(f"the institution gave no answer: {error.reason}") from error
-    if charge is None and not received:
-        raise errors.NotFound(f"asked: the institution knows nothing of {asked}")
     names = [pix.end_to_end_id for pix in received]
     before = await transfer_store.find_named(at.pool, names, "IN")
     await record_page(at, received)
     now = await transfer_store.find_named(at.pool, names, "IN")
-    return InquiryAnswer(charge=charge, received=received, before=before, now=now)
+    return InquiryAnswer(account=opened.account, charge=charge, received=received, before=before, now=now)
 
 
 async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | None, Sequence[ReceivedPix]]:

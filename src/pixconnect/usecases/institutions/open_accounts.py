@@ -7,19 +7,50 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import structlog
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.secret_box import SecretBox
+from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.institution import OpenAccount
+from pixconnect.domain.institutions.institution import (
+    InstitutionUnavailable,
+    NotSent,
+    OpenAccount,
+    SendAnswer,
+    Sender,
+)
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account as account_store
-from pixconnect.usecases.institutions.credential import OpenInstitution, read_credential
+from pixconnect.usecases.institutions.credential import (
+    OpenInstitution,
+    read_credential,
+    read_sending_credential,
+)
+
+_NO_KEY: Final = "this process has no PIXCONNECT_SENDING_SECRET_KEY for the credential that sends"
+_OTHER_KEY: Final = "PIXCONNECT_SENDING_SECRET_KEY is not the key that the credential that sends was sealed with"
 
 _log = structlog.get_logger(__name__)
+
+
+class NoSender:
+    """Of an account whose sending credential this process cannot open: nothing else may stand in its place."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        return NotSent(reason=self._reason)
+
+    async def read_sent(self, name: str) -> SentPix | None:
+        raise InstitutionUnavailable(self._reason)
+
+    async def close(self) -> None:
+        return None
 
 
 class OpenAccounts:
@@ -31,11 +62,13 @@ class OpenAccounts:
         secret_box: SecretBox,
         open_institution: OpenInstitution,
         monotonic_s: Callable[[], float],
+        sending_box: SecretBox | None = None,
     ) -> None:
         self._pool = pool
         self._secret_box = secret_box
         self._open_institution = open_institution
         self._monotonic_s = monotonic_s
+        self._sending_box = sending_box
         self._fresh_until_s = float("-inf")
         self._accounts: dict[int, InstitutionAccount] = {}
         self._opened: dict[int, OpenAccount] = {}
@@ -50,9 +83,14 @@ class OpenAccounts:
 
     async def find(self, account_id: int) -> OpenAccount | None:
         """An account that is active; ``None`` if it is paused, closed or unknown."""
+        opened = await self.find_read(account_id)
+        return None if opened is None or opened.account.state != "active" else opened
+
+    async def find_read(self, account_id: int) -> OpenAccount | None:
+        """An account that is read: one that is active, or that a loss of the database has paused."""
         await self._look()
         account = self._accounts.get(account_id)
-        if account is None or account.state != "active":
+        if account is None or not account.is_read:
             return None
         opened = self._opened.get(account_id)
         if opened is not None and opened.account.revision == account.revision:
@@ -68,19 +106,39 @@ class OpenAccounts:
         if credential is None:
             return None
         try:
-            opened = OpenAccount(account=account, institution=self._open_institution(account, credential))
+            opened = OpenAccount(
+                account=account,
+                institution=self._open_institution(account, credential),
+                own_sender=await self._open_sender(account),
+            )
         except errors.BadRequest as error:
             # It is the operator's to mend, and no caller's fault; callers are not told which file is missing.
             _log.error("an account cannot be opened", institution=account.name, reason=error.message)
             raise errors.ServiceUnavailable("the account at the institution cannot be opened now") from error
         self._opened[account.id] = opened
         if before is not None:
-            await before.institution.close()
+            await _close(before)
         return opened
+
+    async def _open_sender(self, account: InstitutionAccount) -> Sender | None:
+        """What sends, where the account has a credential of its own for it; ``None`` where the other one does."""
+        sealed = await account_store.read_sealed(self._pool, account.id)
+        if sealed is None or sealed.sending is None:
+            return None
+        if self._sending_box is None:
+            return NoSender(_NO_KEY)
+        try:
+            credential = await read_sending_credential(self._pool, self._sending_box, account.id)
+            return None if credential is None else self._open_institution(account, credential)
+        except (SealBroken, errors.BadRequest) as error:
+            # What comes in is read all the same.
+            reason = error.message if isinstance(error, errors.BadRequest) else _OTHER_KEY
+            _log.error("what sends over an account cannot be opened", institution=account.name, reason=reason)
+            return NoSender(reason)
 
     async def close(self) -> None:
         for opened in self._opened.values():
-            await opened.institution.close()
+            await _close(opened)
         self._opened.clear()
 
     def forget(self) -> None:
@@ -93,3 +151,9 @@ class OpenAccounts:
             found = await account_store.list_all(self._pool)
             self._accounts = {account.id: account for account in found}
             self._fresh_until_s = now_s + IN_FORCE_AFTER_S
+
+
+async def _close(opened: OpenAccount) -> None:
+    await opened.institution.close()
+    if opened.own_sender is not None:
+        await opened.own_sender.close()

@@ -8,17 +8,13 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.money.movement import MovementContext, receive_movement
 
 
-def _item_id(account: InstitutionAccount) -> str:
-    # A holder may lie on another account later, whose books begin too.
-    return f"opening-balance:{account.id}"
-
-
 async def post_opening(context: MovementContext, account: InstitutionAccount) -> None:
     """Begin the books with what was on the account; done once, however often it is asked for."""
     # An opening balance of 0 has no entry.
     if not account.opening_cents:
         return
-    item_id = _item_id(account)
+    # A holder may lie on another account later, whose books begin too.
+    item_id = f"opening-balance:{account.id}"
     if await movement_store.find_items(context.pool, [(account.house_id, item_id)]):
         return
     house = await context.directory.read_account(account.house_id)

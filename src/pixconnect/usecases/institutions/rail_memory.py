@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.institutions.rail_memory import MemoryUnavailable, RailStep, name_there
+from pixconnect.domain.institutions.rail_memory import (
+    MemoryUnavailable,
+    RailStep,
+    name_order_there,
+    name_payee,
+    name_refund_there,
+)
+from pixconnect.domain.money.holder import Party
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import rail_step as step_store
-from pixconnect.store.institutions.rail_step import NamedRefund
+from pixconnect.store.institutions.rail_step import OrderNaming
 from pixconnect.usecases.money.settlement import Fence
 
 _FAILED = (*DATABASE_FAILED, errors.PixConnectError)
+_decode_party = msgspec.json.Decoder(Party).decode
 
 
 class AccountFence:
@@ -45,8 +56,8 @@ class StoredRailMemory:
             unknown = [name for name in order_names if name not in known]
             if not unknown:
                 return known
-            for refund in await step_store.find_open_refunds(self._pool, self._institution_id, unknown):
-                await step_store.insert(self._pool, self._mint(refund))
+            for order in await step_store.find_unended(self._pool, self._institution_id, unknown):
+                await step_store.insert(self._pool, self._mint(order))
             # Read again: another worker may have made them first.
             return known | await step_store.find(self._pool, self._institution_id, unknown)
         except _FAILED as error:
@@ -58,18 +69,34 @@ class StoredRailMemory:
         except _FAILED as error:
             raise MemoryUnavailable(type(error).__name__) from error
 
-    def _mint(self, refund: NamedRefund) -> RailStep:
+    async def count_in_flight(self, since: datetime) -> int:
+        try:
+            return await step_store.count_in_flight(self._pool, self._institution_id, since)
+        except _FAILED as error:
+            raise MemoryUnavailable(type(error).__name__) from error
+
+    def _mint(self, order: OrderNaming) -> RailStep:
+        now = self._clock.real_now()
         # Its name is ours to choose, so it has one at once.
+        name = name_order_there if order.kind == "order" else name_refund_there
         return RailStep(
-            order_name=refund.order_name,
+            order_name=order.order_name,
             institution_id=self._institution_id,
-            kind="refund",
-            holder_id=refund.holder_id,
-            original_end_to_end_id=refund.original_end_to_end_id,
-            amount_cents=refund.amount_cents,
-            name_there=name_there(
-                refund.naming_key, self._institution_id, "refund", refund.holder_id, refund.external_id
-            ),
-            state="minted",
-            created_at=self._clock.real_now(),
+            kind=order.kind,
+            holder_id=order.holder_id,
+            original_end_to_end_id=order.original_end_to_end_id,
+            amount_cents=order.amount_cents,
+            payee=_name_payee(order),
+            name_there=name(order.naming_key, self._institution_id, order.holder_id, order.external_id),
+            # What may have been called and forgotten is asked about, and never called.
+            state="calling" if order.outlived_loss else "minted",
+            called_at=now if order.outlived_loss else None,
+            created_at=now,
+            only_asked=order.outlived_loss,
         )
+
+
+def _name_payee(order: OrderNaming) -> str | None:
+    if order.counterparty is None:
+        return None
+    return name_payee(_decode_party(order.counterparty), is_by_key=order.initiation_type == "KEY")

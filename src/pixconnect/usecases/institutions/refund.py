@@ -3,7 +3,7 @@
 ::
 
     listed as returned ──► of a Pix that is recorded ──► refund OUT, RETURNED at once, and its charge returned
-             │                        ├── more than is left of it ──► kept for an operator
+             │                        ├── more than is left of it, or called as another return ──► kept for an operator
              │                        └── one of ours is under way, and both are more than that ──► looked at again
              ├── under a name of ours ──► the report of our refund
              └── of a Pix that was here before the books ──► movement
@@ -14,7 +14,7 @@ of it first, and it was taken for a movement, that movement is taken back in the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -29,11 +29,12 @@ from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.kept_report import Misfit, find_change
 from pixconnect.domain.money.ledger import part_taken
 from pixconnect.domain.money.rail import InstitutionReturn, MovementReport, SettledReport
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.store.institutions import return_name as name_store
@@ -52,7 +53,6 @@ from pixconnect.usecases.frame.context import (
 )
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.incoming import find_change
 from pixconnect.usecases.money.movement import post_statement_item, take_back
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import return_paid_charge
@@ -102,24 +102,40 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
     )
     ours = await _end_ours(context, account, listed, recorded)
     made = await name_store.find_of_transfers(context.pool, list(recorded))
-    new: list[ListedReturn] = []
+    unknown: list[tuple[Transfer | None, InstitutionReturn]] = []
     for name, pix in ended.items():
         reports = [_as_report(pix, refund) for refund in pix.refunds if _is_over(refund) and refund.id not in ours]
+        reports = [one for one in reports if not await kept_usecases.keep_if_dated_ahead(context, one, one.settled_at)]
         original = originals.get(name)
         if original is None:
-            await _record_without_original(context, account, reports)
+            unknown += [(None, report) for report in reports]
         elif original.institution_id == account.id and original.settled_at is not None:
             for report in reports:
                 known = made.get((report.asked_as, original.id, original.holder_id))
                 if known is None:
-                    new.append(await _prepare(context, account, original, report))
+                    unknown.append((original, report))
                 else:
                     await _compare(context, report, known)
-    touched = await _submit(context, new)
+    touched = await _record_unknown(context, account, unknown) if unknown else []
     if touched:
         # A day that had closed without it is judged anew.
         await day_usecases.judge(context, account, to_day(min(touched)))
     return len(touched)
+
+
+async def _record_unknown(
+    context: Context, account: InstitutionAccount, unknown: Sequence[tuple[Transfer | None, InstitutionReturn]]
+) -> list[datetime]:
+    """Record what is not known yet, while no line of the account becomes a movement; when those that are new had settled."""
+    async with context.pool.keep() as locking, day_store.working_on(locking, account.id) as is_alone:
+        if not is_alone:
+            # A line of one of them may be becoming a movement right now: the next reading lists them again.
+            return []
+        await _record_without_original(context, account, [report for original, report in unknown if original is None])
+        new = [
+            await _prepare(context, account, original, report) for original, report in unknown if original is not None
+        ]
+        return await _submit(context, new)
 
 
 async def _end_ours(
@@ -149,7 +165,7 @@ async def _end_ours(
         if misfit is None and status == "RETURNED" and not _is_over(refund):
             misfit = Misfit(reason="contradiction", explanation="it was returned, and is listed as refused")
         if misfit is not None:
-            await kept_usecases.keep(context.pool, _as_report(pix, refund), misfit)
+            await kept_usecases.keep(context.pool, _as_report(pix, refund), misfit, is_listed=True)
         elif _is_over(refund) and status != "RETURNED":
             settled_at = refund.settled_at or context.clock.now()
             endings.append(
@@ -171,11 +187,11 @@ async def _submit(context: ReturnContext, new: Sequence[ListedReturn]) -> list[d
         if isinstance(outcome, errors.InternalError):
             # One that the database refuses must not keep the others from being read.
             misfit = Misfit(reason="cannot_be_recorded", explanation="recording it failed: the log says why")
-            await kept_usecases.keep(context.pool, returned.report, misfit)
+            await kept_usecases.keep(context.pool, returned.report, misfit, is_listed=True)
         elif isinstance(outcome, errors.PixConnectError):
             raise outcome
         elif outcome.misfit is not None:
-            await kept_usecases.keep(context.pool, returned.report, outcome.misfit)
+            await kept_usecases.keep(context.pool, returned.report, outcome.misfit, is_listed=True)
         elif outcome.is_recorded:
             settled.append(returned.report.settled_at or context.clock.now())
     return settled
@@ -186,9 +202,23 @@ async def _compare(context: ReturnContext, report: InstitutionReturn, known: Ref
     told: dict[str, tuple[object, object]] = dict(amount_cents=(known.amount_cents, report.amount_cents))
     misfit = find_change(told)
     if misfit is not None:
-        await kept_usecases.keep(context.pool, report, misfit)
+        await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
     elif report.return_id is not None and report.return_id != known.shown_id and known.network_id is None:
-        await refund_store.tell_name(context.pool, known, report.return_id)
+        named = await refund_store.find_named(context.pool, [report.return_id], "OUT")
+        misfit = _find_namesake(report, named)
+        if misfit is None:
+            await refund_store.tell_name(context.pool, known, report.return_id)
+        else:
+            await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
+
+
+def _find_namesake(report: InstitutionReturn, named: Mapping[str, Refund]) -> Misfit | None:
+    """Of a return that is new, or had no name of the network: whether another one has the name that is told now."""
+    other = None if report.return_id is None else named.get(report.return_id)
+    if other is None:
+        return None
+    explanation = f"the refund {other.id}, of {other.original_end_to_end_id}, is called {report.return_id} too"
+    return Misfit(reason="contradiction", explanation=explanation)
 
 
 def _is_over(refund: ListedRefund) -> bool:
@@ -266,12 +296,12 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     wanted = sorted({(returned.original.id, returned.holder_id) for returned in batch})
     originals = await transfer_store.lock_by_id(work.connection, wanted)
     refunds = await refund_store.find_of_transfers(work.connection, wanted)
-    moved = await movement_store.find_items(
-        work.connection,
-        [(one.mistaken.holder_id, one.mistaken.item_id) for one in batch if one.mistaken is not None],
-    )
-    naming_keys = await name_store.read_keys(work.connection, sorted(_accounts_of(originals.values())))
+    moved = await movement_store.find_standing(work.connection, [one.mistaken.key for one in batch if one.mistaken])
+    account_ids = {original.institution_id for original in originals.values() if original.institution_id is not None}
+    naming_keys = await name_store.read_keys(work.connection, sorted(account_ids))
     made = await name_store.find_of_transfers(work.connection, wanted)
+    told = [returned.report.return_id for returned in batch if returned.report.return_id is not None]
+    named = await refund_store.find_named(work.connection, told, "OUT")
     outcomes: list[RecordedReturn] = []
     recorded: list[tuple[Refund, str]] = []
     proved: list[tuple[ReversedMovement, Refund]] = []
@@ -284,19 +314,19 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
         elif _is_ours(returned, originals[key], refunds.get(key, []), naming_keys):
             outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by what is listed
         else:
-            outcome = _judge(returned.report, originals[key])
+            outcome = _judge(returned.report, originals[key], named)
         outcomes.append(outcome)
         if before is not None or not outcome.is_recorded:
             continue
         mistaken = returned.mistaken
         if mistaken is not None:
             # A second return that looks the same is not this line: it is taken back once.
-            movement = moved.pop((mistaken.holder_id, mistaken.item_id), None)
+            movement = moved.pop(mistaken.key, None)
             mistaken = None if movement is None else mistaken
             if movement is not None:
                 take_back(work, movement, returned.report.return_id or returned.report.original_end_to_end_id)
         refund, originals[key] = _record(work, returned, originals[key], charges)
-        made[returned.report.asked_as, *key] = refund
+        made[returned.report.asked_as, *key] = named[refund.return_id] = refund
         recorded.append((refund, returned.report.asked_as))
         if mistaken is not None:
             proved.append((mistaken, refund))
@@ -311,24 +341,23 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
 RECORD_RETURNS: Final = WriteOperation("record_returns", _record_returns)
 
 
-def _accounts_of(originals: Iterable[Transfer]) -> set[int]:
-    return {original.institution_id for original in originals if original.institution_id is not None}
-
-
 def _is_ours(
     returned: ListedReturn, original: Transfer, refunds: Sequence[Refund], naming_keys: Mapping[int, bytes]
 ) -> bool:
     """Whether somebody here asked for it, though nobody may have noted the call yet."""
     account_id = errors.require(original.institution_id, "it lies on an account")
     return returned.report.asked_as in {
-        name_refund_there(naming_keys[account_id], account_id, refund)
+        name_refund_there(naming_keys[account_id], account_id, refund.holder_id, refund.external_id or refund.return_id)
         for refund in refunds
         if refund.made_by == "service" and refund.flow == "OUT"
     }
 
 
-def _judge(report: InstitutionReturn, original: Transfer) -> RecordedReturn:
+def _judge(report: InstitutionReturn, original: Transfer, named: Mapping[str, Refund]) -> RecordedReturn:
     """Whether it is recorded now: it is new, and can be believed."""
+    namesake = _find_namesake(report, named)
+    if namesake is not None:
+        return RecordedReturn(misfit=namesake)
     left_cents = original.amount_cents - original.returned_cents
     if report.amount_cents > left_cents:
         explanation = f"it returns {report.amount_cents} cents, and {left_cents} are left of what was received"

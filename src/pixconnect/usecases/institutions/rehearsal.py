@@ -36,8 +36,8 @@ from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.account import find_account, name_account, open_credential
-from pixconnect.usecases.institutions.credential import OpenInstitution
+from pixconnect.usecases.institutions.account import find_account, name_account
+from pixconnect.usecases.institutions.credential import OpenInstitution, open_credential
 
 _LIFETIME_S: Final = 3600
 _RETURNED_CENTS: Final = 1

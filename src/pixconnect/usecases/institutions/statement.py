@@ -7,9 +7,11 @@ posting leaves a movement with the item's name, which the next run joins.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, time, timedelta
+from functools import partial
 from typing import Final, Protocol
 
 from msgspec import Struct, structs
@@ -23,7 +25,6 @@ from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, Ite
 from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
 from pixconnect.domain.institutions.statement_file import (
     InvalidStatement,
-    ItemList,
     ItemSource,
     StatementAccount,
     StatementFile,
@@ -49,7 +50,7 @@ DAYS_MAX: Final = 400
 """A file speaks of at most so many days."""
 WAITED_MAX: Final = timedelta(days=35)
 """What has waited for longer is looked at again only where a statement speaks of its day."""
-_AT_ONCE: Final = 2_000
+AT_ONCE: Final = 2_000
 _POSTED_AT_ONCE: Final = 200
 
 
@@ -71,6 +72,14 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     """Days whose lines come from elsewhere, so that nothing of them was taken from here."""
 
 
+class RecordedItems(Struct, frozen=True, kw_only=True):
+    """What a list of lines brought, as in ``RecordedStatement``."""
+
+    new: Sequence[InstitutionItem] = ()
+    known_count: int = 0
+    changed: Sequence[InstitutionItem] = ()
+
+
 async def record_file(context: OperatorContext, name: str, content: bytes) -> RecordedStatement:
     """Keep what a statement file of an account says.
 
@@ -81,6 +90,7 @@ async def record_file(context: OperatorContext, name: str, content: bytes) -> Re
     account = await day_usecases.read_named_account(context, name)
     file = _parse(content)
     async with write_alone(context.pool) as connection:
+        _check_account(account, await item_store.find_last_file(connection, account.id), file.account)
         recorded = await _record_file(connection, account, file, content, context.clock.now())
         said = dict(format=file.format, first_on=file.first_on, last_on=file.last_on, new_count=len(recorded.new))
         await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
@@ -95,36 +105,14 @@ async def record_day_file(
     Raises:
         BadRequest: As ``record_file``, or it is of another day.
     """
-    file = _parse(content)
+    # Such a file may have a hundred thousand lines, and the worker's other accounts go on meanwhile.
+    file = await asyncio.to_thread(_parse, content)
     if (file.first_on, file.last_on) != (day, day):
         raise errors.BadRequest(f"file: it is of {file.first_on} to {file.last_on}, and was asked for of {day}")
     async with write_alone(context.pool) as connection:
+        # It came over the account's own connection: a file that somebody read by hand before says nothing against it.
+        _check_account(account, None, file.account)
         return await _record_file(connection, account, file, content, context.clock.now())
-
-
-async def record_listed(
-    context: SettlingContext,
-    account: InstitutionAccount,
-    days: tuple[date, date],
-    items: Sequence[InstitutionItem],
-) -> RecordedStatement:
-    """Keep what the institution's API lists of some whole days, the first and the last included."""
-    listed = ItemList()
-    for line, item in enumerate(items, 1):
-        listed.add(item, line)
-    told = StatementFile(
-        format="api",
-        account=StatementAccount(),
-        first_on=days[0],
-        last_on=days[1],
-        items=listed.items,
-        changed=listed.changed,
-    )
-    async with write_alone(context.pool) as connection:
-        recorded = await _record(connection, account.id, told, context.clock.now())
-        if recorded.new:
-            await day_store.forget_closings(connection, account.id, min(item.day for item in recorded.new))
-    return recorded
 
 
 def _parse(content: bytes) -> StatementFile:
@@ -150,7 +138,6 @@ async def _record_file(
         items_count=len(file.items),
         recorded_at=now,
     )
-    _check_account(account, await item_store.find_last_file(connection, account.id), file.account)
     recorded = await _record(connection, account.id, file, now)
     await item_store.insert_file(connection, read)
     return recorded
@@ -170,44 +157,68 @@ def _plain(number: str) -> str:
 
 
 async def _record(connection: Connection, institution_id: int, file: StatementFile, now: datetime) -> RecordedStatement:
-    source: ItemSource = file.format
-    spoken = [file.first_on + timedelta(days=number) for number in range((file.last_on - file.first_on).days + 1)]
+    spoken = list_span(file.first_on, file.last_on)
     days = sorted({*spoken, *(item.day for item in file.items)})
-    told_before = await day_store.list_days(connection, institution_id, days[0], days[-1])
-    # Two sources name one line differently, and it would be posted twice.
-    others = {day.day for day in told_before if day.source != source}
-    items = [item for item in file.items if item.day not in others]
-    known = await item_store.find(connection, institution_id, [item.item_id for item in file.items])
-    changed = [item for item in items if item.item_id in known and not known[item.item_id].says(item)]
-    changed += [item for item in file.changed if item.day not in others]
-    new = [item for item in items if item.item_id not in known]
-    await item_store.add(connection, [_keep(item, institution_id, source, now) for item in new])
-    for item in changed:
-        await item_store.keep_other(connection, institution_id, item)
-    covered = set(spoken)
+    others = await find_others(connection, institution_id, file.format, days)
+    recorded = await record_items(connection, institution_id, file.format, (file.items, file.changed), others, now)
+    told = [tell_day(institution_id, day, file.format, now if day in spoken else None) for day in days]
     await day_store.tell(
         connection,
         [
-            RecordedDay(
-                institution_id=institution_id,
-                day=day,
-                opening_cents=file.opening.cents if file.opening is not None and day == file.first_on else None,
-                closing_cents=file.closing.cents if file.closing is not None and day == file.closing.on else None,
-                read_at=now if day in covered else None,
-                source=source,
+            structs.replace(
+                day,
+                opening_cents=file.opening.cents if file.opening is not None and day.day == file.first_on else None,
+                closing_cents=file.closing.cents if file.closing is not None and day.day == file.closing.on else None,
             )
-            for day in days
-            if day not in others
+            for day in told
+            if day.day not in others
         ],
     )
     return RecordedStatement(
         first_on=file.first_on,
         last_on=file.last_on,
-        new=new,
-        known_count=len(items) - len(new),
-        changed=changed,
+        new=recorded.new,
+        known_count=recorded.known_count,
+        changed=recorded.changed,
         closing_cents=None if file.closing is None or file.closing.on != file.last_on else file.closing.cents,
         skipped_days=sorted(others),
+    )
+
+
+async def record_items(
+    connection: Connection,
+    institution_id: int,
+    source: ItemSource,
+    told: tuple[Sequence[InstitutionItem], Sequence[InstitutionItem]],
+    others: Collection[date],
+    now: datetime,
+) -> RecordedItems:
+    """Keep items, and those that were told with two contents; of days that another source has told nothing is taken."""
+    items, changed = ([item for item in part if item.day not in others] for part in told)
+    known = await item_store.find(connection, institution_id, [item.item_id for item in items])
+    changed = [item for item in items if item.item_id in known and not known[item.item_id].says(item)] + changed
+    new = [item for item in items if item.item_id not in known]
+    await item_store.add(connection, [_keep(item, institution_id, source, now) for item in new])
+    for item in changed:
+        await item_store.keep_other(connection, institution_id, item)
+    return RecordedItems(new=new, known_count=len(items) - len(new), changed=changed)
+
+
+async def find_others(
+    connection: Connection, institution_id: int, source: ItemSource, days: Sequence[date]
+) -> frozenset[date]:
+    """Days that another source has told: two name one line differently, and it would be posted twice."""
+    told = await day_store.list_days(connection, institution_id, days[0], days[-1]) if days else []
+    return frozenset(day.day for day in told if day.source != source)
+
+
+def list_span(first: date, last: date) -> list[date]:
+    return [first + timedelta(days=number) for number in range((last - first).days + 1)]
+
+
+def tell_day(institution_id: int, day: date, source: ItemSource, read_at: datetime | None = None) -> RecordedDay:
+    return RecordedDay(
+        institution_id=institution_id, day=day, opening_cents=None, closing_cents=None, read_at=read_at, source=source
     )
 
 
@@ -234,7 +245,7 @@ async def settle_items(
     Raises:
         ServiceUnavailable: Another process does the same for this account.
     """
-    async with context.pool.acquire() as locking, day_store.working_on(locking, account.id) as is_alone:
+    async with context.pool.keep() as locking, day_store.working_on(locking, account.id) as is_alone:
         if not is_alone:
             raise errors.ServiceUnavailable(
                 f"the statement of {account.name} is being worked on: try again in a moment"
@@ -250,6 +261,8 @@ async def settle_items(
             verdicts = await _judge_left(connection, account, left, now)
         posted_count = await _post(context, account, [one for one in verdicts if one.waits is None])
         touched_on = min((spoken_of, *(item.day for item in alone)))
+        open_since = await day_usecases.find_open_since(context, account, touched_on)
+        await movement_usecases.take_back_proved(context, account.id, (open_since, to_day(now)))
         await day_usecases.judge(context, account, touched_on)
     return SettledStatement(
         joined_count=len(alone) - len(left), posted_count=posted_count, waiting_count=len(left) - posted_count
@@ -259,7 +272,7 @@ async def settle_items(
 async def _list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
     found: list[RecordedItem] = []
     after = (since, "")
-    while part := await item_store.list_unjoined(connection, account.id, after, _AT_ONCE):
+    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE):
         found += part
         after = (part[-1].day, part[-1].item_id)
     return found
@@ -268,8 +281,8 @@ async def _list_alone(connection: Connection, account: InstitutionAccount, since
 async def _join_named(connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem]) -> set[str]:
     """By the network's names and the movements' items, wherever in time our lines are."""
     joined_ids = set[str]()
-    for start in range(0, len(alone), _AT_ONCE):
-        items = alone[start : start + _AT_ONCE]
+    for start in range(0, len(alone), AT_ONCE):
+        items = alone[start : start + AT_ONCE]
         names = sorted({name for item in items for name in item.names})
         ids = [joining.make_movement_id(item.item_id) for item in items]
         lines = await line_store.find_named(connection, account.id, names, ids)
@@ -350,13 +363,19 @@ async def _post(context: SettlingContext, account: InstitutionAccount, unowned: 
             names = sorted({name for one in part for name in one.item.names})
             lines = await line_store.find_named(connection, account.id, names, [])
         owners = {name: line.holder_id for line in lines for name in line.names}
-        joins: list[ItemJoin] = []
-        for one in part:
-            item = one.item
-            holder_id = next((owners[name] for name in item.names if name in owners), account.house_id)
-            report = await _report(context, account, holder_id, one)
-            if await movement_usecases.post_statement_item(context, holder_id, report):
-                joins.append(ItemJoin(item_id=item.item_id, key=("movement", report.item_id), by="name"))
+        holder_ids = [
+            next((owners[name] for name in one.item.names if name in owners), account.house_id) for one in part
+        ]
+        reports = [await _report(context, account, *of_one) for of_one in zip(holder_ids, part, strict=True)]
+        # Together, so that the write queue makes few transactions of them.
+        is_there = await asyncio.gather(
+            *map(partial(movement_usecases.post_statement_item, context), holder_ids, reports)
+        )
+        joins = [
+            ItemJoin(item_id=one.item.item_id, key=("movement", report.item_id), by="name")
+            for one, report, is_posted in zip(part, reports, is_there, strict=True)
+            if is_posted
+        ]
         async with context.pool.acquire() as connection:
             await item_store.join(connection, account.id, joins)
         count += len(joins)

@@ -11,17 +11,24 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from msgspec import Struct
-
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution, InstitutionItem, InstitutionUnavailable
-from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.institutions.statement_file import ItemList, to_day
 from pixconnect.domain.institutions.sweep import Sweep, is_due
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import STILL_TRIES_MAX
-from pixconnect.usecases.institutions.statement import record_listed, settle_items
+from pixconnect.usecases.institutions.statement import (
+    AT_ONCE,
+    SettlingContext,
+    find_others,
+    list_span,
+    record_items,
+    settle_items,
+    tell_day,
+)
 from pixconnect.usecases.institutions.sweep import keep_unreadable, note_end, note_failure
 
 EVERY: Final = timedelta(minutes=10)
@@ -35,28 +42,28 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
     """Read the last days' lines if that is due, and answer how many there were.
 
     Raises:
-        InstitutionUnavailable: Nothing of this reading is kept.
+        InstitutionUnavailable: Lines that were read until then stay; their days count as read by a whole reading alone.
     """
     if not institution.traits.has_statement:
         return 0
     lasts = await sweep_store.list_last_of(context.pool, account.id)
     last, began_at = lasts.get("statement"), context.clock.real_now()
     # The books begin with the first reading of payments.
-    if "near" not in lasts or not is_due("statement", last, EVERY, began_at):
+    if "near" not in lasts or not is_due("statement", last, EVERY, began_at, account.lost_at):
         return 0
     today = to_day(began_at)
     first = await _find_first(context, account, last, began_at)
     try:
-        read = await _read(context, account, institution, first, today)
+        count, _ = await _record(context, account, institution, (first, today))
     except InstitutionUnavailable as error:
         await note_failure(context, account, "statement", error.reason)
         raise
-    await record_listed(context, account, (first, today), read.items)
+    await note_listed(context, account, (first, today))
     await settle_items(context, account, first)
-    await note_end(context, account, "statement", began_at, len(read.items))
+    await note_end(context, account, "statement", began_at, count)
     if institution.traits.has_balance:
         await _note_closing(context, account, institution, today)
-    return len(read.items)
+    return count
 
 
 async def _find_first(context: Context, account: InstitutionAccount, last: Sweep | None, now: datetime) -> date:
@@ -74,26 +81,63 @@ async def _find_first(context: Context, account: InstitutionAccount, last: Sweep
     return max(min(first, behind), opened_on)
 
 
-class _Listed(Struct, frozen=True, kw_only=True):
-    items: Sequence[InstitutionItem]
-    is_whole: bool
-    """Each line could be read."""
+async def _record(
+    context: Context,
+    account: InstitutionAccount,
+    institution: Institution,
+    days: tuple[date, date],
+    moved: dict[str, int] | None = None,
+) -> tuple[int, bool]:
+    """Record all lines of some days, page by page; how many there were, and whether each could be read.
 
-
-async def _read(
-    context: Context, account: InstitutionAccount, institution: Institution, first: date, last: date
-) -> _Listed:
-    items: list[InstitutionItem] = []
-    is_whole = True
-    async for page in institution.list_statement(first, last):
+    Args:
+        moved: Takes what each line moved, by its id: one that is listed twice while pages shift is one.
+    """
+    count, is_whole = 0, True
+    async for page in institution.list_statement(*days):
+        lines = [item for item in page if isinstance(item, InstitutionItem)]
         for item in page:
-            if isinstance(item, InstitutionItem):
-                items.append(item)
-            else:
+            if not isinstance(item, InstitutionItem):
                 is_whole = False
                 # Without it the day's sums disagree, so that it stays open.
                 await keep_unreadable(context, account, item)
-    return _Listed(items=items, is_whole=is_whole)
+        await record_listed(context, account, lines)
+        count += len(lines)
+        if moved is not None:
+            moved.update((line.item_id, line.signed_cents) for line in lines)
+    return count, is_whole
+
+
+async def record_listed(context: SettlingContext, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:
+    """Keep lines that the institution's API lists, and answer how many are new.
+
+    A list may have any number of them, so that it is kept part by part: who dies meanwhile has kept what is true. That they are
+    all of their days is noted apart (``note_listed``).
+    """
+    new_count = 0
+    for start in range(0, len(items), AT_ONCE):
+        listed = ItemList()
+        for line, item in enumerate(items[start : start + AT_ONCE], start + 1):
+            listed.add(item, line)
+        days = sorted({item.day for item in listed.items})
+        async with write_alone(context.pool) as connection:
+            others = await find_others(connection, account.id, "api", days)
+            told = listed.items, listed.changed
+            recorded = await record_items(connection, account.id, "api", told, others, context.clock.now())
+            await day_store.tell(connection, [tell_day(account.id, day, "api") for day in days if day not in others])
+            if recorded.new:
+                await day_store.forget_closings(connection, account.id, min(item.day for item in recorded.new))
+        new_count += len(recorded.new)
+    return new_count
+
+
+async def note_listed(context: SettlingContext, account: InstitutionAccount, days: tuple[date, date]) -> None:
+    """Note that the API's list of some whole days, the first and the last included, was read to its end."""
+    spoken = list_span(*days)
+    async with write_alone(context.pool) as connection:
+        others = await find_others(connection, account.id, "api", spoken)
+        now = context.clock.now()
+        await day_store.tell(connection, [tell_day(account.id, day, "api", now) for day in spoken if day not in others])
 
 
 async def _note_closing(context: Context, account: InstitutionAccount, institution: Institution, today: date) -> None:
@@ -116,13 +160,11 @@ async def _reckon(context: Context, account: InstitutionAccount, institution: In
     """What was on the account when today began, by a moment in which nothing moves."""
     for _ in range(STILL_TRIES_MAX):
         before_cents = await institution.read_balance()
-        read = await _read(context, account, institution, today, today)
+        moved = dict[str, int]()
+        _, is_whole = await _record(context, account, institution, (today, today), moved)
         is_still = await institution.read_balance() == before_cents
-        if not read.is_whole or to_day(context.clock.real_now()) != today:
+        if not is_whole or to_day(context.clock.real_now()) != today:
             return None
         if is_still:
-            await record_listed(context, account, (today, today), read.items)
-            # One that was listed twice while pages shifted is one.
-            moved_cents = sum(item.signed_cents for item in {item.item_id: item for item in read.items}.values())
-            return before_cents - moved_cents
+            return before_cents - sum(moved.values())
     return None

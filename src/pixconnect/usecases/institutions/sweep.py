@@ -24,7 +24,7 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.institutions.known_party import compare_parties
 from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_due
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
-from pixconnect.domain.money.kept_report import KeptItem, Misfit
+from pixconnect.domain.money.kept_report import KeptItem, Misfit, find_change, find_other_account
 from pixconnect.domain.money.rail import CreditReport
 from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX, Transfer
 from pixconnect.store.institutions import sweep as sweep_store
@@ -36,7 +36,6 @@ from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.charge import expire_charges_there
 from pixconnect.usecases.money.charge_opening import ask_about_paid
-from pixconnect.usecases.money.incoming import find_change
 from pixconnect.usecases.money.report import take_reports
 
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
@@ -58,7 +57,7 @@ async def sweep_due(context: Context, institution: Institution, told: Collection
         await post_opening(context, account)
     found = 0
     for pace in PACES:
-        if pace in told or is_due(pace, lasts.get(pace), timedelta(seconds=account.poll_s), context.clock.real_now()):
+        if pace in told or _is_due(context, account, pace, lasts.get(pace)):
             found += await sweep(context, institution, pace)
     return found
 
@@ -79,6 +78,9 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
             count += len(page)
             known = await _leave_unknown(context, institution, page)
             is_whole = await record_page(context, known) and len(known) == len(page) and is_whole
+            # Three days of a busy account are hundreds of pages: what comes in now waits for none but one.
+            if pace != "near" and await _is_near_due(context, account):
+                await sweep(context, institution, "near")
     except InstitutionUnavailable as error:
         await note_failure(context, account, pace, error.reason)
         raise
@@ -87,12 +89,23 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
     return count
 
 
+async def _is_near_due(context: Context, account: InstitutionAccount) -> bool:
+    return _is_due(context, account, "near", await sweep_store.find(context.pool, account.id, "near"))
+
+
+def _is_due(context: Context, account: InstitutionAccount, pace: Pace, last: Sweep | None) -> bool:
+    return is_due(pace, last, timedelta(seconds=account.poll_s), context.clock.real_now(), account.lost_at)
+
+
 async def keep_unreadable(context: HasPool, account: InstitutionAccount, item: MalformedItem) -> None:
     """Keep an item that cannot be read, once however often it is listed; the others go on."""
     name = item.end_to_end_id or account.name
     unreadable = KeptItem(report_id=name, name=name, account=account.name, content=item.content)
     await kept_usecases.keep(
-        context.pool, unreadable, Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}")
+        context.pool,
+        unreadable,
+        Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}"),
+        is_listed=True,
     )
 
 
@@ -144,11 +157,14 @@ async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedIt
         if isinstance(item, MalformedItem):
             await keep_unreadable(context, account, item)
     readable = [pix for pix in page if isinstance(pix, ReceivedPix)]
-    # A list that shifts names the same one twice; nothing before the books begin is ours to count.
-    listed = {pix.end_to_end_id: pix for pix in readable if pix.settled_at >= account.opened_at}
-    is_whole = not listed or await _record_received(context, account, listed)
-    await record_returns(context, account, readable)
-    return is_whole
+    # A list that shifts names the same one twice: what a later one says otherwise is compared with what is recorded by then.
+    listed = {pix.end_to_end_id: pix for pix in reversed(readable)}
+    again = [pix for pix in readable if pix != listed[pix.end_to_end_id]]
+    # Nothing before the books begin is ours to count.
+    counted = {name: pix for name, pix in listed.items() if pix.settled_at >= account.opened_at}
+    is_whole = not counted or await _record_received(context, account, counted)
+    await record_returns(context, account, list(listed.values()))
+    return await record_page(context, again) and is_whole if again else is_whole
 
 
 async def _record_received(context: Context, account: InstitutionAccount, listed: Mapping[str, ReceivedPix]) -> bool:
@@ -158,11 +174,15 @@ async def _record_received(context: Context, account: InstitutionAccount, listed
         report = as_report(listed[name])
         misfit = _find_misfit(account, listed[name], transfer, report.debit_party)
         if misfit is not None:
-            await kept_usecases.keep(context.pool, report, misfit)
+            await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
         else:
             told[name] = transfer, report.debit_party
     await complete_payers(context, told)
-    new = [as_report(pix) for name, pix in listed.items() if name not in recorded]
+    new = [
+        as_report(pix)
+        for name, pix in listed.items()
+        if name not in recorded and not await kept_usecases.keep_if_dated_ahead(context, as_report(pix), pix.settled_at)
+    ]
     return not new or await take_reports(context, new) == len(new)
 
 
@@ -195,13 +215,14 @@ def _name_payer(payer: KnownPayer) -> Party:
 
 def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer, payer: Party) -> Misfit | None:
     """What a list says otherwise of a payment than it said before; its returns may become more, and its payer known."""
-    if transfer.institution_id != account.id:
-        both = f"it was credited on {transfer.institution_id} and is listed on {account.id} too"
-        return Misfit(reason="changed_repeat", explanation=f"another account has it: {both}")
+    elsewhere = find_other_account(transfer.institution_id, account.id)
+    if elsewhere is not None:
+        return elsewhere
     told: dict[str, tuple[object, object]] = dict(
         amount_cents=(transfer.amount_cents, pix.amount_cents),
-        key=(transfer.own_key, pix.key),
-        txid=(transfer.txid, pix.txid),
+        # What a list leaves out says nothing otherwise.
+        key=(transfer.own_key, pix.key or transfer.own_key),
+        txid=(transfer.txid, pix.txid or transfer.txid),
         instant=(transfer.network_settled_at, pix.settled_at),
     )
     return find_change(told | compare_parties(transfer.counterparty, payer))

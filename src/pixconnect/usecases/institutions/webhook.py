@@ -31,8 +31,8 @@ from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.account import find_account, found, open_credential, refuse_use
-from pixconnect.usecases.institutions.credential import OpenInstitution
+from pixconnect.usecases.institutions.account import find_account, found, refuse_use
+from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 
 _URL_MAX: Final = 200
 """Sicoob takes no longer one."""
@@ -276,7 +276,7 @@ async def _open(
 ) -> AsyncGenerator[tuple[InstitutionAccount, Institution]]:
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
-    institution = open_institution(account, await open_credential(context, account.id))
+    institution = await open_for_operator(context, open_institution, account)
     try:
         yield account, institution
     finally:

@@ -12,7 +12,7 @@ A charge that can still be paid there never looks removed here.
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import structlog
@@ -28,7 +28,7 @@ from pixconnect.domain.institutions.charge_change import (
     keep_caller,
     write_terms,
 )
-from pixconnect.domain.institutions.charge_opening import OPENING_TIMEOUT_S, WORKER_AFTER, wait_for
+from pixconnect.domain.institutions.charge_opening import OPENING_TIMEOUT_S, TAKEN_FOR, WORKER_AFTER, wait_for
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     Institution,
@@ -47,7 +47,7 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.lone_write import or_unknown, write_alone
 from pixconnect.usecases.money.charge_opening import DUE_MAX, LOOK_EVERY_S, RefusedByInstitution, require_account
 from pixconnect.usecases.money.opened_charge import OpeningContext
 from pixconnect.writing.batch import Batch
@@ -98,8 +98,9 @@ async def change_there(
     if not is_ours:
         return await _await_end(context, change)
     try:
-        async with asyncio.timeout(OPENING_TIMEOUT_S):
-            answer = await _carry_out(context.pool, opened.institution, change)
+        with or_unknown(_tell_unknown(change)):
+            async with asyncio.timeout(OPENING_TIMEOUT_S):
+                answer = await _carry_out(context.pool, opened.institution, change)
     except TimeoutError:
         answer = UnknownOutcome(reason=f"no answer within {OPENING_TIMEOUT_S:g} s")
     return await _answer_caller(context, change, answer)
@@ -162,9 +163,13 @@ async def begin_change(
 
 async def go_on_changing(context: OpeningContext, opened: OpenAccount) -> int:
     """Ask about the changes of an account that are due, and answer how many there were; a defect stops none of the others."""
-    now = context.clock.real_now()
-    due = await change_store.take_due(context.pool, opened.account.id, now, now + timedelta(minutes=1), DUE_MAX)
-    for change in due:
+    began_at = context.clock.real_now()
+    for count in range(DUE_MAX):
+        # One by one: each is put off from when it is asked about.
+        again_at = context.clock.real_now() + TAKEN_FOR
+        change = await change_store.take_due(context.pool, opened.account.id, began_at, again_at)
+        if change is None:
+            return count
         try:
             answer = await _carry_out(context.pool, opened.institution, change)
             await _conclude(context, change, answer)
@@ -172,7 +177,7 @@ async def go_on_changing(context: OpeningContext, opened: OpenAccount) -> int:
             raise
         except Exception as error:  # noqa: BLE001  what one change meets must not stop the others
             _log.exception("a change of a charge met a defect", change_id=change.id, reason=type(error).__name__)
-    return len(due)
+    return DUE_MAX
 
 
 async def _carry_out(pool: Pool, institution: Institution, change: ChargeChange) -> OpeningAnswer:
@@ -216,15 +221,17 @@ async def _conclude(context: OpeningContext, change: ChargeChange, answer: Openi
 async def _answer_caller(context: OpeningContext, change: ChargeChange, answer: OpeningAnswer) -> Charge:
     # Nothing was sent if it could not even be read, or was turned away; unless a worker asks by now.
     if isinstance(answer, NotSent):
-        async with write_alone(context.pool) as connection:
-            is_ended = await change_store.end(connection, change, "given_up", answer.reason)
+        with or_unknown(_tell_unknown(change)):
+            async with write_alone(context.pool) as connection:
+                is_ended = await change_store.end(connection, change, "given_up", answer.reason)
         if is_ended:
             wait_s = 1 if answer.retry_after is None else max(1, round(answer.retry_after.total_seconds()))
             raise errors.ServiceUnavailable(
                 f"the institution could not be asked: {answer.reason}; nothing was done", retry_after_s=wait_s
             )
     elif not isinstance(answer, UnknownOutcome):
-        await _conclude(context, change, answer)
+        with or_unknown(_tell_unknown(change)):
+            await _conclude(context, change, answer)
     return await _read_end(context, change)
 
 
@@ -232,7 +239,8 @@ async def _await_end(context: OpeningContext, change: ChargeChange) -> Charge:
     """Wait for another request's or a worker's change, as long as for one of our own."""
     until_s = context.clock.monotonic_s() + OPENING_TIMEOUT_S
     while context.clock.monotonic_s() < until_s:
-        found = await change_store.read(context.pool, change.id)
+        with or_unknown(_tell_unknown(change)):
+            found = await change_store.read(context.pool, change.id)
         if found is not None and found.state != "asked":
             break
         await asyncio.sleep(LOOK_EVERY_S)
@@ -241,10 +249,12 @@ async def _await_end(context: OpeningContext, change: ChargeChange) -> Charge:
 
 async def _read_end(context: OpeningContext, change: ChargeChange) -> Charge:
     """What became of it, for who asked."""
-    found = errors.require(await change_store.read(context.pool, change.id), "no change is ever forgotten")
+    with or_unknown(_tell_unknown(change)):
+        found = errors.require(await change_store.read(context.pool, change.id), "no change is ever forgotten")
     match found.state:
         case "done":
-            charge = await charge_store.find_by_id(context.pool, change.holder_id, change.charge_id)
+            with or_unknown(_tell_unknown(change)):
+                charge = await charge_store.find_by_id(context.pool, change.holder_id, change.charge_id)
             return errors.require(charge, "what is changed is there")
         case "overtaken":
             raise RefusedByInstitution(PAID_THERE)
@@ -253,10 +263,14 @@ async def _read_end(context: OpeningContext, change: ChargeChange) -> Charge:
         case "given_up":
             raise errors.ServiceUnavailable("the institution could not be asked; nothing was done")
         case "asked":
-            raise errors.OutcomeUnknown(
-                f"the institution has not answered yet whether the charge of txid {change.txid} is changed: the same request "
-                "gets it once that is known"
-            )
+            raise _tell_unknown(change)
+
+
+def _tell_unknown(change: ChargeChange) -> errors.OutcomeUnknown:
+    return errors.OutcomeUnknown(
+        f"the institution has not answered yet whether the charge of txid {change.txid} is changed: the same request "
+        "gets it once that is known"
+    )
 
 
 def _says_the_end(change: ChargeChange, there: OpenedCharge) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -25,6 +24,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.charge_change import ABSENT_FOR, find_lifetime_fault, keep_caller
 from pixconnect.domain.institutions.charge_opening import (
     OPENING_TIMEOUT_S,
+    TAKEN_FOR,
     WORKER_AFTER,
     ChargeOpening,
     WantedCharge,
@@ -32,6 +32,7 @@ from pixconnect.domain.institutions.charge_opening import (
 )
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
+    ChargeTerms,
     Institution,
     InstitutionUnavailable,
     NotSent,
@@ -49,7 +50,7 @@ from pixconnect.usecases.frame.context import (
     HasInstitutions,
     HasPolicy,
 )
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.lone_write import or_unknown, write_alone
 from pixconnect.usecases.money.opened_charge import OpeningContext, fall_back, finish, tell_unknown
 
 LOOK_EVERY_S: Final = 0.05
@@ -60,6 +61,7 @@ DUE_MAX: Final = 20
 REMOVED_THERE: Final = CertainRefusal(
     code="txid", reason="the charge of this txid was removed at the institution", member="txid"
 )
+WITHOUT_CODE: Final = UnknownOutcome(reason="the institution shows it without a code by which anybody could pay it")
 
 _log = structlog.get_logger(__name__)
 
@@ -128,7 +130,7 @@ async def open_there(context: OpeningContext, caller: Caller, new: NewOpening, i
         return await open_there(context, caller, new, institution_id)
     try:
         async with asyncio.timeout(OPENING_TIMEOUT_S):
-            answer = await opened.institution.open_charge(opening.wanted.terms(opening.txid))
+            answer = await _open(opened.institution, opening.wanted.terms(opening.txid))
     except TimeoutError:
         answer = UnknownOutcome(reason=f"no answer within {OPENING_TIMEOUT_S:g} s")
     return await _answer_caller(context, opened, opening, answer)
@@ -138,22 +140,30 @@ async def require_account(context: HasInstitutions, institution_id: int) -> Open
     """The account, for a request; ``ServiceUnavailable`` while it is paused."""
     opened = await context.institutions.find(institution_id)
     if opened is None:
-        raise errors.ServiceUnavailable("the account at the institution is paused: nothing was done", retry_after_s=30)
+        raise _paused()
     return opened
+
+
+def _paused() -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("the account at the institution is paused: nothing was done", retry_after_s=30)
 
 
 async def go_on_opening(context: OpeningContext, opened: OpenAccount) -> int:
     """Ask about the openings of an account that are due, and answer how many there were; a defect stops none of the others."""
-    now = context.clock.real_now()
-    due = await opening_store.take_due(context.pool, opened.account.id, now, now + timedelta(minutes=1), DUE_MAX)
-    for opening in due:
+    began_at = context.clock.real_now()
+    for count in range(DUE_MAX):
+        # One by one: each is put off from when it is asked about.
+        again_at = context.clock.real_now() + TAKEN_FOR
+        opening = await opening_store.take_due(context.pool, opened.account.id, began_at, again_at)
+        if opening is None:
+            return count
         try:
             await _go_on(context, opened, opening)
         except (*DATABASE_FAILED, errors.PixConnectError):
             raise
         except Exception as error:  # noqa: BLE001  what one opening meets must not stop the others
             _log.exception("an opening met a defect", charge_id=opening.charge_id, reason=type(error).__name__)
-    return len(due)
+    return DUE_MAX
 
 
 async def ask_about_paid(context: OpeningContext, opened: OpenAccount, txids: Sequence[str]) -> Collection[str]:
@@ -164,7 +174,7 @@ async def ask_about_paid(context: OpeningContext, opened: OpenAccount, txids: Se
     """
     now = context.clock.real_now()
     waiting = set[str]()
-    for opening in await opening_store.take_named(context.pool, opened.account.id, txids, now + timedelta(minutes=1)):
+    for opening in await opening_store.take_named(context.pool, opened.account.id, txids, now + TAKEN_FOR):
         is_known = await _go_on(context, opened, opening)
         if not is_known and now - opening.created_at < ABSENT_FOR:
             waiting.add(opening.txid)
@@ -226,54 +236,67 @@ async def _begin(context: OpeningContext, caller: Caller, new: NewOpening, opene
         created_at=now,
     )
     async with write_alone(context.pool) as connection:
+        # What this process knows of the account may be a second old, and what begins on a closed one nobody would ever end.
+        if not await opening_store.may_begin(connection, opening):
+            raise _paused()
         return opening if await opening_store.insert(connection, opening) else None
 
 
 async def _answer_caller(
     context: OpeningContext, opened: OpenAccount, opening: ChargeOpening, answer: OpeningAnswer
 ) -> Charge:
+    # Until it has ended here a worker goes on with it.
+    unknown = tell_unknown(opening)
     match answer:
         case OpenedCharge(status="removed_by_us" | "removed_by_institution"):
-            raise tell_unknown(opening)
+            raise unknown
         case OpenedCharge():
-            charge = await finish(context, opening, answer)
-            return errors.require(charge, "nobody else has ended it: a worker asks later")
+            with or_unknown(unknown):
+                charge = await finish(context, opening, answer)
+            # Another may have ended it meanwhile: a worker, or who has closed the account.
+            return charge or await _await_end(context, opening)
         case CertainRefusal():
-            if not await _refuse(context, opening, answer):
-                raise tell_unknown(opening)
+            with or_unknown(unknown):
+                is_ended = await _refuse(context, opening, answer)
+            if not is_ended:
+                raise unknown
             raise RefusedByInstitution(answer)
         case NotSent() | UnknownOutcome() if opened.account.options.get("static_fallback") is True:
-            return await fall_back(context, opening, answer)
+            with or_unknown(unknown):
+                return await fall_back(context, opening, answer)
         case NotSent(reason=reason, retry_after=after):
-            async with write_alone(context.pool) as connection:
-                is_ended = await opening_store.end(connection, opening, "given_up")
+            with or_unknown(unknown):
+                async with write_alone(context.pool) as connection:
+                    is_ended = await opening_store.end(connection, opening, "given_up")
             if not is_ended:
                 # A worker asks by now, so that this is not certain any more.
-                raise tell_unknown(opening)
+                raise unknown
             wait_s = 1 if after is None else max(1, round(after.total_seconds()))
             raise errors.ServiceUnavailable(
                 f"the institution could not be asked: {reason}; nothing was done", retry_after_s=wait_s
             )
         case UnknownOutcome():
-            raise tell_unknown(opening)
+            raise unknown
 
 
 async def _await_end(context: OpeningContext, opening: ChargeOpening) -> Charge:
     """Wait for another request's or a worker's opening, as long as for one of our own."""
     until_s = context.clock.monotonic_s() + OPENING_TIMEOUT_S
     while context.clock.monotonic_s() < until_s:
-        found = await opening_store.read(context.pool, opening.charge_id, opening.holder_id)
+        with or_unknown(tell_unknown(opening)):
+            found = await opening_store.read(context.pool, opening.charge_id, opening.holder_id)
         if found is not None and found.state != "opening":
             break
         await asyncio.sleep(LOOK_EVERY_S)
     else:
         raise tell_unknown(opening)
     if found.state == "opened":
-        charge = await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
+        with or_unknown(tell_unknown(opening)):
+            charge = await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
         return errors.require(charge, "what is opened has its charge")
     if found.state == "refused":
         raise RefusedByInstitution(CertainRefusal(code=found.refusal_code or "", reason=found.refusal_reason or ""))
-    raise errors.ServiceUnavailable("the institution could not be asked; nothing was done")
+    raise errors.ServiceUnavailable("the institution could not be asked, or the account is closed: there is no charge")
 
 
 async def _ask(institution: Institution, opening: ChargeOpening) -> OpeningAnswer:
@@ -284,14 +307,20 @@ async def _ask(institution: Institution, opening: ChargeOpening) -> OpeningAnswe
     except InstitutionUnavailable as error:
         return UnknownOutcome(reason=error.reason)
     if there is None:
-        there = await institution.open_charge(terms)
+        there = await _open(institution, terms)
         if not isinstance(there, OpenedCharge):
             return there
     if there.status in ("removed_by_us", "removed_by_institution"):
         return REMOVED_THERE
     if there.is_as_asked(terms):
-        return there
+        return there if there.has_code else WITHOUT_CODE
     return CertainRefusal(code="txid", reason="another charge has this txid at the institution", member="txid")
+
+
+async def _open(institution: Institution, terms: ChargeTerms) -> OpeningAnswer:
+    answer = await institution.open_charge(terms)
+    # It is open there, and may be shown with its code later.
+    return WITHOUT_CODE if isinstance(answer, OpenedCharge) and not answer.has_code else answer
 
 
 async def _refuse(context: OpeningContext, opening: ChargeOpening, refusal: CertainRefusal) -> bool:

@@ -12,6 +12,8 @@ arrive in any order. After it has ended, one that says otherwise is kept for an 
 If the rail does not let us refuse, we credit a payment that we cannot accept and refund it, and its charge stays as it
 was. Where the holder owed something, that is repaid first: what is left of the payment is not given back in part, a person sees
 to it.
+
+What came in at an institution pays its charge whatever that says; whoever waits is told how it differs.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.divergence import find_divergences
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditReport
 from pixconnect.domain.money.transfer import Transfer
@@ -97,7 +100,11 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
             held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
             work.changes.move_charge(charge, held)
         return transfer, None
-    return _settle(work, credit, transfer, charges, code)
+    named = _find_named(credit, charges)
+    settled, misfit = _settle(work, credit, transfer, charges, code)
+    if credit.institution_id is not None:
+        _tell_divergence(work, settled, named)
+    return settled, misfit
 
 
 def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> tuple[Transfer, Misfit | None]:
@@ -123,12 +130,27 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
 
 
 def _find_charge(credit: Credit, charges: Charges) -> Charge | None:
-    """The charge that it names; at an institution one of that account that is not paid: a second Pix of one code pays none."""
+    """The charge that it may pay; at an institution one that is not paid: a second Pix of one code pays none."""
+    charge = _find_named(credit, charges)
+    is_paid = credit.institution_id is not None and charge is not None and charge.status in charge_rules.PAID
+    return None if is_paid else charge
+
+
+def _find_named(credit: Credit, charges: Charges) -> Charge | None:
+    """The charge that it names, of the account on which it came."""
     charge = charges.get(credit.code)
-    if credit.institution_id is None or charge is None:
-        return charge
-    is_open = charge.institution_id == credit.institution_id and charge.status not in charge_rules.PAID
-    return charge if is_open else None
+    is_elsewhere = (
+        credit.institution_id is not None and charge is not None and charge.institution_id != credit.institution_id
+    )
+    return None if is_elsewhere else charge
+
+
+def _tell_divergence(work: UnitOfWork, transfer: Transfer, named: Charge | None) -> None:
+    """Say how what has settled at an institution differs from its charge, as that was before; after the events of both."""
+    settled_at = transfer.network_settled_at or work.now
+    divergences = find_divergences(named, transfer.txid, transfer.amount_cents, settled_at)
+    if divergences:
+        work.announce_divergence(transfer, named, divergences)
 
 
 def _find_reject_code(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> str | None:

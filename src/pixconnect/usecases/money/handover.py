@@ -159,7 +159,8 @@ async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[Op
 async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime) -> None:
     """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
 
-    If an order was open before the database's last start and is too late, we only ask about it.
+    If an order was open before the database's last start and is too late, we only ask about it, unless the rail says of it
+    that a second sending moves nothing more.
 
     Args:
         askable: Each order, and the name that the rail is asked by.
@@ -178,22 +179,24 @@ async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[O
         return  # we ask about them again when they are next due
     known = [(order, answer) for (order, _), answer in zip(asked, answers, strict=True)]
     await _record(context, known, now, "query")
-    unseen = [order for order, answer in known if isinstance(answer, Unknown)]
+    unseen = [(order, answer) for order, answer in known if isinstance(answer, Unknown)]
     # A rail that does not know our ids would take the same order twice.
     if unseen and context.policy.abilities.answers_by_our_id:
         await _record(context, await _send_again(context, fence, unseen, now), now, "again")
 
 
 async def _send_again(
-    context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime
+    context: HandoverContext, fence: Fence, unseen: Sequence[tuple[OpenOrder, Unknown]], now: datetime
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
+    orders = [order for order, _ in unseen]
     payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
         # The question took time: another worker may have the slots by now.
         await fence.fence(connection, _slots(orders))
         ordered = await read_ordered(connection, [order.name for order in orders])
     # Judged after the transaction: its connection may be the first to a server that was started meanwhile.
-    sent = [order for order in orders if may_send(order, now, context.server.first_ids)]
+    first_ids = context.server.first_ids
+    sent = [order for order, answer in unseen if answer.is_repeatable or may_send(order, now, first_ids)]
     return await _send(context, sent, ordered, payers)
 
 
@@ -234,6 +237,8 @@ def _order(transfer: Transfer, payer: Party) -> Order:
         initiation_type=transfer.initiation_type,
         txid=transfer.txid,
         ordered_at=transfer.created_at,
+        payer_key=transfer.own_key,
+        payer_message=transfer.payer_message,
     )
 
 
@@ -256,7 +261,7 @@ async def _record(
 ) -> None:
     """Record final answers; for the others we ask the rail later."""
     endings: list[tuple[str, Ending]] = []
-    never_left: list[str] = []
+    turned_away: list[OpenOrder] = []
     named: list[tuple[OpenOrder, Taken]] = []
     for order, answer in answered:
         match answer:
@@ -266,9 +271,8 @@ async def _record(
                 endings.append((order.name, answer))
             case NeverTaken() if identifiers.is_outside_window(order.name, now):  # before, it could not be known
                 endings.append((order.name, answer))
-            # Only the first sending can prove that nothing ever left; an earlier one may have arrived.
-            case NotTaken() if said_to == "first":
-                never_left.append(order.name)
+            case NotTaken():
+                turned_away.append(order)
             case Taken(network_id=str()):
                 named.append((order, answer))
             case _:
@@ -277,9 +281,20 @@ async def _record(
         await _note_names(context, named)
     if endings:
         await _end(context, endings)
-    if never_left:
+    if turned_away:
+        await _retry_later(context, turned_away, now, said_to)
+
+
+async def _retry_later(context: HandoverContext, orders: Sequence[OpenOrder], now: datetime, said_to: SaidTo) -> None:
+    """Only the first sending can prove that nothing ever left, so what is sent later keeps its mark."""
+    if said_to == "first":
         async with context.pool.acquire() as connection, connection.transaction():
-            await order_store.unmark(connection, never_left, now, now + RETRY_AFTER)
+            await order_store.unmark(connection, [order.name for order in orders], now, now + RETRY_AFTER)
+        return
+    # At an institution one order waits for another: by the backoff of questions it would miss its turn again and again.
+    there = [order.name for order in orders if order.institution_id is not None]
+    if there:
+        await order_store.look_later(context.pool, there, now + RETRY_AFTER)
 
 
 async def _note_names(context: HandoverContext, named: Sequence[tuple[OpenOrder, Taken]]) -> None:

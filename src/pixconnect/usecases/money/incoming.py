@@ -6,7 +6,7 @@ with other contents is also kept for an operator. We answer the rail only after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -18,7 +18,7 @@ from pixconnect.domain.money import kept_report, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.kept_report import Misfit, find_change, find_other_account
 from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.rail import (
     Acknowledgement,
@@ -113,7 +113,7 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
         )
         answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit not in (None, NOT_GIVEN_BACK):
-        await kept_usecases.keep(context.pool, report, answered.misfit)
+        await kept_usecases.keep(context.pool, report, answered.misfit, is_listed=account is not None)
     if answered.acknowledgement is None:
         raise errors.InternalError("a payment has no answer")
     return answered.acknowledgement
@@ -263,21 +263,15 @@ def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
         "holder_id": (transfer.holder_id, credit.holder_id),
         "key": (transfer.own_key, report.credit_party.key),
         "txid": (transfer.txid, report.txid),
-        "account": (transfer.institution_id, credit.institution_id),
     }
     # An institution may tell later who the payer was.
     if credit.institution_id is None:
         told["payer's account"] = (_account_of(payer), _account_of(report.debit_party))
-    return find_change(told)
+    return find_other_account(transfer.institution_id, credit.institution_id) or find_change(told)
 
 
 def _account_of(party: Party) -> str:
     return f"{party.ispb} {party.account_number}"
-
-
-def find_change(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
-    changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
-    return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
 
 class GivenBack(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ it and why.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, Protocol
 
 import structlog
 
@@ -16,7 +17,9 @@ from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.kept_report import Kept, KeptReport, Misfit
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import kept_report as kept_store
+from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import HasClock, HasPool
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 
@@ -24,12 +27,29 @@ LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 10_000
 REASON_LENGTH_MAX: Final = 1000
 
+AHEAD_MAX: Final = timedelta(minutes=5)
+"""Clocks of institutions are so much ahead of ours at most."""
+
 _log = structlog.get_logger(__name__)
 
 
-async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None = None) -> None:
-    """Keep a report for an operator, and the code that the rail is answered, if any. Once committed, it may be acknowledged."""
-    kept_id, is_new = await kept_store.keep(connection, kept, misfit, refusal_code)
+class DatingContext(HasPool, HasClock, Protocol): ...
+
+
+async def keep(
+    connection: Connection | Pool,
+    kept: Kept,
+    misfit: Misfit,
+    refusal_code: str | None = None,
+    *,
+    is_listed: bool = False,
+) -> None:
+    """Keep a report for an operator, and the code that the rail is answered, if any. Once committed, it may be acknowledged.
+
+    Args:
+        is_listed: A list told it, which is read again and again: only the first time counts.
+    """
+    kept_id, is_new = await kept_store.keep(connection, kept, misfit, refusal_code, is_listed=is_listed)
     if is_new:
         _log.critical(
             "a report waits for an operator",
@@ -38,6 +58,16 @@ async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusa
             name=kept_report.storable(kept_report.name_of(kept)),
             reason=misfit.reason,
         )
+
+
+async def keep_if_dated_ahead(context: DatingContext, kept: Kept, settled_at: datetime | None) -> bool:
+    """Keep what a list dates later than any clock of theirs is ahead of ours; it is recorded once it is told in its time."""
+    now = max(context.clock.now(), context.clock.real_now())
+    if settled_at is None or settled_at <= now + AHEAD_MAX:
+        return False
+    explanation = f"it is dated {settled_at.isoformat()}, and was told at {now.isoformat()}"
+    await keep(context.pool, kept, Misfit(reason="cannot_be_recorded", explanation=explanation), is_listed=True)
+    return True
 
 
 async def count_open(pool: Pool) -> Mapping[str, int]:
@@ -72,5 +102,8 @@ async def close_kept(context: OperatorContext, kept_id: int, reason: str) -> Kep
         if closed is None:
             known = "there is none with" if before is None else "it is closed already:"
             raise errors.NotFound(f"report: {known} the id {kept_id}")
+        await case_store.end_of_report(
+            connection, kept_id, errors.require(closed.closed_by, "it is closed"), closed.close_reason or reason
+        )
         await audit.record(context, connection, "report close", f"report {kept_id}", before=before, after=closed)
     return closed

@@ -5,20 +5,24 @@ A report may come twice, and late. The first answer stands: what was refused is 
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, LineKey, ReversedMovement
 from pixconnect.domain.money import movement as movement_rules
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.kept_report import Misfit, find_change
 from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.rail import Acknowledgement, MovementReport
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import line as line_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame.context import HasDirectory, HasPolicy, HasPool, HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.incoming import find_change
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
@@ -129,6 +133,67 @@ def _post(work: UnitOfWork, movement: Movement) -> Movement:
 def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
     """Post the opposite of a movement whose item has proved to be a transfer or refund, by the name that it has."""
     work.changes.add_movement(_post(work, movement_rules.open_opposite(movement, proved, work.now)))
+
+
+class OrderItem(Struct, frozen=True, kw_only=True):
+    """An item whose movement stands beside the settled transfer or refund that it is."""
+
+    mistaken: ReversedMovement
+    key: LineKey
+    name: str
+    """Of the transfer or refund on the network."""
+
+    @property
+    def holder_id(self) -> int:
+        return self.mistaken.holder_id
+
+
+async def take_back_proved(context: MovementContext, institution_id: int, days: tuple[date, date]) -> None:
+    """Take back movements of items that became one while the transfer or refund that they are was settled beside.
+
+    Who settles it looks for such a movement before it writes, and who posts an item judges it before: at once, neither sees
+    what the other does. Call it where no item of the account becomes a movement meanwhile.
+
+    Args:
+        context: The account's.
+        institution_id: The account.
+        days: Of the transfers and refunds, the first and the last, in Sao Paulo.
+    """
+    proved: list[OrderItem] = []
+    async with context.pool.acquire() as connection:
+        apart = timedelta(days=DAYS_APART_MAX)
+        amounts = await item_store.list_moved_amounts(connection, institution_id, (days[0] - apart, days[1] + apart))
+        alone = await line_store.list_unmatched(connection, institution_id, days, amounts) if amounts else []
+        for line in alone:
+            if not line.is_order or line.state != "settled":
+                continue
+            mistaken = await item_store.find_mistaken(
+                connection, institution_id, line.amount_cents, line.names, line.original, line.day
+            )
+            if mistaken is not None:
+                proved.append(OrderItem(mistaken=mistaken, key=line.key, name=line.names[-1]))
+    for outcome in await context.writes.submit_all(TAKE_BACK, proved):
+        if isinstance(outcome, errors.PixConnectError):
+            raise outcome
+
+
+async def _take_back_proved(batch: Batch[OrderItem]) -> list[None]:
+    work = await lock_balances(batch)
+    standing = await movement_store.find_standing(batch.connection, [one.mistaken.key for one in batch])
+    taken: list[OrderItem] = []
+    for one in batch:
+        # Of two that look alike the first takes it, and the other one's item is still to come.
+        movement = standing.pop(one.mistaken.key, None)
+        if movement is not None:
+            take_back(work, movement, one.name)
+            taken.append(one)
+    await work.write()
+    for one in taken:
+        await item_store.rejoin(batch.connection, one.mistaken, one.key)
+    return [None] * len(batch)
+
+
+TAKE_BACK: Final = WriteOperation("take_back_movements", _take_back_proved)
 
 
 def _compare(report: MovementReport, movement: Movement) -> Misfit | None:

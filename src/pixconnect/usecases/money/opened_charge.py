@@ -55,7 +55,7 @@ async def finish(context: OpeningContext, opening: ChargeOpening, there: OpenedC
         work = await begin_work(batch)
         charge = _write_charge(work, opening, contents, code, counted_from=there.created_at)
         await work.write()
-        await opening_store.end(batch.connection, opening, "opened")
+        await opening_store.end(batch.connection, opening, "opened", network_txid=there.network_txid)
     return charge
 
 

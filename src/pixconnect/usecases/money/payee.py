@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec import structs
+
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, br_code, pix_key, tax_id
 from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money.br_code import BrCode
 from pixconnect.domain.money.charge import PAID, fixed_amount_cents
-from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.domain.money.rail import RailUnavailable
@@ -92,11 +94,13 @@ async def _find_by_key(
         lookup.cost = UNPAID_COST
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
+    payer = await context.directory.read_account(caller.holder_id)
+    if payer.institution_id is not None:
+        return Payee(party=_name_key_alone(key), holder_id=None)
     # To be refused here says that the key is not ours, which is as much as a miss in the directory says.
     lookup.cost = MISSED_COST
     ability.check_resolves_keys(context.policy.abilities)
     lookup.cost = 0
-    payer = await context.directory.read_account(caller.holder_id)
     # The directory wants to know who asks, and for which transfer.
     try:
         async with context.lookups.asking_directory(caller.holder_id):
@@ -107,6 +111,12 @@ async def _find_by_key(
     if entry is None:
         raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
     return Payee(party=entry.party, holder_id=None)
+
+
+def _name_key_alone(key: PixKey) -> Party:
+    """Whose account it leads to, only the institution that pays finds out; a CPF or CNPJ is its owner's."""
+    alone = with_key(UNKNOWN_PARTY, key)
+    return structs.replace(alone, tax_id=key.key) if key.key_type in ("CPF", "CNPJ") else alone
 
 
 async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, lookup: Lookup) -> Payee:

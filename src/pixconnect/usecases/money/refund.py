@@ -18,7 +18,7 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.account import ABILITIES
 from pixconnect.domain.institutions.allowance import check_refund_day
-from pixconnect.domain.institutions.rail_memory import name_there
+from pixconnect.domain.institutions.rail_memory import name_refund_there
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import ability, reject_code
 from pixconnect.domain.money import refund as refund_rules
@@ -154,7 +154,7 @@ async def _find_made_there(
     for new in batch:
         account_id = locked.transfers[new.original_id, new.holder_id].institution_id
         if account_id is not None:
-            names[name_there(keys[account_id], account_id, "refund", new.holder_id, new.external_id)] = new
+            names[name_refund_there(keys[account_id], account_id, new.holder_id, new.external_id)] = new
     found = await name_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
     return {names[name].refund_id: refund for name, refund in found.items()}
 
@@ -181,7 +181,7 @@ async def read_refund_by_external_id(context: RefundContext, caller: Caller, ext
 async def _find_forgotten(context: RefundContext, caller: Caller, external_id: str) -> Refund | None:
     """The refund of a request that a restored database has forgotten, and that its account's institution told of."""
     for account_id, naming_key in (await name_store.read_keys_of_holder(context.pool, caller.holder_id)).items():
-        name = name_there(naming_key, account_id, "refund", caller.holder_id, external_id)
+        name = name_refund_there(naming_key, account_id, caller.holder_id, external_id)
         made = (await name_store.find_made(context.pool, [name], [caller.holder_id])).get(name)
         if made is not None:
             return structs.replace(made, external_id=external_id)

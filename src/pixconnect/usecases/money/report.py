@@ -122,7 +122,7 @@ async def _take_endings(context: ReportContext, reports: Sequence[EndingReport])
         try:
             # Kept before it is acknowledged, because then the rail forgets it.
             if isinstance(outcome, Misfit):
-                await kept_usecases.keep(context.pool, report, outcome)
+                await kept_usecases.keep(context.pool, report, outcome, is_listed=context.policy.account is not None)
         except Exception as error:  # noqa: BLE001  what cannot be kept comes again
             outcome = error
         if isinstance(outcome, Exception):
@@ -181,7 +181,8 @@ async def _keep_unrefusable(
         code = acknowledgement.refusal_code
         if code != reject_code.NOT_SETTLED:
             explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
-            await kept_usecases.keep(context.pool, report, Misfit(reason="cannot_be_refused", explanation=explanation))
+            misfit = Misfit(reason="cannot_be_refused", explanation=explanation)
+            await kept_usecases.keep(context.pool, report, misfit, is_listed=context.policy.account is not None)
     return answer
 
 
@@ -207,7 +208,8 @@ async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code:
         if recorded is not None:
             answer = first_answer(report, recorded)
         answer = ability.answer_report(context.policy.abilities, answer)
-        await kept_usecases.keep(connection, report, misfit, answer.refusal_code if recorded is None else None)
+        refusal_code = answer.refusal_code if recorded is None else None
+        await kept_usecases.keep(connection, report, misfit, refusal_code, is_listed=context.policy.account is not None)
     return answer
 
 

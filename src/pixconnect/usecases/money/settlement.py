@@ -8,6 +8,9 @@
         │                 └──── NeverTaken, long after: the rail has never seen it and takes it no more, money back
         └── 60 s without a mark ──► given up, money back, if it was accepted after the database's last start
 
+An item of an institution's statement may have been read before the order was known to be it, and posted as a movement: the
+statement that settles the order posts that movement's opposite.
+
 The mark is durable before the rail hears anything. A worker that finds it after a crash asks, and sends again under the
 same id only if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason
 to ask.
@@ -23,11 +26,14 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.institutions.joining import LineKey, ReversedMovement
+from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.ledger import Account
+from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.order import (
     Ending,
     FirstIds,
@@ -42,11 +48,14 @@ from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import HasPolicy, HasPool, HasServer, HasUnderWay, HasWrites
 from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -63,6 +72,8 @@ class EndedOrder(Struct, frozen=True, kw_only=True):
     ending: Ending
     has_rail: bool
     """Without a rail we never sent an order, so that we may give up each."""
+    mistaken: ReversedMovement | None = None
+    """Its item was read before, and posted as a movement."""
 
     @property
     def holder_id(self) -> int:
@@ -113,8 +124,13 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
             outcomes[index] = UNKNOWN_ORDER
     has_rail = context.policy.has_rail
     ended = [
-        EndedOrder(ordered=ordered[endings[index][0]], ending=endings[index][1], has_rail=has_rail)
-        for index in under_way
+        EndedOrder(
+            ordered=ordered[name],
+            ending=ending,
+            has_rail=has_rail,
+            mistaken=await _find_mistaken(context, ordered[name], ending),
+        )
+        for name, ending in (endings[index] for index in under_way)
     ]
     written = await context.writes.submit_all(WRITE_ENDINGS, ended)
     for index, was_open in zip(under_way, written, strict=True):
@@ -147,6 +163,17 @@ async def _note_names(
     return outcomes
 
 
+async def _find_mistaken(context: EndingContext, ordered: Transfer | Refund, ending: Ending) -> ReversedMovement | None:
+    """The movement that an item became which this order has proved to be; the installation's own rail tells none twice."""
+    account = context.policy.account
+    if account is None or not isinstance(ending, Settled):
+        return None
+    names = [name for name in (name_of(ordered), ordered.network_id, ending.network_id) if name is not None]
+    of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
+    day = to_day(ending.settled_at)
+    return await item_store.find_mistaken(context.pool, account.id, ordered.amount_cents, names, of, day)
+
+
 def is_surely_not_ours(context: HasPolicy, name: str) -> bool:
     """Whether an order that we do not know is certainly not ours."""
     # A rail that gives orders names of its own may put any institution's number into them.
@@ -168,10 +195,15 @@ async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Endin
     return misfits
 
 
+def _holders_of(ended: EndedOrder) -> tuple[int, ...]:
+    return (ended.holder_id,) if ended.mistaken is None else (ended.holder_id, ended.mistaken.holder_id)
+
+
 async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
-    work = await lock_balances(batch)
+    work = await lock_balances(batch, _holders_of)
     locked = await _lock_rows(work, batch)
     outcomes: list[bool] = []
+    proved: list[tuple[ReversedMovement, LineKey]] = []
     first_ids = FirstIds()
     # Read here, where nobody can mark the orders: the server may have been started since they were found to be too late.
     if any(isinstance(ended.ending, GivenUp) and ended.has_rail for ended in batch):
@@ -188,11 +220,18 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
         work.changes.end_order(order)
         # While it is under way only its order knows when it was handed over, and what the network calls it.
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at, network_id=order.network_id)
+        movement = None if ended.mistaken is None else locked.moved.pop(ended.mistaken.key, None)
+        if ended.mistaken is not None and movement is not None:
+            # First what it took: it may be owed.
+            take_back(work, movement, order.network_id or order.name)
+            proved.append((ended.mistaken, ("transfer" if order.is_transfer else "refund", order.resource_id)))
         if isinstance(before, Transfer):
             _end_transfer(work, before, ended.ending)
         else:
             _end_refund(work, locked, before, ended.ending)
     await work.write()
+    for mistaken, key in proved:
+        await item_store.rejoin(work.connection, mistaken, key)
     return outcomes
 
 
@@ -207,11 +246,13 @@ class _LockedRows:
         orders: dict[str, OpenOrder],
         received: dict[tuple[int, int], Transfer],
         charges: dict[tuple[int, int], Charge],
+        moved: dict[tuple[int, str], Movement],
     ) -> None:
-        # Orders by name, the others by id and holder.
+        # Orders by name, movements by holder and item, the others by id and holder.
         self.orders = orders
         self.received = received
         self.charges = charges
+        self.moved = moved
 
 
 async def _lock_rows(work: UnitOfWork, batch: Sequence[EndedOrder]) -> _LockedRows:
@@ -222,10 +263,12 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[EndedOrder]) -> _LockedRo
     names = [refund.original_end_to_end_id for refund in refunds]
     paid = await transfer_store.find_charge_ids(connection, names) if names else []
     charges = await work.lock_charges(paid)
+    mistaken = [ended.mistaken.key for ended in batch if ended.mistaken is not None]
     return _LockedRows(
         orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in batch]),
         received=await transfer_store.lock_by_id(connection, sorted(originals)) if originals else {},
         charges=charges,
+        moved=await movement_store.find_standing(connection, mistaken) if mistaken else {},
     )
 
 

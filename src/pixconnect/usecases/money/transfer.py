@@ -14,6 +14,7 @@ from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
@@ -25,7 +26,6 @@ from pixconnect.domain.money.transfer import (
     NO_TERMS,
     AccountTransferRequest,
     NewTransfer,
-    Payee,
     SendingTerms,
     Transfer,
     TransferRequest,
@@ -38,17 +38,19 @@ from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import transfer_search as transfer_search_store
-from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasWrites
-from pixconnect.usecases.frame.directory import OwnAccount, with_key
+from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasInstitutions, HasWrites
+from pixconnect.usecases.frame.directory import with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
+from pixconnect.usecases.money import outgoing_transfer
+from pixconnect.usecases.money.outgoing_transfer import HeldSending
 from pixconnect.usecases.money.payee import PayeeContext, find_payee
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 
-class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, Protocol): ...
+class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, HasInstitutions, Protocol): ...
 
 
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
@@ -74,7 +76,7 @@ async def start_transfer(
     """
     lookup = Lookup()
     try:
-        return await _view(context, await _start_transfer(context, caller, request, terms, lookup))
+        return await view_transfer(context, await _start_transfer(context, caller, request, terms, lookup))
     except errors.Refusal:
         # Looking up a key without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
@@ -94,9 +96,10 @@ async def _start_transfer(
     try:
         money.check_amount(request.amount_cents)
         payee = await find_payee(context, caller, request, end_to_end_id, lookup)
-        if payee is not None and terms.payee_tax_id not in (None, payee.party.tax_id):
+        if payee is not None and outgoing_transfer.is_another(payee, terms):
             raise PayeeIsAnother("key: belongs to another tax id")
-    except (errors.RuleBroken, errors.RateLimited) as refusal:
+        way = None if payee is None else await outgoing_transfer.choose_way(context, caller, request, payee, terms)
+    except (errors.RuleBroken, errors.RateLimited, errors.ServiceUnavailable) as refusal:
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
         if replayed is not None:
             return _refuse_repeat(terms, replayed)
@@ -106,13 +109,10 @@ async def _start_transfer(
             spending.check(balance.holder_id, balance.limits, request.amount_cents)
         raise
     # A system that we must ask is away. If the transfer breaks a rule all the same, we refuse it for that.
-    if payee is None:
+    if way is None:
         if payer := await _read_payer(context, caller):
             transfer_rules.check_transfer(request.amount_cents, *payer)
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
-    payer_account = await context.directory.read_account(caller.holder_id)
-    if not context.policy.is_sandbox:
-        await _check_account(context, payer_account, payee)
     # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
         holder_id=caller.holder_id,
@@ -120,31 +120,27 @@ async def _start_transfer(
         external_id=request.external_id or context.entropy.uuid7(),
         fingerprint=fingerprint(request),
         request=request,
-        payee=payee,
-        payer=payer_account.party,
+        payee=way.payee,
+        payer=way.payer,
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
         transfer_id=await context.ids.transfer_id(),
-        received_id=0 if payee.holder_id is None else await context.ids.transfer_id(),
+        received_id=0 if way.payee.holder_id is None else await context.ids.transfer_id(),
         end_to_end_id=end_to_end_id,
         correlation_id=context.entropy.uuid4(),
         may_exist=request.external_id is not None,
-        terms=terms,
+        terms=way.terms,
+        institution_id=way.institution_id,
     )
     made = await context.writes.submit(START_TRANSFERS, new)
     # Its id was made for this request, whichever try it was.
     return made if made.id == new.transfer_id else _refuse_repeat(terms, made)
 
 
-async def _check_account(context: TransferContext, payer: OwnAccount, payee: Payee) -> None:
-    """By book goes only what stays on one account at an institution; between two of them it would be a real Pix."""
-    there = None if payee.holder_id is None else (await context.directory.read_account(payee.holder_id)).institution_id
-    if payer.institution_id != there or (payee.holder_id is None and payer.institution_id is not None):
-        raise errors.ServiceUnavailable("nothing is sent over accounts at institutions yet; nothing was done")
-
-
 def _refuse_repeat(terms: SendingTerms, made: Transfer) -> Transfer:
     if terms.is_new:
         raise errors.ExternalIdConflict("external_id: was already used for a transfer")
+    if terms.payee_tax_id not in (None, made.counterparty.tax_id):
+        raise errors.ExternalIdConflict("external_id: was already used for a transfer to a key of another owner")
     return made
 
 
@@ -154,7 +150,8 @@ async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.
     wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
     charges = await work.lock_charges(sorted(wanted))
     spending = await _read_spending(work, batch)
-    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, spending))
+    sending = await outgoing_transfer.hold_sending(batch.connection, batch, to_day(work.now))
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, spending, sending))
     await work.write()
     return outcomes
 
@@ -170,18 +167,18 @@ def _holders_of(new: NewTransfer) -> tuple[int, ...]:
 
 async def read_transfer_by_id(context: TransferContext, caller: Caller, transfer_id: int) -> TransferView:
     transfer = await transfer_store.find_by_id(context.pool, caller.holder_id, transfer_id)
-    return await _view(context, _found(transfer, "id"))
+    return await view_transfer(context, _found(transfer, "id"))
 
 
 async def read_transfer_by_external_id(context: TransferContext, caller: Caller, external_id: str) -> TransferView:
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
-    return await _view(context, _found(transfer, "externalId"))
+    return await view_transfer(context, _found(transfer, "externalId"))
 
 
 async def read_transfer_by_end_to_end_id(context: TransferContext, caller: Caller, end_to_end_id: str) -> TransferView:
     # A book transfer has two sides under one id: this is the holder's own.
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
-    return await _view(context, _found(transfer, "endToEndId"))
+    return await view_transfer(context, _found(transfer, "endToEndId"))
 
 
 async def list_transfers(
@@ -189,7 +186,7 @@ async def list_transfers(
 ) -> Page[TransferView]:
     """One page of the holder's transfers of one status, both ways, newest first."""
     page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
-    return page.with_items([await _view(context, transfer) for transfer in page.items])
+    return page.with_items([await view_transfer(context, transfer) for transfer in page.items])
 
 
 async def search_transfers(
@@ -203,7 +200,7 @@ async def search_transfers(
     if search.external_id is None and search.end_to_end_id is None:
         read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
         page = await read(context.pool, caller.holder_id, search, span)
-        return page.with_items([await _view(context, transfer) for transfer in page.items])
+        return page.with_items([await view_transfer(context, transfer) for transfer in page.items])
     # An id names at most one: we check the other conditions here.
     if search.external_id is not None:
         transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, search.external_id)
@@ -213,7 +210,7 @@ async def search_transfers(
     if transfer is None or not search.finds(transfer, span):
         return Page(items=[], total_count=0)
     # There is no second page, and no cursor leads to one.
-    items = [await _view(context, transfer)] if span.position == 0 else []
+    items = [await view_transfer(context, transfer)] if span.position == 0 else []
     return Page(items=items, total_count=1)
 
 
@@ -230,9 +227,16 @@ async def _add_spent(connection: Connection | Pool, spending: Spending, holder_i
     spending.start(holder_id, spent)
 
 
-def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge], spending: Spending) -> Transfer:
+def _accept(
+    work: UnitOfWork,
+    new: NewTransfer,
+    charges: dict[tuple[int, int], Charge],
+    spending: Spending,
+    sending: HeldSending,
+) -> Transfer:
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
     holder_id, amount_cents = new.holder_id, new.request.amount_cents
+    sending.check(new)
     transfer_rules.check_transfer(amount_cents, work.balances[holder_id], spending)
     transfer = transfer_rules.open_transfer(new, work.now)
     work.changes.origins.add("transfer", transfer.id, work.now, new.caller)
@@ -242,7 +246,8 @@ def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], C
     else:
         work.post(holder_id, "available", "reserved", amount_cents, transfer_id=transfer.id)
         work.changes.add_transfer(transfer)
-        work.order(transfer, new.handover_timeout)
+        work.order(transfer, new.handover_timeout, new.institution_id)
+        sending.count(new)
     # The next transfers of this batch count this one.
     if transfer_rules.is_spent(transfer):
         spending.count(holder_id, amount_cents)
@@ -294,7 +299,8 @@ def _found(transfer: Transfer | None, parameter: str) -> Transfer:
     return transfer
 
 
-async def _view(context: TransferContext, transfer: Transfer) -> TransferView:
+async def view_transfer(context: TransferContext, transfer: Transfer) -> TransferView:
+    """A transfer with both its sides."""
     # The holder's account is shown with the key by which it was found.
     account = await context.directory.read_account(transfer.holder_id)
     own = with_key(account.party, None if transfer.own_key is None else parse_pix_key(transfer.own_key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -11,6 +12,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import waiting_charge as waiting_store
+from pixconnect.store.institutions.waiting_charge import WaitingCharge
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasClock, HasPool
@@ -22,6 +25,10 @@ from pixconnect.writing.service_time import service_now
 LISTED_MAX: Final = 1000
 SILENT_MAX: Final = timedelta(seconds=60)
 """The scheme gives an order up when it has not settled 40 s after it was accepted, and we have asked by then."""
+
+
+CHARGE_WAITS_MAX: Final = timedelta(minutes=15)
+"""An opening may arrive for ten minutes after it was asked for, so nothing is wrong with what waits for that."""
 
 
 class WaitingContext(HasPool, HasClock, Protocol): ...
@@ -46,6 +53,19 @@ async def read_waiting(context: WaitingContext) -> RailWaiting:
         silent_count=await order_store.count_unresolved(context.pool, handed_before, LISTED_MAX),
         accepted_count=await transfer_store.count_accepted(context.pool, handed_before, LISTED_MAX),
     )
+
+
+async def list_late_charges(context: WaitingContext, count_max: int = LISTED_MAX) -> Sequence[WaitingCharge]:
+    """Charges at institutions that have been opened or changed for too long, the longest waiting first."""
+    return await waiting_store.list_begun(context.pool, context.clock.real_now() - CHARGE_WAITS_MAX, count_max)
+
+
+async def list_waiting_charges(
+    context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
+) -> list[WaitingCharge]:
+    """Charges at institutions that have been opened or changed for so long, of one holder and of one txid, or of all."""
+    found = await waiting_store.list_begun(context.pool, context.clock.real_now() - silent_for, LISTED_MAX)
+    return [one for one in found if holder_id in (None, one.holder_id) and name in (None, one.txid)]
 
 
 async def list_unresolved(

@@ -1,14 +1,14 @@
 """Proves the books: asks the tables every rule, slice by slice of holders, and tells what breaks one.
 
 What is under way while we look may look wrong: a statement reads as of one moment, but a rail or the feed tells later. So
-what is found is looked at again after a while, and is a finding only if it is still there. A run that was stopped goes on after
-its last slice.
+what is found is looked at again after a while, and is a finding only if it is still there. A whole run that was stopped goes on
+after its last slice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -17,14 +17,21 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.money.rail import Rail, RailUnavailable
+from pixconnect.domain.proof.chain import ChainHead
 from pixconnect.domain.proof.rule import Extent, Finding, Judgement, Rule
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.proof import chain as chain_store
 from pixconnect.store.proof import look as look_store
+from pixconnect.store.proof import record_chain as record_chain_store
 from pixconnect.store.proof import run as run_store
-from pixconnect.store.proof.look import HolderRange
+from pixconnect.store.proof.look import HOLDER_ID_MAX, HolderRange, NotReadableError
 from pixconnect.store.proof.rules import RULES
 from pixconnect.store.proof.run import Run
+from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.proof.account import judge_accounts
+from pixconnect.usecases.proof.rail import APART, compare_with_rail
 from pixconnect.writing.service_time import service_now
 
 ENTRIES_IN_SLICE: Final = 200_000
@@ -32,6 +39,9 @@ OVERLAP: Final = timedelta(hours=1)
 """A run over changes begins so long before the reading of the last one: transactions may have been open then."""
 FINDINGS_MAX: Final = 100_000
 
+
+Unreadable = dict[str, str]
+"""Rules that the reader cannot ask, and why: a column that was added by hand is granted to nobody, and a table may be gone."""
 
 Progress = Callable[[int, int], None]
 """Told after each slice how many holders were looked at, and how much was found so far."""
@@ -43,6 +53,8 @@ class BookReader(Struct, frozen=True, kw_only=True):
     connection: Connection
     clock: Clock
     operator: str
+    rail: Rail | None = None
+    """``None`` where there is none that can be asked for all that has settled."""
 
 
 class ProofRequest(Struct, frozen=True, kw_only=True):
@@ -53,6 +65,8 @@ class ProofRequest(Struct, frozen=True, kw_only=True):
     """The names of those that are asked; empty is all."""
     again_after_s: float = 60
     """How long after something was found it is looked at again."""
+    heads: Sequence[ChainHead] = ()
+    """Of chains, as they were kept elsewhere."""
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -60,7 +74,30 @@ class Verification(Struct, frozen=True, kw_only=True):
 
     judgements: Sequence[Judgement]
     findings: Sequence[Finding]
+    unreadable_count: int
+    """Rules that the reader could not ask, though there is what they compare."""
     holders_count: int
+    unchained_count: int
+    """Entries that wait to be chained."""
+    unchained_records_count: int
+    """Rows of the audit and kept reports that do."""
+
+
+class ShownRun(Struct, frozen=True, kw_only=True):
+    """A run as people are shown it: what it found, each with its rule where there still is that."""
+
+    run: Run
+    findings: Sequence[tuple[Finding, Rule | None]]
+
+
+async def list_runs(context: HasPool, runs_max: int, findings_max: int) -> Sequence[ShownRun]:
+    """The last runs, the newest first, each with so many of its findings at most."""
+    by_name = {rule.name: rule for rule in RULES}
+    shown = list[ShownRun]()
+    for run in await run_store.list_newest(context.pool, runs_max):
+        found = await run_store.list_findings(context.pool, run.id, "there", findings_max)
+        shown.append(ShownRun(run=run, findings=[(each, by_name.get(each.rule)) for each in found]))
+    return shown
 
 
 async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> Verification:
@@ -74,24 +111,41 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
     connection = reader.connection
     # Rules by name are asked of everything, and leave no checkpoint: others were not looked at.
     has_all = not request.rules
-    run = await run_store.find_stopped(connection, request.extent) if has_all else None
+    now = await service_now(reader.clock, connection)
+    run = await run_store.find_stopped(connection, request.extent, now) if has_all else None
     if run is None:
-        now = await service_now(reader.clock, connection)
         run = await run_store.begin(connection, request.extent, reader.operator, now)
+    unreadable: Unreadable = {}
     try:
-        await _look_at_holders(reader, run, [rule for rule in rules if rule.of == "holders"], tell, has_all=has_all)
-        await _look(connection, run, [rule for rule in rules if rule.of == "installation"], None, None)
-        await _look_again(reader, run, request.again_after_s)
+        of_holders = [rule for rule in rules if rule.of == "holders"]
+        await _look_at_holders(reader, run, of_holders, tell, unreadable, has_all=has_all)
+        others = [rule for rule in rules if rule.of in ("installation", "server")]
+        await _look(connection, run, others, None, None, unreadable)
+        why_not = await _look_at_rail(reader, run, [rule.name for rule in rules if rule.of == "rail"])
+        of_accounts = await _look_at_accounts(reader, run) if any(rule.of == "accounts" for rule in rules) else []
+        # Without a file there is nothing to compare, and the rule is told as one that nobody could look at.
+        await run_store.add_seen(connection, run, await chain_store.compare_heads(connection, request.heads))
+        why_not = await _look_again(reader, run, request, unreadable) or why_not
     except BaseException:
         # Whatever stopped it, what was found is kept, and it goes on there.
         with suppress(*DATABASE_FAILED):
             await run_store.stop(connection, run)
         raise
-    judgements = [Judgement(rule=rule.name, verdict="checked") for rule in rules]
+    why_not_of = dict(rail=why_not, heads=None if request.heads else "no file of heads was given: --heads FILE")
+    judgements = [
+        await _judge(connection, rule, why_not_of, unreadable.get(rule.name)) for rule in rules if rule.of != "accounts"
+    ] + of_accounts
     await run_store.end(connection, run, judgements)
     ended = await run_store.read(connection, run.id)
-    findings = await run_store.list_findings(connection, run.id, FINDINGS_MAX)
-    return Verification(judgements=judgements, findings=findings, holders_count=ended.holders_count)
+    findings = await run_store.list_findings(connection, run.id, "there", FINDINGS_MAX)
+    return Verification(
+        judgements=judgements,
+        findings=findings,
+        unreadable_count=len(unreadable),
+        holders_count=ended.holders_count,
+        unchained_count=await chain_store.count_unchained(connection),
+        unchained_records_count=await record_chain_store.count_unchained_records(connection),
+    )
 
 
 def choose_rules(request: ProofRequest) -> Sequence[Rule]:
@@ -105,40 +159,130 @@ def choose_rules(request: ProofRequest) -> Sequence[Rule]:
 
 
 async def _look_at_holders(
-    reader: BookReader, run: Run, rules: Sequence[Rule], tell: Progress, *, has_all: bool
+    reader: BookReader, run: Run, rules: Sequence[Rule], tell: Progress, unreadable: Unreadable, *, has_all: bool
 ) -> None:
     connection = reader.connection
     holders_count, found_count = run.holders_count, 0
-    for part in await look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE):
+    # A run that goes on behind the last holder asks once more all the same: which rules it may not ask is not kept.
+    rest = HolderRange(first_id=run.last_holder_id + 1, last_id=HOLDER_ID_MAX, holders_count=0)
+    for part in await look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE) or [rest]:
         since = await run_store.find_read_until(connection, part) if run.extent == "changes" else None
-        found_count += await _look(connection, run, rules, part, since and since - OVERLAP)
-        await run_store.note_slice(connection, run, part, has_all_rules=has_all)
+        # Nobody has read what is to come: a clock was set back, or somebody wrote the checkpoint by hand.
+        since = None if since is None or since > run.read_until else since
+        found_count += await _look(connection, run, rules, part, since and since - OVERLAP, unreadable)
+        # What was not looked at has no checkpoint.
+        await run_store.note_slice(connection, run, part, has_all_rules=has_all and not unreadable)
         holders_count += part.holders_count
         tell(holders_count, found_count)
 
 
 async def _look(
-    connection: Connection, run: Run, rules: Sequence[Rule], part: HolderRange | None, since: datetime | None
+    connection: Connection,
+    run: Run,
+    rules: Sequence[Rule],
+    part: HolderRange | None,
+    since: datetime | None,
+    unreadable: Unreadable,
 ) -> int:
     found = list[Finding]()
     for rule in rules:
-        found += await look_store.ask(connection, rule, part, since)
+        try:
+            found += await look_store.ask(connection, rule, part, since)
+        except NotReadableError as error:
+            unreadable[rule.name] = _explain(error)
     await run_store.add_seen(connection, run, found)
     return len(found)
 
 
-async def _look_again(reader: BookReader, run: Run, again_after_s: float) -> None:
-    """Look once more at what was found, a while after it was; what is gone by then was under way."""
+def _explain(error: NotReadableError) -> str:
+    return f"who verifies cannot read what it compares: {error}"
+
+
+async def _look_at_rail(reader: BookReader, run: Run, rules: Sequence[str]) -> str | None:
+    """Why the rail could not be looked at; ``None`` if it was."""
+    if reader.rail is None:
+        return "there is no rail whose statement can be asked for here"
+    connection = reader.connection
+    since = await run_store.find_last_checked(connection, rules[0]) if rules and run.extent == "changes" else None
+    try:
+        found = await compare_with_rail(connection, reader.rail, since and since - OVERLAP, rules)
+    except RailUnavailable as error:
+        return f"the rail does not answer: {error}"
+    await run_store.add_seen(connection, run, found)
+    return None
+
+
+async def _look_at_accounts(reader: BookReader, run: Run) -> list[Judgement]:
+    judgements, found = await judge_accounts(reader.connection, await service_now(reader.clock, reader.connection))
+    await run_store.add_seen(reader.connection, run, found)
+    return judgements
+
+
+async def _judge(
+    connection: Connection, rule: Rule, why_not_of: Mapping[str, str | None], unreadable: str | None
+) -> Judgement:
+    reason = why_not_of[rule.of] if rule.of in why_not_of else await look_store.find_why_not(connection, rule)
+    reason = unreadable or reason
+    return Judgement(rule=rule.name, verdict="checked" if reason is None else "not_checkable", reason=reason)
+
+
+async def _look_again(reader: BookReader, run: Run, request: ProofRequest, unreadable: Unreadable) -> str | None:
+    """Look once more at what was found, a while after it was; what is gone by then was under way.
+
+    Why the rail could not be asked again is answered: what it has told stays unjudged.
+    """
     connection = reader.connection
     seen_since = await run_store.find_seen_since(connection, run)
     if seen_since is None:
-        return
-    await asyncio.sleep(max(0.0, again_after_s - seen_since.total_seconds()))
+        return None
+    await asyncio.sleep(max(0.0, request.again_after_s - seen_since.total_seconds()))
     by_name = {rule.name: rule for rule in RULES}
-    seen = await run_store.list_seen(connection, run)
-    for rule_name, holder_id in sorted({(each.rule, each.holder_id) for each in seen}, key=str):
-        part = None if holder_id is None else HolderRange(first_id=holder_id, last_id=holder_id, holders_count=1)
-        there = {each.name for each in await look_store.ask(connection, by_name[rule_name], part, None)}
-        for each in seen:
-            if (each.rule, each.holder_id) == (rule_name, holder_id):
-                await run_store.judge(connection, run, each, "there" if each.name in there else "gone")
+    seen = await run_store.list_findings(connection, run.id, "seen")
+    beside = [each for each in seen if by_name[each.rule].of in ("rail", "accounts", "heads")]
+    for rule, part in _parts_of([each for each in seen if each not in beside], by_name):
+        try:
+            found = await look_store.ask(connection, rule, part, None)
+        except NotReadableError as error:
+            # What was seen stays unjudged: it is neither there nor gone.
+            unreadable[rule.name] = _explain(error)
+            continue
+        of_part = [each for each in seen if each.rule == rule.name and part in (None, _part_of(each))]
+        await _judge_seen(connection, run, of_part, found)
+    if of_accounts := [each for each in beside if by_name[each.rule].of == "accounts"]:
+        _, found = await judge_accounts(connection, await service_now(reader.clock, connection))
+        await _judge_seen(connection, run, of_accounts, found)
+    if of_heads := [each for each in beside if by_name[each.rule].of == "heads"]:
+        await _judge_seen(connection, run, of_heads, await chain_store.compare_heads(connection, request.heads))
+    return await _look_at_rail_again(reader, run, [each for each in beside if by_name[each.rule].of == "rail"])
+
+
+def _parts_of(seen: Sequence[Finding], by_name: Mapping[str, Rule]) -> list[tuple[Rule, HolderRange | None]]:
+    """What has to be asked again, each once: of a rule of holders those alone whose books break it."""
+    asked = {(each.rule, _part_of(each) if by_name[each.rule].of == "holders" else None) for each in seen}
+    return [(by_name[name], part) for name, part in sorted(asked, key=str)]
+
+
+def _part_of(finding: Finding) -> HolderRange | None:
+    holder_id = finding.holder_id
+    return None if holder_id is None else HolderRange(first_id=holder_id, last_id=holder_id, holders_count=1)
+
+
+async def _look_at_rail_again(reader: BookReader, run: Run, seen: Sequence[Finding]) -> str | None:
+    if not seen or reader.rail is None:
+        return None
+    since = min((each.since for each in seen if each.since is not None), default=None)
+    rules = {each.rule for each in seen}
+    try:
+        found = await compare_with_rail(reader.connection, reader.rail, since and since - APART, rules)
+    except RailUnavailable as error:
+        return f"the rail does not answer: {error}"
+    await _judge_seen(reader.connection, run, seen, found)
+    return None
+
+
+async def _judge_seen(
+    connection: Connection, run: Run, seen: Sequence[Finding], found_again: Sequence[Finding]
+) -> None:
+    there = {each.name for each in found_again}
+    for each in seen:
+        await run_store.judge(connection, run, each, "there" if each.name in there else "gone")

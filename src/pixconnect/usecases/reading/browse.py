@@ -269,10 +269,11 @@ def check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tupl
 def check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
     if not 1 <= page_size <= PAGE_SIZE_MAX:
         raise errors.BadRequest(f"page_size: must be from 1 to {PAGE_SIZE_MAX}")
-    if wanted.counterparty is not None and not 1 <= len(wanted.counterparty) <= TEXT_LENGTH_MAX:
-        raise errors.BadRequest(f"counterparty: must have 1 to {TEXT_LENGTH_MAX} characters")
-    if wanted.counterparty is not None and not wanted.counterparty.isprintable():
-        raise errors.BadRequest("counterparty: must be printable")
+    for field, text in (("counterparty", wanted.counterparty), ("name_part", wanted.name_part)):
+        if text is not None and not 1 <= len(text) <= TEXT_LENGTH_MAX:
+            raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters")
+        if text is not None and not text.isprintable():
+            raise errors.BadRequest(f"{field}: must be printable")
     return Span(
         page_size=page_size,
         initial_at=wanted.initial_at,

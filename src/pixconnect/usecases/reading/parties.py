@@ -7,7 +7,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.refund import THEIRS_PREFIX, Refund
 from pixconnect.domain.money.transfer import Transfer, TransferView
+from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.usecases.frame.context import HasInstitutions
 from pixconnect.usecases.money.transfer import TransferContext, read_transfer_by_id
 
@@ -21,6 +23,8 @@ class PartiesView(Struct, frozen=True, kw_only=True):
     """Its end-to-end id is ours alone: the network has never been told it, or has one of its own that nobody knows yet."""
     institution: str | None
     """The account at an institution on which it lies, as the operator named it."""
+    network_txid: str | None
+    """Its txid as the network has it, where the institution takes none of ours."""
 
 
 async def read_parties(context: PartiesContext, caller: Caller, transfer_id: int) -> PartiesView:
@@ -31,18 +35,34 @@ async def read_parties(context: PartiesContext, caller: Caller, transfer_id: int
     """
     view = await read_transfer_by_id(context, caller, transfer_id)
     transfer = view.transfer
-    institution = None
+    institution, network_txid = None, None
     if transfer.institution_id is not None:
         accounts = await context.institutions.list_all()
         institution = next((one.name for one in accounts if one.id == transfer.institution_id), None)
-    is_ours = _is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
-    return PartiesView(view=view, is_named_by_us=is_ours, institution=institution)
+        if transfer.txid is not None:
+            opening = await opening_store.find_txid(context.pool, transfer.institution_id, transfer.txid)
+            network_txid = None if opening is None else opening.network_txid
+    is_ours = is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
+    return PartiesView(view=view, is_named_by_us=is_ours, institution=institution, network_txid=network_txid)
 
 
-def _is_named_by_us(transfer: Transfer, *, keeps_our_id: bool) -> bool:
+def is_named_by_us(transfer: Transfer, *, keeps_our_id: bool) -> bool:
+    """Whether the end-to-end id that is shown of it is ours alone."""
     if transfer.is_book or transfer.status == "CANCELLED":
         return True
     if transfer.direction == "IN" or transfer.network_id is not None:
         return False
     # Institutions make names of their own; of the installation's own rail its abilities say it.
     return transfer.institution_id is not None or not keeps_our_id
+
+
+def is_return_named_by_us(refund: Refund, original: Transfer, *, keeps_our_id: bool) -> bool:
+    """The same of a refund's id."""
+    if refund.is_book:
+        return True
+    if refund.flow == "IN" or refund.network_id is not None:
+        return False
+    if refund.made_by == "institution":
+        # Of some returns that were made there no list tells the network's name.
+        return refund.external_id != THEIRS_PREFIX + refund.return_id
+    return original.institution_id is not None or not keeps_our_id

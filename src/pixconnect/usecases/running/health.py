@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Final, Literal, LiteralString, Protocol
 
 import structlog
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.institutions.certificate import find_ending
+from pixconnect.domain.institutions.certificate import find_ending, say_end
 from pixconnect.domain.institutions.institution import Institutions
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
@@ -141,9 +141,14 @@ def _forget(task: asyncio.Future[None]) -> None:
         task.exception()
 
 
+_ONLY_READS: Final[LiteralString] = "select pg_is_in_recovery() or current_setting('transaction_read_only')::boolean"
+
+
 async def check_database(pool: Pool) -> None:
+    """Check whether it answers, and lets us write: after a failover we may still be at a standby."""
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
-        await connection.fetchval("select 1", timeout=CHECK_TIMEOUT_S)
+        if await connection.fetchval(_ONLY_READS, timeout=CHECK_TIMEOUT_S):
+            raise errors.ServiceUnavailable("the database only reads: it is a standby, or was set so")
 
 
 async def check_disk(pool: Pool) -> None:
@@ -152,7 +157,7 @@ async def check_disk(pool: Pool) -> None:
 
 
 async def check_accounts(context: AccountsContext) -> None:
-    """Check whether each account at an institution that is active was read not long ago, and none paused by a loss."""
+    """Check whether each active account at an institution was read lately, none is paused by a loss, and no charge waits."""
     late: list[str] = []
     problems: list[str] = []
     for account in await context.institutions.list_active():
@@ -164,10 +169,15 @@ async def check_accounts(context: AccountsContext) -> None:
     if late:
         unread = _count(len(late), "account at an institution was", "accounts at institutions were")
         problems.append(f"{unread} not read for over {UNREAD_MAX // timedelta(seconds=1)} s")
-    lost = [account for account in await account_store.list_all(context.pool) if account.paused_because is not None]
+    lost = [account for account in await account_store.list_all(context.pool) if account.lost_at is not None]
     if lost:
         paused = _count(len(lost), "account at an institution is", "accounts at institutions are")
         problems.append(f"{paused} paused since the database has forgotten something")
+    if waiting := await unresolved.list_late_charges(context):
+        charges = _count(len(waiting), "charge at an institution has", "charges at institutions have")
+        problems.append(
+            f"{charges} waited for over {unresolved.CHARGE_WAITS_MAX // timedelta(seconds=1)} s to be opened or changed"
+        )
     # The nearest of all: the others are in `institution list`.
     if ending := find_ending(await certificate_store.list_all(context.pool), context.clock.real_now()):
         problems.append(f"a certificate of an account at an institution {ending[0].said}")
@@ -216,12 +226,17 @@ def _count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-async def check_settings(*, lacks_proxies: bool) -> None:
+async def check_settings(clock: Clock, *, lacks_proxies: bool, certificates: Mapping[str, datetime]) -> None:
+    """See whether what the operator has set is right, and the certificates that they have named do not end soon."""
+    problems: list[str] = []
     if lacks_proxies:
         # Anybody can read this: the value would tell them how to lock all callers out.
-        raise errors.ServiceUnavailable(
-            "a setting is probably wrong: the service said at its start which, as `doctor` does"
-        )
+        problems.append("a setting is probably wrong: the service said at its start which, as `doctor` does")
+    for used_for, ends_at in certificates.items():
+        if (said := say_end(ends_at, clock.real_now())) is not None:
+            problems.append(f"the certificate for {used_for} {said}")
+    if problems:
+        raise errors.ServiceUnavailable("; ".join(problems))
 
 
 async def check_clock(pool: Pool, clock: Clock) -> None:

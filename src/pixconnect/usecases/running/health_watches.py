@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
+from types import MappingProxyType
+from typing import Final
 
 from pixconnect.foundation.pool import Pool
 from pixconnect.usecases.frame.context import Context
@@ -12,15 +16,26 @@ from pixconnect.usecases.running import health, installation, partition
 from pixconnect.usecases.running.health import HealthWatch
 from pixconnect.usecases.webhooks import delivery, feed
 
+NO_CERTIFICATES: Final[Mapping[str, datetime]] = MappingProxyType({})
 
-def watch_health(context: Context, keyring: Keyring, *, lacks_proxies: bool = False) -> HealthWatch:
+
+def watch_health(
+    context: Context,
+    keyring: Keyring,
+    *,
+    lacks_proxies: bool = False,
+    certificates: Mapping[str, datetime] = NO_CERTIFICATES,
+) -> HealthWatch:
+    """What health looks at; ``certificates`` says when those end that the settings name, by what they are for."""
     policy = context.policy
     # A sandbox is everybody's own: nothing in its settings is dangerous.
     live = (
         {}
         if policy.is_sandbox
         else dict(
-            settings=partial(health.check_settings, lacks_proxies=lacks_proxies),
+            settings=partial(
+                health.check_settings, context.clock, lacks_proxies=lacks_proxies, certificates=certificates
+            ),
             institutions=partial(health.check_accounts, context),
         )
     )
@@ -41,6 +56,7 @@ def watch_health(context: Context, keyring: Keyring, *, lacks_proxies: bool = Fa
             "signing_key": partial(health.check_signing_key, keyring),
             "partitions": partial(partition.check_partitions, context.pool),
             "database_loss": partial(installation.check_losses, context.pool),
+            "books": partial(installation.check_books, context.pool),
             "feed": partial(feed.check_feed, context.pool, context.clock),
             **live,
         },

@@ -8,6 +8,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.proof import run as run_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.installation import Loss, Mode
 from pixconnect.usecases.frame import audit
@@ -62,10 +63,18 @@ async def describe_database(context: OperatorContext) -> Mapping[str, str | int]
             "timeline": server.timeline,
             "database_oid": server.database_oid,
             "started_at": server.started_at.isoformat(),
-            "losses_count": len(await installation_store.find_losses(connection)),
+            **_say_losses(await installation_store.find_losses(connection)),
             "in_recovery": str(await connection.fetchval("select pg_is_in_recovery()")).lower(),
             **await installation_store.read_durability(connection),
         }
+
+
+def _say_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
+    said: dict[str, str | int] = {"losses_count": len(losses)}
+    known = [loss.known_until for loss in losses if loss.known_until is not None]
+    if known:
+        said |= {"forgotten_since": min(known).isoformat(), "forgotten_until": losses[-1].noticed_at.isoformat()}
+    return said
 
 
 async def check_losses(pool: Pool) -> None:
@@ -75,6 +84,16 @@ async def check_losses(pool: Pool) -> None:
         raise errors.ServiceUnavailable(
             f"the database has forgotten something ({losses[-1].reason}): read 'After a restore or a failover' in the guide to "
             "production, and end this by `pixconnect database recovered`"
+        )
+
+
+async def check_books(pool: Pool) -> None:
+    """A check of the service's health: is anything known to be wrong in the books?"""
+    broken = await run_store.count_broken(pool)
+    if broken:
+        raise errors.ServiceUnavailable(
+            f"`pixconnect verify` has found {sum(broken.values())} things wrong in the books, by {len(broken)} rules: run it "
+            "with --whole, and read what each may mean and what to do"
         )
 
 

@@ -114,15 +114,27 @@ async def judge_key(context: HasDirectory, caller: Caller, key: str | None) -> l
 
 
 async def _remove(context: OpeningContext, caller: Caller, charge: Charge) -> StandardCharge:
-    # Who was told that nobody knows repeats the same request, and gets what became of it.
+    removed = await _find_removed(context, caller, charge)
+    if removed is None:
+        try:
+            removed = await change_there(context, caller, charge, removal="REMOVED_BY_RECEIVER")
+        except RefusedByInstitution as refused:
+            # A worker may have ended the same one since we looked.
+            removed = await _find_removed(context, caller, charge)
+            if removed is None:
+                raise _explain(refused.refusal, REMOVAL) from None
+    return StandardCharge.of(removed, None)
+
+
+async def _find_removed(context: HasPool, caller: Caller, charge: Charge) -> Charge | None:
+    """The charge, if what this caller had asked for has removed it: a repeat of the same request gets what became of it."""
+    # Nobody can tell whether an answer has arrived: its process may have been killed before. Nothing follows a removal.
     last = await change_store.find_last(context.pool, charge.id, charge.holder_id)
-    is_told_late = last is not None and (last.kind, last.state) == ("remove", "done") and last.calls_count > 1
-    if charge.status == "REMOVED_BY_RECEIVER" and is_told_late:
-        return StandardCharge.of(charge, None)
-    try:
-        return StandardCharge.of(await change_there(context, caller, charge, removal="REMOVED_BY_RECEIVER"), None)
-    except RefusedByInstitution as refused:
-        raise _explain(refused.refusal, REMOVAL) from None
+    if last is None or (last.kind, last.state, last.removal) != ("remove", "done", "REMOVED_BY_RECEIVER"):
+        return None
+    if last.asked_by is None or last.asked_by.client_id != caller.client_id:
+        return None
+    return await charge_store.find_by_id(context.pool, charge.holder_id, charge.id)
 
 
 async def _says_already(context: HasPool, charge: Charge, contents: ChargeContents) -> bool:

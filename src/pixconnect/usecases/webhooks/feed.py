@@ -8,7 +8,7 @@ ever.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, get_args
 
 import structlog
 
@@ -151,7 +151,7 @@ async def _find_resources(pool: Pool, holder_id: int, any_id: str) -> list[tuple
 
 
 async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, FeedCursor]]) -> list[FeedEvent]:
-    ids: dict[Resource, set[int]] = {"charge": set(), "transfer": set(), "refund": set(), "movement": set()}
+    ids: dict[Resource, set[int]] = {kind: set() for kind in get_args(Resource)}
     for event, _ in told:
         ids[event.resource].add(event.resource_id)
     charges = await charge_store.find_by_ids(pool, holder_id, ids["charge"]) if ids["charge"] else {}
@@ -168,7 +168,7 @@ async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, F
                 one = FeedEvent(event=event, next=cursor, transfer=transfers.get(number))
             case "refund":
                 one = FeedEvent(event=event, next=cursor, refund=refunds.get(number))
-            case "movement":  # the payload says all there is
+            case "movement" | "adjustment":  # the payload says all there is
                 one = FeedEvent(event=event, next=cursor)
         made.append(one)
     return made

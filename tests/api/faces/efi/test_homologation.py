@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import cast
 
 from msgspec import structs
@@ -69,8 +68,7 @@ async def test_four_reais_come_back_in_two_parts_and_five_at_once(bank: Bank) ->
 
     for name, valor in (("a1", "4.00"), ("a2", "5.00"), ("a3", "3.00")):
         await send(name, valor)
-    async with asyncio.timeout(10):
-        await eventually(is_returned)
+    await eventually(is_returned)
     assert sorted(control.returned, key=str) == [200, 200, 500]
 
 
@@ -103,5 +101,4 @@ async def test_a_charge_that_was_made_is_never_answered_as_if_it_were_not(bank: 
     async def is_paid() -> bool:
         return len(control.paid) == 1
 
-    async with asyncio.timeout(10):
-        await eventually(is_paid)
+    await eventually(is_paid)

@@ -29,8 +29,8 @@ from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 
 _LINES_MAX: Final = 1000
-_LASTS_MAX: Final = timedelta(days=1)
-"""An order ends at most so long after it began."""
+_LASTS: Final = timedelta(days=1)
+"""Most orders end so soon after they began; what settled later is read by its name."""
 _PARTS_LINES: Final = re.compile(r"[;\x00-\x1f\x7f]")
 _TITLE: Final = "Extrato de Conciliação API Pix"
 
@@ -39,16 +39,15 @@ async def write_day(services: Services, caller: Caller, day: date) -> str:
     context = services.context
     begin, end = instants_of(day, day)
     statement = await statement_usecases.open_statement(context, caller, begin, end, language="pt")
-    span = Span(page_size=_LINES_MAX, initial_at=begin - _LASTS_MAX, final_at=end)
+    span = Span(page_size=_LINES_MAX, initial_at=begin - _LASTS, final_at=end)
     sent = await transfer_usecases.search_transfers(context, caller, TransferSearch(direction="OUT"), span)
     if max(statement.extent.lines_count, sent.total_count) > _LINES_MAX:
         raise errors.ServiceUnavailable(f"a day of more than {_LINES_MAX} lines has no file here")
     orders = {view.transfer.shown_id: view.transfer for view in sent.items}
-    records = [
-        _write(line, statement.account, orders)
-        async for part in statement_usecases.read_parts(context, statement)
-        for line in part
-    ]
+    moved = [line async for part in statement_usecases.read_parts(context, statement) for line in part]
+    for name in _list_sent(moved) - orders.keys():
+        orders[name] = (await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, name)).transfer
+    records = [_write(line, statement.account, orders) for line in moved]
     for order in orders.values():
         if order.status in ("ERROR", "CANCELLED") and begin <= order.modified_at <= end:
             records += _write_failed(order)
@@ -62,6 +61,13 @@ async def write_day(services: Services, caller: Caller, day: date) -> str:
         _join("T", str(len(records))),
     ]  # fmt: skip
     return "".join(f"{line}\r\n" for line in lines)
+
+
+def _list_sent(lines: Sequence[StatementLine]) -> set[str]:
+    """The names of orders that settled; a refund's line names its original."""
+    return {
+        line.end_to_end_id for line in lines if line.direction == "OUT" and not line.return_id and line.end_to_end_id
+    }
 
 
 def _write(line: StatementLine, own: Party, orders: dict[str, Transfer]) -> str:

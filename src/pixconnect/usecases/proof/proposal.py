@@ -7,7 +7,7 @@ from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.institutions.proposal import Proposal, ProposedAct
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -15,25 +15,27 @@ from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.institutions.allowance import allow_more
 from pixconnect.usecases.institutions.closing import close_account
 from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.usecases.proof.adjustment import adjust_case
 
 Confirmed = Callable[[OperatorContext, SettlingContext, InstitutionAccount, Proposal], Awaitable[None]]
 """Does what was proposed, and notes the confirmation in the transaction that does it."""
-_ACTS: Final[Mapping[str, Confirmed]] = dict(close=close_account, allow=allow_more)
+_ACTS: Final[Mapping[str, Confirmed]] = dict(close=close_account, allow=allow_more, adjust=adjust_case)
 
 
 async def confirm_proposal(
-    context: OperatorContext, writes: SettlingContext, name: str
+    context: OperatorContext, writes: SettlingContext, name: str, act: ProposedAct | None = None
 ) -> tuple[InstitutionAccount, Proposal]:
-    """Do the oldest proposal that waits on an account.
+    """Do the oldest proposal that waits on an account, or that of an act.
 
     Raises:
-        NotFound: There is no such account, or nothing waits on it.
+        NotFound: There is no such account, or nothing of the kind waits on it.
         Forbidden: It is this operator's own.
         BadRequest: It may not be confirmed yet, or cannot be done.
     """
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
-        waiting = await proposal_store.list_waiting(connection, account.id)
+        # What is too early, or can be done no more, keeps nobody from what waits behind it.
+        waiting = [one for one in await proposal_store.list_waiting(connection, account.id) if act in (None, one.act)]
     if not waiting:
         raise errors.NotFound(f"name: nothing waits for a second operator on {name}")
     proposal = waiting[0]

@@ -5,8 +5,8 @@ import asyncio
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.usecases.frame import tally
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import tally
 from support.records import own_key
 from support.service import Service
 

@@ -1,0 +1,249 @@
+"""How long ``pixconnect verify`` takes over 1 and 10 million entries, then over what a day has changed, and what it needs.
+
+``verify_<entries>``, one after the other on one service: holders whose history is filled in SQL, Pix that came in over the
+last hundred days, each with its entry, in the order of time, and chained by the function that workers call. Events of that
+time are as old as their retention and gone, by the functions that drop them: what is read are transfers, entries and chain.
+
+- ``whole``, ``day``: ``pixconnect verify --whole``, and ``pixconnect verify`` after transfers of other holders were lived for
+  ``--seconds`` with their events (``day_transfers``, each of two entries): ``seconds`` until it has ended, ``peak_mib`` of its
+  process, and ``server_mib``, the most that PostgreSQL's processes have held of their own meanwhile; ``cpu_s`` of both;
+  ``load``, how many processes ran or wanted to in its last minute, itself among them: beside others seconds say little.
+- ``filled_s``, ``chained_s``: how long it took to make that.
+
+Whatever it finds ends the measure. It looks without the rail, which knows nothing of what was filled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import uvloop
+
+from bench.figures import Row
+from bench.harness.installation import Account, Installation, installed
+from bench.harness.processes import CpuMeter, resident_mib
+from bench.measures.end_to_end import TRANSFER_TOLD, repeat_story, settle_transfer
+from bench.measures.growth import skip_ids
+from pixconnect.cli.frame import operating
+from pixconnect.store.running.partition import PARENTS
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.money import holder as holder_usecases
+from support.records import a_new_holder
+
+IN_FLIGHT = 64
+LIVING_COUNT = 100
+"""Holders who live the day."""
+HISTORY = timedelta(days=100)
+_FILLED_AT_ONCE = 500_000
+_CHAINED_AT_ONCE = 50_000
+_WARM_S = 2.0
+_LOOK_EVERY_S = 0.5
+# Ids rise with time, as a service would give them; each holder in turn.
+_FILL = """
+with line as (
+    select n, holder_id, $2::bigint + place as transfer_id, $3::bigint + place as entry_id,
+        $7::timestamptz + $8::interval * place as at
+    from generate_series($4::bigint, $5::bigint) as n
+    cross join unnest($1::bigint[]) with ordinality as listed (holder_id, rank)
+    cross join lateral (select (n - $6::bigint - 1) * cardinality($1) + rank as place) as placed
+),
+made as (
+    insert into transfer (id, holder_id, direction, initiation_type, end_to_end_id, correlation_id, amount_cents, status,
+        counterparty, slot, settled_at, created_at, modified_at)
+    select transfer_id, holder_id, 'IN', 'KEY', 'E99999004202601010000' || lpad(transfer_id::text, 11, '0'),
+        gen_random_uuid(), 1, 'CONFIRMED', jsonb_build_object('name', 'Joana Souza', 'tax_id', '12345678909',
+        'ispb', '99999004', 'branch', '0001', 'account_number', '1001', 'account_type', 'CHECKING'), transfer_id % 256,
+        at, at, at
+    from line order by transfer_id
+)
+insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
+    transfer_id, created_at)
+select entry_id, holder_id, 'settlement', 'available', 1, n, n, transfer_id, at from line order by entry_id
+"""
+_BOOK = """
+update balance set available_cents = available_cents + $2, settlement_cents = settlement_cents - $2,
+    last_number = last_number + $2, last_entry_at = (
+        select created_at from ledger_entry where ledger_entry.holder_id = balance.holder_id and number is not null
+        order by number desc limit 1
+    )
+where holder_id = any ($1)
+"""
+_TALLY = """
+insert into tally (holder_id, kind, status, hour, count)
+select holder_id, 'transfer', 'CONFIRMED', date_trunc('hour', created_at, 'UTC'), count(*) from transfer
+where id > $1 and id <= $2 group by 1, 4
+on conflict (holder_id, kind, status, hour) do update set count = tally.count + excluded.count
+"""
+# As if the partitions had been begun and filled so long ago.
+_GROW_OLD = """
+update event_partition set begun_at = begun_at - interval '400 days', closed_at = closed_at - interval '400 days'
+"""
+_FORGET = (
+    _GROW_OLD,
+    *(f"select close_partitions('{parent}', '90 days')" for parent in PARENTS),
+    _GROW_OLD,
+    *(f"select detach_old_partition('{parent}', '90 days')" for parent in PARENTS),
+    *("select drop_detached_partition()" for _ in PARENTS),
+)
+_SETTLED = "select settled_id >= $1 from event_feed_state"
+_CHAIN = f"select chain_entries({_CHAINED_AT_ONCE}, '0')"
+_IS_CHAINED = "select chained_id >= $1 from entry_chain_state"
+
+
+def measure_verify(seconds: float, counts: Sequence[int], holders: int) -> Iterator[Row]:
+    """At each of these numbers of entries, in ascending order."""
+    with installed(is_proved=False) as service:
+        os.environ["PIXCONNECT_HOME"] = str(service.home)
+        filled = operating.run(lambda context: _make_holders(context, holders))
+        living = service.onboard(LIVING_COUNT)
+        service.wait_until_quiet()
+        asyncio.run(_forget_events(service))
+        _live(service, living, _WARM_S)
+        # Of what began within a day of the oldest event that is kept no rule judges the events.
+        _advance(service, living, timedelta(days=2))
+        begin, step = datetime.now(UTC) - HISTORY, (HISTORY - timedelta(days=2)) / max(counts)
+        number = 0
+        for count in sorted(counts):
+            more = count // holders - number
+            filled_s, last_id = asyncio.run(_fill(service, filled, number, more, begin + number * holders * step, step))
+            number += more
+            _live(service, living, _WARM_S)
+            chained_s = asyncio.run(_chain(service, last_id))
+            # A run over changes begins an hour before the last one.
+            _advance(service, living, timedelta(hours=2))
+            whole = _verify(service, "--whole")
+            day_transfers = _live(service, living, seconds)
+            _advance(service, living, timedelta(days=1))
+            yield {
+                "name": f"verify_{count}",
+                "seconds": seconds,
+                "entries": count,
+                "holders": holders,
+                "filled_s": filled_s,
+                "chained_s": chained_s,
+                "whole": whole,
+                "day_transfers": day_transfers,
+                "day": _verify(service),
+            }
+
+
+async def _make_holders(context: OperatorContext, count: int) -> list[int]:
+    return [
+        (await holder_usecases.create_holder(context, a_new_holder(account_number=f"8{number:06}"))).id
+        for number in range(count)
+    ]
+
+
+def _live(service: Installation, living: Sequence[Account], seconds: float) -> int:
+    """Live transfers for so long; how many."""
+    lived = uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, seconds, IN_FLIGHT, living))
+    return lived["lives"]
+
+
+def _advance(service: Installation, living: Sequence[Account], time_passed: timedelta) -> None:
+    service.post("/sandbox/v1/clock", {"advance_s": time_passed // timedelta(seconds=1)}, living[0].token)
+
+
+async def _forget_events(service: Installation) -> None:
+    connection = await service.connect()
+    for statement in _FORGET:
+        await connection.execute(statement)
+    await connection.close()
+
+
+async def _fill(
+    service: Installation, holder_ids: Sequence[int], number: int, more: int, begin: datetime, step: timedelta
+) -> tuple[float, int]:
+    """So many lines more for each holder, behind line ``number``; how long that took, and the last entry's id."""
+    started_s, count = time.monotonic(), more * len(holder_ids)
+    transfer_id, entry_id = [await skip_ids(service, name, count) for name in ("transfer_id", "write_group_id")]
+    connection = await service.connect()
+    await connection.execute("set session_replication_role = replica")
+    at_once = max(1, _FILLED_AT_ONCE // len(holder_ids))
+    for first in range(number + 1, number + more + 1, at_once):
+        last = min(first + at_once - 1, number + more)
+        await connection.execute(
+            _FILL, holder_ids, transfer_id, entry_id, first, last, number, begin, step, timeout=None
+        )
+    # Counted first: PostgreSQL reads what was filled by no index of which it knows nothing.
+    await connection.execute("vacuum (freeze, analyze) transfer, ledger_entry", timeout=None)
+    await connection.execute(_BOOK, holder_ids, more)
+    await connection.execute(_TALLY, transfer_id, transfer_id + count)
+    await connection.execute("vacuum (freeze, analyze) balance, tally", timeout=None)
+    await connection.execute("checkpoint")
+    await connection.close()
+    return time.monotonic() - started_s, entry_id + count
+
+
+async def _chain(service: Installation, last_id: int) -> float:
+    """Chain everything up to this entry; how long that took."""
+    started_s = time.monotonic()
+    connection = await service.connect()
+    # What was filled has no events: what is told of others afterwards settles it.
+    while not await connection.fetchval(_SETTLED, last_id):  # noqa: ASYNC110  it is in the database
+        await asyncio.sleep(0.2)
+    while not await connection.fetchval(_IS_CHAINED, last_id):
+        await connection.execute(_CHAIN, timeout=None)
+    await connection.execute("vacuum (freeze, analyze) entry_chain, person_salt", timeout=None)
+    await connection.close()
+    return time.monotonic() - started_s
+
+
+def _verify(service: Installation, *words: str) -> Row:
+    meter, began_s = CpuMeter(service.process.pid), time.monotonic()
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile() as said, _watch(service) as peaks:
+        # Beside the home, which would say where the rail is.
+        environment = {
+            **os.environ,
+            "PIXCONNECT_HOME": home,
+            "DATABASE_URL": service.running["database_url"],
+            "PIXCONNECT_OWNER_DATABASE_URL": service.running["owner_database_url"],
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pixconnect", "verify", "--json", "--again-after-s", "5", *words],
+            env=environment,
+            stdout=said,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        took_s = time.monotonic() - began_s
+        said.seek(0)
+        found = msgspec.json.decode(said.read() or b"{}")
+    if process.returncode != 0 or not found["rules"]:
+        raise SystemExit(f"verify has ended with {process.returncode}: {str(found.get('findings'))[:2000]}")
+    return {
+        "seconds": took_s,
+        "load": os.getloadavg()[0],
+        "rules": found["rules"],
+        "peak_mib": used.ru_maxrss / 1024,
+        "server_mib": max(peaks),
+        "cpu_s": {"verify": used.ru_utime + used.ru_stime, "postgres": meter.used_s().get("postgres", 0.0)},
+    }
+
+
+@contextmanager
+def _watch(service: Installation) -> Iterator[list[float]]:
+    """What PostgreSQL's processes hold of their own, looked at again and again; its cache, which they share, is left out."""
+    peaks, ended = [0.0], threading.Event()
+
+    def look() -> None:
+        while not ended.wait(_LOOK_EVERY_S):
+            peaks.append(resident_mib(service.process.pid, "Pss_Anon").get("postgres", 0.0))
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        yield peaks
+    finally:
+        ended.set()
+        watching.join()

@@ -1,0 +1,78 @@
+"""What Efi is asked to send, and what it says of what it has sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from pixconnect.adapters.institutions.message import as_members
+from pixconnect.adapters.institutions.wire import (
+    Malformed,
+    find_instant,
+    find_text,
+    take_end_to_end_id,
+    take_members,
+    take_reais,
+    take_text,
+)
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.money import pix_key
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
+from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.domain.money.tax_id import is_cpf
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_ACCOUNT_TYPES: Final = dict(CHECKING="cacc", SAVINGS="svgs")
+_SENT: Final = dict[str, Literal["under_way", "settled", "refused"]](
+    EM_PROCESSAMENTO="under_way", REALIZADO="settled", NAO_REALIZADO="refused"
+)
+
+
+def write_payee(pix: OutgoingPix) -> dict[str, object] | None:
+    """The member ``favorecido``; ``None`` where it has no form for such an account."""
+    payee = pix.payee
+    if pix.is_by_key:
+        # With the owner beside it, Efi refuses a key that is somebody else's.
+        owner = {} if payee.tax_id == UNKNOWN_PARTY.tax_id else _write_owner(payee)
+        return {"chave": payee.key, **owner}
+    kind = _ACCOUNT_TYPES.get(payee.account_type)
+    if kind is None:
+        return None
+    account = dict(codigoBanco=payee.ispb, agencia=payee.branch, conta=payee.account_number, tipoConta=kind)
+    return {"contaBanco": {"nome": payee.name, **_write_owner(payee), **account}}
+
+
+def _write_owner(payee: Party) -> dict[str, str]:
+    return {"cpf" if is_cpf(payee.tax_id) else "cnpj": payee.tax_id}
+
+
+def decode_sent(members: Mapping[str, object]) -> SentPix:
+    """A Pix that was sent, as its PUT answers and as it is read; ``Malformed`` where anything of it cannot be relied on."""
+    status = _SENT.get(take_text(members, "status", 40))
+    if status is None:
+        raise Malformed("status is a word that we do not know")
+    instants = take_members(members, "horario")
+    # The documentation and the library have two names for it.
+    name = "e2eId" if "e2eId" in members else "endToEndId"
+    return SentPix(
+        name=take_text(members, "idEnvio", 35, form=_NAME),
+        end_to_end_id=take_end_to_end_id(members, name),
+        amount_cents=take_reais(members, "valor"),
+        status=status,
+        # It may lie a second before the request: theirs are not put in order.
+        settled_at=find_instant(instants, "liquidacao") if status == "settled" else None,
+        payee=_find_payee(members),
+    )
+
+
+def _find_payee(members: Mapping[str, object]) -> str | None:
+    """The key that was paid, where it is told whole."""
+    key = find_text(as_members(members.get("favorecido")) or {}, "chave", KEY_LENGTH_MAX)
+    if key is None or "*" in key:
+        return None
+    try:
+        return pix_key.parse_pix_key(key).key
+    except errors.InvalidPixKey:
+        return None

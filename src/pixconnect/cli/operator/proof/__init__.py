@@ -1,0 +1,1 @@
+"""Verbs that prove the books, and end what is found."""

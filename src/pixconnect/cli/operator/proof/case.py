@@ -1,0 +1,189 @@
+"""``pixconnect case``: what an institution or the rail says and we do not know, or the other way round, until it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.operating import HolderId
+from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.adjustment import AdjustmentKind
+from pixconnect.domain.proof.case import CaseKind
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.proof import adjustment as adjustment_usecases
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof.adjustment import WantedAdjustment
+from pixconnect.usecases.proof.case import ShownCase
+
+app = App(name="case", help="Look at what the institution or the rail says and the books do not, and end it.")
+
+_CaseNumber = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
+CaseId = Annotated[_CaseNumber, Parameter(name=("--case-id", "--id"))]
+"""A case, as ``list`` prints its id."""
+_Institution = Annotated[str | None, Parameter(help="Of this account at an institution only, by its name.")]
+_Said = Annotated[
+    str | None, Parameter(help="Those alone of which this is known, as `show` says it: a fee's text, a reason.")
+]
+_COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "said")
+
+
+@app.command(name="list")
+def list_(
+    *,
+    kind: CaseKind | None = None,
+    institution: _Institution = None,
+    said: _Said = None,
+    with_ended: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Print the cases that are open, the oldest first.
+
+    Args:
+        kind: Of this kind only.
+        with_ended: Also print those that have ended.
+    """
+    found = operating.run(
+        lambda context: case_usecases.list_cases(
+            context, with_ended=with_ended, kind=kind, institution=institution, said=said
+        )
+    )
+    shown = [_shown(one) for one in found]
+    output.show_list("cases", shown, as_json=json, columns=_COLUMNS, money=("amount_cents",))
+
+
+@app.command
+def show(case_id: CaseId, *, json: Json = False) -> None:
+    """Print one case: what is known, who looked at it, and how it ended.
+
+    Args:
+        case_id: Its id, as `list` prints it.
+    """
+    found: ShownCase = operating.run(lambda context: case_usecases.read_case(context, case_id))
+    notes: list[Shown] = [dict(operator=one.operator, noted_at=one.noted_at, note=one.note) for one in found.notes]
+    adjusted: list[Shown] = [
+        dict(
+            id=one.id,
+            holder_id=one.holder_id,
+            kind=one.kind,
+            direction=one.direction,
+            account=one.account,
+            amount_cents=one.amount_cents,
+            deficit_cents=one.deficit_cents or None,
+            undoes=one.opposite_of,
+            proposed_by=one.proposed_by,
+            confirmed_by=one.confirmed_by,
+            created_at=one.created_at,
+        )
+        for one in found.adjustments
+    ]
+    waits: Shown = {} if found.waiting is None else dict(waiting=f"adjust, proposed by {found.waiting.proposed_by}")
+    listed_too: Shown = dict(notes=notes, adjustments=adjusted) if json else {}
+    output.show(_shown(found) | waits | listed_too, as_json=json)
+    for name, listed in (("notes", notes), ("adjustments", adjusted)):
+        if listed and not json:
+            output.show_list(name, listed, as_json=False, money=("amount_cents", "deficit_cents"))
+
+
+@app.command
+def note(case_id: CaseId, text: str, *, json: Json = False) -> None:
+    """Write down what you found about a case; your name is recorded.
+
+    Args:
+        case_id: Its id, as `list` prints it.
+        text: What you found.
+    """
+    noted = operating.run(lambda context: case_usecases.note_case(context, case_id, text))
+    output.show(dict(case_id=case_id, note=noted), as_json=json)
+
+
+@app.command
+def adjust(
+    case_id: CaseId,
+    *,
+    kind: AdjustmentKind,
+    amount: Annotated[int | None, WHOLE_NUMBER, Parameter(help="In cents; all that is left, if it is missing.")] = None,
+    holder_id: HolderId | None = None,
+    undo: Annotated[
+        int | None, WHOLE_NUMBER, Parameter(help="The adjustment, of `show`, to undo by its opposite.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Propose to adjust the books for a day or a line that nothing records; another operator confirms it.
+
+    The other one does it by `pixconnect institution confirm`. It is dated then, and stays within the case's amount and sign.
+
+    Args:
+        case_id: Its id, as `list` prints it.
+        kind: Whose error it is, or that it was found; `written_off` moves what is adjusted to the house, for good.
+        holder_id: Whose money it is; the case's holder, if it is missing.
+    """
+    wanted = WantedAdjustment(case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo)
+    proposed = operating.run(lambda context: adjustment_usecases.propose_adjustment(context, wanted))
+    output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
+
+
+@app.command
+def close(
+    *case_ids: _CaseNumber,
+    reason: str,
+    kind: CaseKind | None = None,
+    institution: _Institution = None,
+    said: _Said = None,
+    json: Json = False,
+) -> None:
+    """Close cases that were dealt with. This moves no money; your name and reason are recorded.
+
+    Several that come from one cause may be ended by one decision: name them, or all open ones of a kind
+    of which the same is known.
+
+    Args:
+        case_ids: Their ids, as `list` prints them.
+        reason: What you found, and what you did about it: the cause of all of them.
+        kind: All open ones of this kind instead.
+    """
+
+    async def do(context: OperatorContext) -> list[ShownCase]:
+        return await case_usecases.close_cases(context, await _choose(context), reason)
+
+    async def _choose(context: OperatorContext) -> Sequence[int]:
+        if case_ids and (kind or institution or said):
+            raise errors.BadRequest("case: name cases, or a kind of them, and not both")
+        # Without a kind the others would be passed over in silence, and nothing be named.
+        if kind is None and (institution or said):
+            raise errors.BadRequest("kind: must be said, where cases are not named")
+        if kind is None:
+            return case_ids
+        listed = await case_usecases.list_cases(context, kind=kind, institution=institution, said=said)
+        return [one.case.id for one in listed]
+
+    ended = operating.run(do)
+    output.show_list("cases", [_shown(one) for one in ended], as_json=json, columns=_COLUMNS, money=("amount_cents",))
+    if not case_ids and len(ended) == case_usecases.LISTED_MAX:
+        terminal.notice(f"the {len(ended)} oldest are closed: there may be more, so run it again")
+
+
+def _shown(found: ShownCase) -> Shown:
+    case = found.case
+    return dict(
+        id=case.id,
+        kind=case.kind,
+        institution=found.institution,
+        holder_id=case.holder_id,
+        name=case.name,
+        amount_cents=case.amount_cents,
+        said=case.said,
+        since=case.since,
+        age_days=found.age.days,
+        opened_at=case.opened_at,
+        opened_count=case.opened_count,
+        ended_at=case.ended_at,
+        ended_as=case.ended_as,
+        ended_by=case.ended_by,
+        end_reason=case.end_reason,
+    )

@@ -1,0 +1,120 @@
+"""An adjusting entry: what a case says and nothing records, as two operators want it.
+
+::
+
+    IN:   difference ──► available
+    OUT:  available ──► difference
+          deficit ──► difference         for what is not available
+
+    written off by the house, at the end:  difference ──► settlement, or back
+
+It is dated when it is made, stays within its case's amount and sign, and is undone only by its opposite. What the account
+``difference`` has is told by ``verify`` until it is nothing again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal, get_args
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import event as events
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.event import SLOTS_COUNT, Event
+from pixconnect.domain.money.ledger import Account, Balance
+
+AdjustmentKind = Literal["bank_error", "our_error", "found", "written_off"]
+KINDS: Final[tuple[AdjustmentKind, ...]] = get_args(AdjustmentKind)
+Side = Literal["IN", "OUT"]
+SettledWith = Literal["available", "settlement"]
+
+
+class Adjustment(Struct, frozen=True, kw_only=True):
+    id: int
+    """That of its first entry."""
+    holder_id: int
+    case_id: int
+    kind: AdjustmentKind
+    direction: Side
+    account: SettledWith
+    """What the difference is settled with: a write-off ends in the house's settlement."""
+    amount_cents: int
+    deficit_cents: int
+    """The part of it that was not available."""
+    entry_id: int | None
+    deficit_entry_id: int | None
+    opposite_of: int | None
+    """The adjustment that it undoes."""
+    proposed_by: str
+    confirmed_by: str
+    created_at: datetime
+
+    @property
+    def signed_cents(self) -> int:
+        return self.amount_cents if self.direction == "IN" else -self.amount_cents
+
+
+def turn(direction: Side) -> Side:
+    return "OUT" if direction == "IN" else "IN"
+
+
+def accounts_of(direction: Side, account: SettledWith) -> tuple[Account, Account]:
+    """What is debited, and what is credited."""
+    if account == "available":
+        return ("difference", "available") if direction == "IN" else ("available", "difference")
+    return ("settlement", "difference") if direction == "IN" else ("difference", "settlement")
+
+
+def find_lacking(balance: Balance, direction: Side, amount_cents: int) -> int:
+    """What of an amount that leaves is not available, and is owed."""
+    return max(0, amount_cents - balance.available_cents) if direction == "OUT" else 0
+
+
+def parse_kind(text: str) -> AdjustmentKind:
+    try:
+        return msgspec.convert(text, AdjustmentKind)
+    except msgspec.ValidationError:
+        raise errors.BadRequest(f"kind: must be one of {', '.join(KINDS)}") from None
+
+
+def check_bound(case_cents: int, adjusted_cents: int, amount_cents: int, direction: Side) -> None:
+    """Refuse what would leave a case's amount or sign.
+
+    Args:
+        case_cents: By how much the institution says more than the books.
+        adjusted_cents: What was adjusted of it so far.
+        amount_cents: What is to be.
+        direction: To which side.
+    """
+    # By what stands afterwards, so that entries of both directions count together.
+    after_cents = adjusted_cents + (amount_cents if direction == "IN" else -amount_cents)
+    if amount_cents < 1 or not min(case_cents, 0) <= after_cents <= max(case_cents, 0):
+        left_cents = abs(case_cents - adjusted_cents)
+        raise errors.BadRequest(f"amount: must be from 1 to the {left_cents} cents of the case that are not adjusted")
+
+
+def announce_adjustment(adjustment: Adjustment, event_id: int) -> Event:
+    """Make the event of an adjustment of what a holder has available."""
+    payload = events.AdjustmentPayload(
+        id=adjustment.id,
+        kind=adjustment.kind,
+        impact_type=adjustment.direction,
+        amount=adjustment.amount_cents,
+        deficit=adjustment.deficit_cents,
+        opposite_of=adjustment.opposite_of,
+        status="POSTED",
+        create_timestamp=format_instant(adjustment.created_at),
+    )
+    return Event(
+        id=event_id,
+        holder_id=adjustment.holder_id,
+        name="adjustment.posted",
+        resource="adjustment",
+        resource_id=adjustment.id,
+        slot=adjustment.id % SLOTS_COUNT,
+        body=events.encode_body(event_id, "adjustment.posted", payload, adjustment.created_at),
+        created_at=adjustment.created_at,
+    )

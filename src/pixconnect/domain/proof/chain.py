@@ -1,0 +1,151 @@
+"""How entries, the audit and kept reports are chained by hash, and the heads that somebody keeps where we cannot reach.
+
+::
+
+    first head      SHA-256 of "holder 7"
+    person digest   SHA-256 of salt + person      nothing, where nothing of an entry is about a person
+    digest          SHA-256 of facts + person digest
+    next head       SHA-256 of head + the digests of a link, in their order
+
+The audit and the kept reports have one chain each, with one digest in each link, and the SHA-256 of its name as the first head.
+All holders' heads together are the SHA-256 of each one's id and link, eight octets each, and head, by id.
+
+What is chained of an entry, its ``facts`` and its ``person``, are texts in UTF-8, which the view ``entry_facts`` makes. The
+database chains by itself (``chain_entries``), because it has the entries; here it is done once more, for who looks at one.
+Neither may change, because heads that were written down stay true for ever: ``tests/vectors/chain.json`` holds both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pixconnect.domain.frame import errors
+
+HexDigest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+ChainName = Literal["audit", "report", "entries"]
+"""The chain of the audit, that of kept reports, and those of all holders' entries together."""
+
+
+class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of a file of heads: what a holder's chain came to, or one of the installation."""
+
+    holder_id: Annotated[int, Meta(ge=1)] | None = None
+    chain: ChainName | None = None
+    """Which of the installation it is of."""
+    position: Annotated[int, Meta(ge=1)]
+    """The link of the chain; of all holders' entries together the last one that was chained."""
+    head: HexDigest
+    chained_at: datetime
+    """When it was chained: of a holder's service time, of the others real time."""
+
+    def __post_init__(self) -> None:
+        if (self.holder_id is None) == (self.chain is None):
+            raise ValueError("a head is of a holder or of a chain of the installation")
+
+
+class ChainedEntry(Struct, frozen=True, kw_only=True):
+    """An entry with all that its place in the chain is made of."""
+
+    holder_id: int
+    entry_id: int
+    facts: str | None
+    """What the tables say of it now; ``None`` if they do not have it."""
+    person: str | None
+    salt: bytes | None
+    person_digest: bytes | None
+    """As it was chained, like those that follow."""
+    digest: bytes
+    position: int
+    place: int
+    """Which of the link's entries it is, from 1."""
+    digests: Sequence[bytes]
+    """Of all entries of the link."""
+    head_before: bytes | None
+    """``None`` of the first link, which follows what the holder's id makes."""
+    head: bytes
+    chained_at: datetime
+
+    @property
+    def is_as_chained(self) -> bool:
+        """Whether all of it follows from what the tables say of the entry now."""
+        person_digest = None
+        if self.person is not None and self.salt is not None:
+            person_digest = digest_person(self.salt, self.person)
+        before = first_head(self.holder_id) if self.head_before is None else self.head_before
+        return (
+            self.facts is not None
+            and person_digest == self.person_digest
+            and digest_entry(self.facts, person_digest) == self.digest == self.digests[self.place - 1]
+            and next_head(before, self.digests) == self.head
+        )
+
+
+def first_head(holder_id: int) -> bytes:
+    """What the first link of a holder follows."""
+    return hashlib.sha256(f"holder {holder_id}".encode()).digest()
+
+
+def digest_person(salt: bytes, person: str) -> bytes:
+    """Without the salt nobody can find out by trying whom it is about."""
+    return hashlib.sha256(salt + person.encode()).digest()
+
+
+def digest_entry(facts: str, person_digest: bytes | None) -> bytes:
+    return hashlib.sha256(facts.encode() + (person_digest or b"")).digest()
+
+
+def next_head(head: bytes, digests: Sequence[bytes]) -> bytes:
+    return hashlib.sha256(head + b"".join(digests)).digest()
+
+
+HEADS_TOLD: Final = "heads of the chains"
+"""The event of the log line that has them."""
+
+
+class _LogLine(Struct, frozen=True):
+    event: str
+
+
+class _ToldHeads(_LogLine, frozen=True):
+    heads: Sequence[ChainHead]
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ChainHead).decode
+_decode_log = msgspec.json.Decoder(_LogLine).decode
+_decode_told = msgspec.json.Decoder(_ToldHeads).decode
+
+
+def format_heads(heads: Sequence[ChainHead]) -> bytes:
+    """One line of JSON for each."""
+    return b"".join(_encode(head) + b"\n" for head in heads)
+
+
+def parse_heads(lines: Iterable[bytes]) -> list[ChainHead]:
+    """Read a file of heads, or a log of JSON lines, of which those are passed over that have none.
+
+    Raises:
+        BadRequest: A line is neither.
+    """
+    heads = list[ChainHead]()
+    for number, line in enumerate(lines, 1):
+        try:
+            heads += _read_line(line)
+        except msgspec.MsgspecError as error:
+            raise errors.BadRequest(f"heads: line {number}: {error}") from None
+    return heads
+
+
+def _read_line(line: bytes) -> Sequence[ChainHead]:
+    # No head has such a member, and every line of the log has.
+    if b'"event":' not in line:
+        return [_decode(line)]
+    return _decode_told(line).heads if _decode_log(line).event == HEADS_TOLD else ()

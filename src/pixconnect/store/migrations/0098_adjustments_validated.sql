@@ -1,0 +1,2 @@
+-- outside a transaction
+alter table balance validate constraint accounts_are_balanced;

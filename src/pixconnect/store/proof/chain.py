@@ -1,0 +1,239 @@
+"""The chain of each holder's entries, and the rules that hold it against the entries and against heads that were kept.
+
+The rules compute each digest from what the tables say now: nothing is believed of a link but what follows from them. Who writes
+history anew with all links behind it breaks none of them, and differs from every head that was written down before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, LiteralString
+
+import msgspec
+
+from pixconnect.domain.proof.chain import ChainedEntry, ChainHead
+from pixconnect.domain.proof.rule import Finding, Rule
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.proof.look import read_finding
+
+_encode = msgspec.json.Encoder().encode
+_REWRITTEN: Final = "somebody has rewritten history as the tables' owner, or a part of the database was restored alone"
+_COMPARE: Final = (
+    "compare with a backup of before that; `pixconnect verify entry ID --holder-id ID` shows what was chained"
+)
+
+# Where one link was changed the next does not follow any more, but those behind it do: what is named first is where it began.
+UNBROKEN: Final = Rule(
+    name="chain_has_no_break",
+    says="each link of a holder's chain follows from the link before it",
+    broken="""
+        select holder_id, array['link ' || position] as ids, encode(sha256(head_before || added), 'hex') as expected,
+            encode(head, 'hex') as found, chained_at as since
+        from (
+            select link.*, case
+                    when position = 1 then sha256(convert_to('holder ' || holder_id, 'UTF8'))
+                    else (
+                        select head from entry_chain as earlier
+                        where earlier.holder_id = link.holder_id and earlier.position = link.position - 1
+                    )
+                end as head_before,
+                (
+                    select string_agg(digest, ''::bytea order by place)
+                    from unnest(digests) with ordinality as listed (digest, place)
+                ) as added
+            from {links} as link
+        ) as following
+        where head is distinct from sha256(head_before || added)
+        order by holder_id, position
+    """,
+    meaning=_REWRITTEN + "; a link was changed, taken out, put in or moved, and the first one named is where it begins",
+    todo=_COMPARE,
+)
+# The slices of a run are by holder, so a row that was moved to another holder is missing here, and is one too many there.
+AS_CHAINED: Final = Rule(
+    name="entries_are_as_chained",
+    says="each entry and what caused it is as it was when it was chained",
+    broken="""
+        with chained as materialized (
+            select link.holder_id, link.position, chained_at, listed.* from {links} as link
+            left join person_salt on person_salt.holder_id = link.holder_id and person_salt.position = link.position
+                and person_salt.holder_id between $1 and $2
+            cross join lateral unnest(entry_ids, digests, person_digests, salts)
+                with ordinality as listed (entry_id, digest, person_digest, salt, place)
+        )
+        select chained.holder_id, array['entry ' || entry_id, 'link ' || position] as ids, encode(digest, 'hex') as expected,
+            case
+                when facts is null then 'no such entry'
+                when digest = sha256(convert_to(facts, 'UTF8') || coalesce(person_digest, ''))
+                    then 'somebody else, or no salt'
+                else encode(sha256(convert_to(facts, 'UTF8') || coalesce(person_digest, '')), 'hex')
+            end as found, chained_at as since
+        from chained
+        left join entry_facts on entry_facts.id = entry_id and entry_facts.holder_id = chained.holder_id
+            and entry_facts.holder_id between $1 and $2
+        where digest is distinct from sha256(convert_to(facts, 'UTF8') || coalesce(person_digest, ''))
+            or person_digest is distinct from sha256(salt || convert_to(person, 'UTF8'))
+        order by holder_id, position, place
+    """,
+    meaning=_REWRITTEN + "; the first entry named is where it begins",
+    todo=_COMPARE,
+)
+# Ids only rise: what is older than the last one that was chained and in no link was not there when it was its turn.
+ALL_CHAINED: Final = Rule(
+    name="entries_are_chained_once",
+    says="each entry up to the last one that was chained is in its holder's chain once",
+    broken="""
+        select entry.holder_id, array['entry ' || entry.id] as ids, '1' as expected, count(entry_id)::text as found,
+            created_at as since
+        from ledger_entry as entry
+        left join (
+            select holder_id, unnest(entry_ids) as entry_id from entry_chain where holder_id between $1 and $2
+        ) as chained on entry_id = entry.id and chained.holder_id = entry.holder_id
+        where entry.holder_id between $1 and $2 and entry.id <= (select chained_id from entry_chain_state)
+        group by entry.holder_id, entry.id, created_at
+        having count(entry_id) <> 1
+        order by entry.holder_id, entry.id
+    """,
+    is_of_whole_runs=True,
+    meaning="an entry was put in by hand among older ones, or links were taken out, or put in twice",
+    todo=_COMPARE,
+)
+# The last head of each holder when an entry had been chained, as one. All entries are chained in the order of their ids, so
+# these are the last links that begin up to there.
+_ALL_UNTIL: Final[LiteralString] = """(
+    select coalesce(
+        sha256(string_agg(int8send(last.holder_id) || int8send(last.position) || last.head, '' order by last.holder_id)),
+        sha256('')
+    )
+    from balance
+    cross join lateral (
+        select link.holder_id, link.position, link.head from entry_chain as link
+        where link.holder_id = balance.holder_id and entry_ids[1] <= {entry_id}
+        order by link.position desc limit 1
+    ) as last
+)"""
+# Of each holder one finding, however many files have its heads: all that came after the first is another too.
+KEPT_HEADS: Final = Rule(
+    name="heads_are_as_kept",
+    says="each chain has the heads that were written down elsewhere",
+    broken="""
+        with compared as (
+            select kept.*, encode(link.head, 'hex') as head_now,
+                link.head is not distinct from decode(kept.head, 'hex') as is_same
+            from jsonb_to_recordset($1::jsonb) as kept (holder_id bigint, position bigint, head text, chained_at timestamptz)
+            left join entry_chain as link on link.holder_id = kept.holder_id and link.position = kept.position
+            where kept.holder_id is not null
+        ),
+        compared_by_name as (
+            select kept.*, encode(now.head, 'hex') as head_now,
+                now.head is not distinct from decode(kept.head, 'hex') as is_same
+            from jsonb_to_recordset($1::jsonb) as kept (chain text, position bigint, head text, chained_at timestamptz)
+            cross join lateral (
+                select case chain
+                    when 'entries' then {all_until:kept.position}
+                    else (select head from record_chain as link where link.kind = chain and link.position = kept.position)
+                end as head
+            ) as now
+            where chain is not null
+        )
+        (select distinct on (holder_id) holder_id, array['link ' || position] as ids, head as expected,
+            coalesce(head_now, 'no such link') as found,
+            (
+                select max(chained_at) from compared as before
+                where before.holder_id = compared.holder_id and before.position < compared.position and is_same
+            ) as since
+        from compared where not is_same order by holder_id, position)
+        union all
+        (select distinct on (chain) null, array[chain, case chain when 'entries' then 'entry ' else 'link ' end || position],
+            head, coalesce(head_now, 'no such link'),
+            (
+                select max(chained_at) from compared_by_name as before
+                where before.chain = compared_by_name.chain and before.position < compared_by_name.position and is_same
+            )
+        from compared_by_name where not is_same order by chain, position)
+    """.replace("{all_until:kept.position}", _ALL_UNTIL.replace("{entry_id}", "kept.position")),
+    of="heads",
+    meaning="history was rewritten with its hashes, after the last head that is the same, or an older backup was restored",
+    todo="if nobody restored one: stop the service, keep the database as it is, and compare with a backup of before that",
+)
+CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, KEPT_HEADS)
+
+_CHAIN: Final[LiteralString] = "select chain_entries($1, $2) where refuse_old_session()"
+
+
+async def chain_entries(pool: Pool, count_max: int, rest: timedelta) -> int:
+    """Chain entries, the oldest first; answers how many, 0 also while somebody else does it."""
+    return await pool.fetchval(_CHAIN, count_max, rest)
+
+
+# Read behind the last one that is chained, so it costs what waits: little, but after the upgrade that brought the chain.
+_COUNT_UNCHAINED: Final[LiteralString] = """
+    select count(*) from ledger_entry where id > coalesce((select chained_id from entry_chain_state), 0)
+"""
+
+
+async def count_unchained(connection: Connection) -> int:
+    """How many entries wait to be chained."""
+    return await connection.fetchval(_COUNT_UNCHAINED)
+
+
+# One look into an index for each holder: reading all links would take as long as proving them.
+_LIST_HEADS: Final[LiteralString] = """
+    select balance.holder_id, position, encode(head, 'hex') as head, chained_at from balance
+    cross join lateral (
+        select position, head, chained_at from entry_chain where entry_chain.holder_id = balance.holder_id
+        order by position desc limit 1
+    ) as last
+    order by balance.holder_id
+"""
+
+
+async def list_heads(connection: Connection) -> list[ChainHead]:
+    """The last head of each holder who has one."""
+    return [ChainHead(**row) for row in await connection.fetch(_LIST_HEADS)]
+
+
+_LIST_NAMED: Final[LiteralString] = """
+    select kind as chain, position, encode(head, 'hex') as head, chained_at from record_chain as link
+    where position = (select max(position) from record_chain where record_chain.kind = link.kind)
+    union all
+    select 'entries', chained_id, encode({all_until:chained_id}, 'hex'), clock_timestamp() from entry_chain_state
+    where chained_id > 0
+    order by chain
+""".replace("{all_until:chained_id}", _ALL_UNTIL.replace("{entry_id}", "chained_id"))
+
+
+async def list_named_heads(connection: Connection) -> list[ChainHead]:
+    """The last head of the audit's chain, of that of kept reports, and that of all holders' chains together."""
+    async with connection.transaction():
+        # It looks at each holder once.
+        await connection.execute("set local statement_timeout = 0")
+        return [ChainHead(**row) for row in await connection.fetch(_LIST_NAMED)]
+
+
+async def compare_heads(connection: Connection, kept: Sequence[ChainHead]) -> list[Finding]:
+    """Of each holder, and of each chain of the installation, the first of the heads that it has not, if there is one."""
+    rows = await connection.fetch(KEPT_HEADS.broken, _encode(kept).decode())
+    return [read_finding(KEPT_HEADS.name, row) for row in rows]
+
+
+# No index leads from an entry to its link: this is one holder's links, for one person who asks.
+_FIND_CHAINED: Final[LiteralString] = """
+    select link.holder_id, $1::bigint as entry_id, facts, person, salts[place] as salt,
+        link.person_digests[place] as person_digest, link.digests[place] as digest, link.position, place, link.digests,
+        earlier.head as head_before, link.head, link.chained_at
+    from (
+        select *, array_position(entry_ids, $1::bigint) as place from entry_chain where holder_id = $2 and $1 = any(entry_ids)
+        order by position limit 1
+    ) as link
+    left join person_salt on person_salt.holder_id = link.holder_id and person_salt.position = link.position
+    left join entry_chain as earlier on earlier.holder_id = link.holder_id and earlier.position = link.position - 1
+    left join entry_facts on entry_facts.id = $1 and entry_facts.holder_id = link.holder_id
+"""
+
+
+async def find_chained(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry | None:
+    """An entry in its chain; ``None`` if it is in none."""
+    row = await connection.fetchrow(_FIND_CHAINED, entry_id, holder_id)
+    return None if row is None else ChainedEntry(**row)

@@ -1,0 +1,146 @@
+"""The rules of the installation: what guards the tables is there, and the server keeps what it has promised to."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+from pixconnect.domain.proof.rule import Rule
+from pixconnect.store.proof.shape import SHAPE_SQL
+from pixconnect.store.running.installation import COUNTED, select_reach
+
+# $1 is what the migrations make. What is in one of them alone, or is otherwise in the other.
+_OTHERWISE: Final[LiteralString] = (
+    """
+    select null::bigint as holder_id, array[coalesce(there.kind, made.kind) || ' ' || coalesce(there.name, made.name)] as ids,
+        case when made.name is null then null else 'as its migrations make it: ' || made.digest end as expected,
+        there.text as found, null::timestamptz as since
+    from (select * from ("""
+    + SHAPE_SQL
+    + """) as shape where kind in ({kinds})) as there
+    full join (
+        select schema.key as schema, kind.key as kind, thing.key as name, thing.value as digest
+        from jsonb_each($1::jsonb) as schema, jsonb_each(schema.value) as kind, jsonb_each_text(kind.value) as thing
+        where kind.key in ({kinds})
+    ) as made on made.schema = there.schema and made.kind = there.kind and made.name = there.name
+    where made.name is null or there.name is null or strpos(made.digest, left(md5(there.text), 12)) = 0
+"""
+)
+
+
+def _is_as_made(kinds: LiteralString) -> LiteralString:
+    return _OTHERWISE.replace("{kinds}", kinds)
+
+
+_SET_BACK: Final[LiteralString] = " union all ".join(
+    f"""
+    select null::bigint as holder_id, array['sequence {counted.sequence}'] as ids, 'above ' || taken as expected,
+        next::text as found, null::timestamptz as since
+    from ({select_reach(counted)}) as reach where taken >= next
+    """
+    for counted in COUNTED
+)
+_REPAIR: Final = (
+    "ask who may log in as the owner; put it back as it is in schema.sql, and look at everything with --whole"
+)
+
+GUARDS: Final = (
+    Rule(
+        name="tables_are_as_made",
+        says="each table, column, index and sequence is as the migrations make it, and the migrations are ours",
+        broken=_is_as_made("'table', 'column', 'enum', 'index', 'sequence', 'owner', 'migration'"),
+        of="installation",
+        meaning="somebody has changed tables by hand, or a migration was cut off",
+        todo=_REPAIR,
+    ),
+    Rule(
+        name="guards_are_as_made",
+        says="each constraint, trigger, function and closed list is as the migrations make it, and none is off",
+        broken=_is_as_made("'constraint', 'trigger', 'function', 'rule', 'policy', 'posting', 'transition'"),
+        of="installation",
+        meaning="somebody has switched off what keeps wrong rows out, or let it pass something",
+        todo=_REPAIR,
+    ),
+    Rule(
+        name="grants_are_as_made",
+        says="nobody may do more with the tables than the migrations grant, and nobody less",
+        broken=_is_as_made("'grant'"),
+        of="installation",
+        meaning="somebody has let a role do what it should not, or taken from the service what it needs",
+        todo=_REPAIR,
+    ),
+    Rule(
+        name="live_has_no_play_money",
+        says="in live mode nobody may put play money into accounts",
+        broken="""
+            select null::bigint as holder_id, array[privilege] as ids, 'not granted' as expected, 'granted' as found,
+                null::timestamptz as since
+            from (
+                select 'insert on deposit' as privilege, has_table_privilege('pixconnect_funding', 'deposit', 'insert') as may
+            ) as granted
+            where may and exists (select from installation where mode = 'live')
+        """,
+        of="installation",
+        meaning="a start was cut off, or somebody granted it by hand",
+        todo="start the service once: it takes that away; then ask who granted it",
+    ),
+    Rule(
+        name="sequences_are_ahead",
+        says="no sequence gives out an id that is taken",
+        broken=_SET_BACK,
+        of="installation",
+        meaning="a sequence was set back: new things may get ids of others, which the tables then refuse",
+        todo="restart every process: each skips ids when it meets a server; if it is still there, move it ahead as the owner",
+    ),
+    Rule(
+        name="partitions_are_known",
+        says="each partition of events, deliveries and the feed is known, and hangs on its table",
+        broken="""
+            select null::bigint as holder_id, array['partition ' || coalesce(known.name, hanging.name)] as ids,
+                known.parent as expected, hanging.parent as found, null::timestamptz as since
+            from (select name, parent from event_partition where detached_at is null) as known
+            full join (
+                select part.relname::text as name, parent.relname::text as parent from pg_inherits
+                join pg_class as part on part.oid = inhrelid
+                join pg_class as parent on parent.oid = inhparent
+                where parent.oid in ('event'::regclass, 'delivery'::regclass, 'event_feed'::regclass) and parent.relkind = 'p'
+            ) as hanging on hanging.name = known.name and hanging.parent = known.parent
+            where known.name is null or hanging.name is null
+        """,
+        of="installation",
+        meaning="a partition was dropped or taken off by hand, with every event in it, or one was made by hand",
+        todo="put it back from a backup; one that is only unknown is adopted by the next pass of a worker",
+    ),
+    Rule(
+        name="server_keeps_what_it_wrote",
+        says="the server has written to the disk before it answers",
+        broken="""
+            select null::bigint as holder_id, array['setting ' || name] as ids, 'on' as expected, value as found,
+                null::timestamptz as since
+            from (
+                select 'fsync' as name, current_setting('fsync') as value
+                union all select 'full_page_writes', current_setting('full_page_writes')
+                union all select 'synchronous_commit', current_setting('synchronous_commit')
+            ) as setting
+            where value = 'off'
+        """,
+        of="server",
+        meaning="what was answered is lost when the machine ends",
+        todo="set it on and restart the server",
+    ),
+    Rule(
+        name="pages_are_as_written",
+        says="no page was read from the disk other than it was written",
+        broken="""
+            select null::bigint as holder_id, array['database ' || datname] as ids, '0' as expected,
+                checksum_failures::text as found, checksum_last_failure as since
+            from pg_stat_database where datname = current_database() and checksum_failures > 0
+        """,
+        why_not="""
+            select 'the server keeps no checksums of its pages: `pg_checksums --enable` while it is stopped'
+            where current_setting('data_checksums') = 'off'
+        """,
+        of="server",
+        meaning="the disk, its controller or the memory has changed what was written",
+        todo="stop the service, and restore a backup on another disk; `pg_amcheck` says what else is damaged",
+    ),
+)

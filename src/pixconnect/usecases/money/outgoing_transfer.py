@@ -1,0 +1,174 @@
+"""What holds of a transfer over an account at an institution beyond what holds of each, before any of its money is reserved.
+
+Whose a key is, the institution finds out when it pays. Up to then the payee is the key alone, with its owner where the caller
+named one: the institution compares it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final, Protocol
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.allowance import TransferAllowance, check_transfer_there
+from pixconnect.domain.institutions.institution import OpenAccount
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
+from pixconnect.domain.money.transfer import NewTransfer, Payee, SendingTerms, TransferRequest
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import allowance as allowance_store
+from pixconnect.store.money import holder as holder_store
+from pixconnect.store.money import order as order_store
+from pixconnect.usecases.frame.context import HasDirectory, HasInstitutions, HasPolicy, HasPool
+from pixconnect.usecases.frame.directory import OwnAccount
+
+_PAUSED_S: Final = 60
+"""When to come back while the account is paused."""
+_UNSENT_S: Final = 5
+"""When to come back while others wait to be sent."""
+_SHARE_OF_HANDOVER: Final = 0.5
+"""Of the time in which an order must leave; what is accepted beyond that may be given up."""
+
+
+class OutgoingTransferContext(HasPool, HasDirectory, HasInstitutions, HasPolicy, Protocol): ...
+
+
+class Way(Struct, frozen=True, kw_only=True):
+    """How a transfer leaves."""
+
+    payer: Party
+    payee: Payee
+    terms: SendingTerms
+    institution_id: int | None = None
+    """The account over which it does; ``None`` is the installation's own rail, and what goes by book."""
+
+
+async def choose_way(
+    context: OutgoingTransferContext, caller: Caller, request: TransferRequest, payee: Payee, terms: SendingTerms
+) -> Way:
+    """Find the account over which a transfer leaves, the key that pays there, and whose the payee's is to be.
+
+    Raises:
+        RuleBroken: The payee is the payer, or cannot be compared with the owner that the caller names.
+        ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
+    """
+    payer = await context.directory.read_account(caller.holder_id)
+    opened = None if context.policy.is_sandbox else await _find_account(context, payer, payee, request)
+    if opened is None:
+        return Way(payer=payer.party, payee=payee, terms=terms)
+    named = _name_owner(opened, payee, terms)
+    await _check_flow(context, opened)
+    payer_key = terms.payer_key or await _choose_key(context, opened, payer)
+    chosen = structs.replace(terms, payer_key=payer_key)
+    return Way(payer=payer.party, payee=named, terms=chosen, institution_id=opened.account.id)
+
+
+async def _find_account(
+    context: OutgoingTransferContext, payer: OwnAccount, payee: Payee, request: TransferRequest
+) -> OpenAccount | None:
+    if payee.holder_id is not None:
+        there = (await context.directory.read_account(payee.holder_id)).institution_id
+        if payer.institution_id != there:
+            # By book goes only what stays on one account; between two of them it would be a real Pix.
+            raise errors.ServiceUnavailable(
+                "nothing is sent between two accounts at institutions of this service yet; nothing was done"
+            )
+        return None
+    if payer.institution_id is None:
+        return None
+    opened = await context.institutions.find(payer.institution_id)
+    if opened is None:
+        raise errors.ServiceUnavailable(
+            "the holder's account at its institution is paused; nothing was done", retry_after_s=_PAUSED_S
+        )
+    if request.initiation_type not in opened.institution.traits.sends:
+        raise errors.ServiceUnavailable(
+            f"no {request.operation} is sent over accounts at this institution yet; nothing was done"
+        )
+    if payee.party.key in opened.account.keys:
+        raise errors.SameAccount("payer and payee are the same account")
+    return opened
+
+
+async def _check_flow(context: OutgoingTransferContext, opened: OpenAccount) -> None:
+    """Refuse what the account cannot pass in time; judged without a lock, since nothing but time is lost by one too many."""
+    passed_count = opened.institution.traits.sends_per_s * context.policy.handover_timeout_s * _SHARE_OF_HANDOVER
+    unsent_max = max(1, int(passed_count))
+    if await order_store.count_unsent_there(context.pool, opened.account.id, unsent_max) >= unsent_max:
+        raise errors.ServiceUnavailable(
+            "more transfers wait at the holder's institution than can be sent in time; nothing was done",
+            retry_after_s=_UNSENT_S,
+        )
+
+
+def _name_owner(opened: OpenAccount, payee: Payee, terms: SendingTerms) -> Payee:
+    """The payee with the owner that the caller named beside a key: the institution is made to compare it."""
+    if terms.payee_tax_id is None or not _is_key_alone(payee):
+        return payee
+    if not opened.institution.traits.compares_owner:
+        raise errors.PixKeyNotFound(
+            "key: this institution compares no owner with a key, so nobody knows whose it is before it is paid"
+        )
+    return structs.replace(payee, party=structs.replace(payee.party, tax_id=terms.payee_tax_id))
+
+
+def is_another(payee: Payee, terms: SendingTerms) -> bool:
+    """Whether the payee is known to be somebody else than the caller has named."""
+    return terms.payee_tax_id not in (None, payee.party.tax_id) and not _is_key_alone(payee)
+
+
+def _is_key_alone(payee: Payee) -> bool:
+    return payee.holder_id is None and payee.party.tax_id == UNKNOWN_PARTY.tax_id
+
+
+async def _choose_key(context: OutgoingTransferContext, opened: OpenAccount, payer: OwnAccount) -> str | None:
+    """The key that pays: the holder's oldest on the account, else the house's, else any that is the account's."""
+    async with context.pool.acquire() as connection:
+        for holder_id in (payer.holder_id, opened.account.house_id):
+            for key in await holder_store.list_pix_keys(connection, holder_id):
+                if key.key in opened.account.keys:
+                    return key.key
+    return next(iter(opened.account.keys), None)
+
+
+class HeldSending(Struct, kw_only=True):
+    """What may still be sent over the accounts of a batch, held until its transaction ends."""
+
+    left: dict[int, TransferAllowance]
+    known_ids: frozenset[int]
+    """Transfers of the batch whose payees were paid over their account before."""
+
+    def check(self, new: NewTransfer) -> None:
+        if new.institution_id is not None:
+            check_transfer_there(
+                new.request.amount_cents,
+                new.request.initiation_type,
+                new.payee.party,
+                self.left[new.institution_id],
+                is_known=new.transfer_id in self.known_ids,
+            )
+
+    def count(self, new: NewTransfer) -> None:
+        """The next transfers of the batch count this one."""
+        if new.institution_id is not None:
+            left = self.left[new.institution_id]
+            after_cents = left.left_cents - new.request.amount_cents
+            self.left[new.institution_id] = structs.replace(left, left_cents=after_cents)
+
+
+async def hold_sending(connection: Connection, batch: Sequence[NewTransfer], day: date) -> HeldSending:
+    """Taken after balances."""
+    over = [(new, new.institution_id) for new in batch if new.institution_id is not None]
+    if not over:
+        return HeldSending(left={}, known_ids=frozenset())
+    left = await allowance_store.hold_transfer_days(connection, sorted({account_id for _, account_id in over}), day)
+    known_ids = [
+        new.transfer_id
+        for new, account_id in over
+        if left[account_id].payees == "known"
+        and await allowance_store.is_known_payee(connection, account_id, new.request.initiation_type, new.payee.party)
+    ]
+    return HeldSending(left=left, known_ids=frozenset(known_ids))

@@ -1,0 +1,61 @@
+"""Judges the closed days of accounts at institutions anew, from what is recorded of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.proof.rule import Finding, Judgement
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.proof.account import CLOSED_DAYS
+from pixconnect.usecases.institutions.day import LOOKED_BACK, judge_anew
+
+
+async def judge_accounts(connection: Connection, now: datetime) -> tuple[list[Judgement], list[Finding]]:
+    """Of each account until when its days are closed, and each closed day that would not close now."""
+    judgements, found = list[Judgement](), list[Finding]()
+    for account in await account_store.list_all(connection):
+        judgement, broken = await _judge_account(connection, account, now)
+        judgements.append(judgement)
+        found += broken
+    return judgements, found
+
+
+async def _judge_account(
+    connection: Connection, account: InstitutionAccount, now: datetime
+) -> tuple[Judgement, list[Finding]]:
+    days = await judge_anew(connection, account, to_day(now) - LOOKED_BACK, now)
+    found = [
+        Finding(
+            rule=CLOSED_DAYS.name,
+            holder_id=None,
+            ids=(f"account {account.name}", f"day {recorded.day}"),
+            expected=recorded.state,
+            found=judged.state,
+            since=recorded.closed_at,
+        )
+        for recorded, judged in days
+        if recorded.is_closed and judged.state != recorded.state
+    ]
+    closed_until = None
+    for recorded, _ in days:
+        if not recorded.is_closed:
+            break
+        closed_until = recorded.day
+    if closed_until is None:
+        judgement = Judgement(
+            rule=CLOSED_DAYS.name,
+            verdict="not_checkable",
+            account=account.name,
+            reason="no day of it has closed: its statement tells none, or not yet",
+        )
+    else:
+        judgement = Judgement(
+            rule=CLOSED_DAYS.name,
+            verdict="checked" if closed_until == days[-1][0].day else "provisional",
+            account=account.name,
+            reason=f"closed until {closed_until}",
+        )
+    return judgement, found

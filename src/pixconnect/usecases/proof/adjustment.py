@@ -1,0 +1,258 @@
+"""Adjusts what a case says and nothing records: one operator wants it, another confirms, and it is posted with that.
+
+All of a confirmation is one transaction, so that who dies in it has done nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
+from pixconnect.domain.money import adjustment as rules
+from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind, Side
+from pixconnect.domain.proof.case import Case
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.money import adjustment as adjustment_store
+from pixconnect.store.proof import case as case_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account import found, name_account
+from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+
+_ADJUSTED: Final = ("day", "line_here")
+"""What has an id of its own ends by recording it, under that id."""
+
+
+class WantedAdjustment(Struct, frozen=True, kw_only=True):
+    """What an operator wants of a case: an entry, the opposite of one, or that the house takes over what was adjusted."""
+
+    case_id: int
+    kind: AdjustmentKind
+    amount_cents: int | None = None
+    """``None`` is all that is left."""
+    holder_id: int | None = None
+    """``None`` is the case's."""
+    undone_id: int | None = None
+    """The adjustment that is to be undone."""
+
+
+class _Step(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    kind: AdjustmentKind
+    direction: Side
+    account: rules.SettledWith = "available"
+    amount_cents: int
+    opposite_of: int | None = None
+
+
+async def propose_adjustment(context: OperatorContext, wanted: WantedAdjustment) -> Proposal:
+    """Want an adjustment; nothing moves before another operator confirms it on the case's account.
+
+    Raises:
+        NotFound: There is no such case, or adjustment of it, or its account was removed.
+        BadRequest: The case has an id of its own, has ended, is of no or of a smaller amount, or nothing is to be written off;
+            the account is closed, or the holder does not lie on it.
+    """
+    async with write_alone(context.pool) as connection:
+        # As who confirms: first what waits on the account, and then the case.
+        if (known := await case_store.find(connection, wanted.case_id)) and known.institution_id is not None:
+            await proposal_store.lock(connection, known.institution_id)
+        case = await _lock_case(connection, wanted.case_id)
+        accounts = {account.id: account for account in await account_store.list_all(connection)}
+        account = accounts.get(errors.require(case.institution_id, "what is adjusted lies at an account"))
+        if account is None:
+            raise errors.NotFound(f"case: the account that {case.id} is about was removed")
+        _refuse_closed(account)
+        steps = _plan(case, account, await adjustment_store.list_of_case(connection, case.id), wanted)
+        await _check_holders(connection, account, steps)
+        now = context.clock.real_now()
+        said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
+        said["direction"], said["holder_id"] = steps[0].direction, wanted.holder_id or steps[0].holder_id
+        if wanted.undone_id is not None:
+            said["undone_id"] = wanted.undone_id
+        proposal = Proposal(
+            institution_id=account.id,
+            act="adjust",
+            proposal=said,
+            proposed_by=context.operator,
+            proposed_at=now,
+            confirmable_at=now,
+        )
+        await proposal_store.propose(connection, proposal)
+        await audit.record(context, connection, "case adjust", f"case {case.id}", after=proposal)
+    return proposal
+
+
+async def adjust_case(
+    context: OperatorContext, writes: SettlingContext, account: InstitutionAccount, proposal: Proposal
+) -> None:
+    """Post what was proposed, as far as it still is within its case, and end the case when nothing of it is left."""
+    del writes  # A transaction of its own: the service's queues may write no adjustment.
+    check_confirmation(proposal, context.operator, context.clock.real_now())
+    wanted = _read(proposal)
+    async with write_alone(context.pool) as connection:
+        _refuse_closed(found(await account_store.lock_named(connection, account.name), account.name))
+        await proposal_store.lock(connection, account.id)
+        if proposal not in await proposal_store.list_waiting(connection, account.id):
+            raise errors.NotFound(f"name: that does not wait any more on {account.name}")
+        case = await _lock_case(connection, wanted.case_id)
+        made = await adjustment_store.list_of_case(connection, case.id)
+        # Planned anew: the case may have got smaller, or ended, while the proposal waited.
+        steps = _plan(case, account, made, wanted)
+        await _check_holders(connection, account, steps)
+        work = await lock_balances(Batch(steps, connection, context.clock))
+        added = [_post(work, case.id, step, proposal.proposed_by, context.operator) for step in steps]
+        await work.write()
+        if case.ended_at is None and _sum(made) + _sum(added) == case.amount_cents:
+            await case_store.end(
+                connection, [case.id], "adjusted", context.operator, f"{wanted.kind}, by two operators"
+            )
+        await proposal_store.confirm(connection, account.id, "adjust", context.operator, context.clock.real_now())
+        await audit.record(
+            context, connection, "institution confirm", name_account(account.name), before=proposal, after=added[-1]
+        )
+
+
+def _read(proposal: Proposal) -> WantedAdjustment:
+    said = proposal.proposal
+    undone_id = said.get("undone_id")
+    return WantedAdjustment(
+        case_id=int(said["case_id"]),
+        kind=rules.parse_kind(str(said["kind"])),
+        amount_cents=int(said["amount_cents"]),
+        holder_id=int(said["holder_id"]),
+        undone_id=None if undone_id is None else int(undone_id),
+    )
+
+
+def _refuse_closed(account: InstitutionAccount) -> None:
+    if account.state == "closed":
+        # It has nothing, and nothing that comes to it could ever leave.
+        raise errors.BadRequest(f"case: the account {account.name} is closed: nothing is adjusted on it any more")
+
+
+async def _check_holders(connection: Connection, account: InstitutionAccount, steps: Sequence[_Step]) -> None:
+    lying = await account_store.list_lying_on(connection, account.id)
+    for step in steps:
+        if step.holder_id not in lying:
+            raise errors.BadRequest(f"holder_id: holder {step.holder_id} does not lie on the account {account.name}")
+
+
+async def _lock_case(connection: Connection, case_id: int) -> Case:
+    case = (await case_store.lock(connection, [case_id])).get(case_id)
+    if case is None:
+        raise errors.NotFound(f"case: there is none with the id {case_id}")
+    if case.kind not in _ADJUSTED:
+        raise errors.BadRequest("case: what it is about has an id: record it under that, and the case ends by itself")
+    return case
+
+
+def _plan(case: Case, account: InstitutionAccount, made: Sequence[Adjustment], wanted: WantedAdjustment) -> list[_Step]:
+    if wanted.undone_id is not None:
+        return [_plan_opposite(made, wanted.undone_id, wanted.kind)]
+    if wanted.kind == "written_off":
+        return _plan_write_off(made, account.house_id)
+    if case.ended_at is not None:
+        raise errors.BadRequest("case: it has ended")
+    case_cents = errors.require(case.amount_cents, "days and lines that are cases are of an amount")
+    left_cents = case_cents - _sum(made)
+    amount_cents = abs(left_cents) if wanted.amount_cents is None else wanted.amount_cents
+    direction: Side = "IN" if case_cents > 0 else "OUT"
+    rules.check_bound(case_cents, _sum(made), amount_cents, direction)
+    return [
+        _Step(
+            holder_id=wanted.holder_id or case.holder_id or account.house_id,
+            kind=wanted.kind,
+            direction=direction,
+            amount_cents=amount_cents,
+        )
+    ]
+
+
+def _plan_opposite(made: Sequence[Adjustment], undone_id: int, kind: AdjustmentKind) -> _Step:
+    undone = {one.id: one for one in made if one.account == "available" and one.opposite_of is None}.get(undone_id)
+    if undone is None or undone_id in {one.opposite_of for one in made}:
+        raise errors.NotFound(f"undo: the case has no adjustment {undone_id} that stands")
+    # Undone after that, the house would have paid for a difference that is there no more.
+    if any(one.account == "settlement" and one.holder_id == undone.holder_id for one in made):
+        raise errors.BadRequest("undo: the house has written it off")
+    return _Step(
+        holder_id=undone.holder_id,
+        kind=kind,
+        direction=rules.turn(undone.direction),
+        amount_cents=undone.amount_cents,
+        opposite_of=undone.id,
+    )
+
+
+def _plan_write_off(made: Sequence[Adjustment], house_id: int) -> list[_Step]:
+    """The opposite on who has it, the same on the house, and there it ends as settled."""
+    undone = {one.opposite_of for one in made}
+    standing = [one for one in made if one.account == "available" and one.opposite_of is None and one.id not in undone]
+    moved = [one for one in standing if one.holder_id != house_id]
+    steps = [_plan_opposite(made, one.id, "written_off") for one in moved]
+    steps += [
+        _Step(holder_id=house_id, kind="written_off", direction=one.direction, amount_cents=one.amount_cents)
+        for one in moved
+    ]
+    # The house may have written off a part of it before.
+    settled_cents = sum(one.signed_cents for one in made if one.account == "settlement")
+    left_cents = _sum(made) - settled_cents
+    if not left_cents:
+        raise errors.BadRequest("case: nothing of it is adjusted and not written off")
+    last = _Step(
+        holder_id=house_id,
+        kind="written_off",
+        direction="IN" if left_cents > 0 else "OUT",
+        account="settlement",
+        amount_cents=abs(left_cents),
+    )
+    return [*steps, last]
+
+
+def _post(work: UnitOfWork, case_id: int, step: _Step, proposed_by: str, confirmed_by: str) -> Adjustment:
+    holder_id, accounts = step.holder_id, rules.accounts_of(step.direction, step.account)
+    lacking_cents = 0
+    if step.account == "available":
+        lacking_cents = rules.find_lacking(work.balances[holder_id], step.direction, step.amount_cents)
+    entry_id = deficit_entry_id = None
+    # First what is available: the rest is owed only when nothing is left.
+    if step.amount_cents > lacking_cents:
+        entry_id = work.post(holder_id, *accounts, step.amount_cents - lacking_cents).id
+    if lacking_cents:
+        deficit_entry_id = work.post(holder_id, "deficit", "difference", lacking_cents).id
+    adjustment = Adjustment(
+        id=errors.require(entry_id or deficit_entry_id, "it is of an amount"),
+        holder_id=holder_id,
+        case_id=case_id,
+        kind=step.kind,
+        direction=step.direction,
+        account=step.account,
+        amount_cents=step.amount_cents,
+        deficit_cents=lacking_cents,
+        entry_id=entry_id,
+        deficit_entry_id=deficit_entry_id,
+        opposite_of=step.opposite_of,
+        proposed_by=proposed_by,
+        confirmed_by=confirmed_by,
+        created_at=work.now,
+    )
+    work.changes.add_adjustment(adjustment)
+    # What only moves between the difference and what is settled changes nothing that the house has.
+    if step.account == "available":
+        work.announce_adjustment(adjustment)
+    return adjustment
+
+
+def _sum(made: Sequence[Adjustment]) -> int:
+    return sum(one.signed_cents for one in made if one.account == "available")

@@ -1,0 +1,290 @@
+"""Cases: opened where something is different, ended by themselves once it is not, and looked at by operators until then.
+
+A worker looks at everything that is different now, again and again; whoever dies between two looks loses nothing. Facts are
+recorded where they always are (a statement, ``institution ask``, a report): the next look finds that they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
+from typing import Final, Protocol
+
+import structlog
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.money import kept_report
+from pixconnect.domain.money.adjustment import Adjustment
+from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, CaseKind, CaseNote, Difference
+from pixconnect.domain.proof.rule import Finding
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.money import adjustment as adjustment_store
+from pixconnect.store.money import kept_report as kept_store
+from pixconnect.store.proof import case as case_store
+from pixconnect.store.proof import rail as rail_store
+from pixconnect.store.proof import run as run_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.account import found
+from pixconnect.usecases.institutions.day import UnmatchedSpan
+
+LISTED_MAX: Final = 1000
+LOOKED_AT_MAX: Final = 10_000
+"""Reports and findings that are looked at together. Where there are more, none of their cases ends by itself."""
+
+_EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
+_log = structlog.get_logger(__name__)
+
+_COMES_IN: Final = ("credit", "return", "movement_in")
+
+
+class CaseContext(HasPool, HasClock, Protocol): ...
+
+
+class ShownCase(Struct, frozen=True, kw_only=True):
+    case: Case
+    institution: str | None
+    """The account's name."""
+    age: timedelta
+    """For how long it is open, or was."""
+    notes: Sequence[CaseNote] = ()
+    adjustments: Sequence[Adjustment] = ()
+    waiting: Proposal | None = None
+    """What one operator wants to be adjusted, and another has to confirm."""
+
+
+async def look_for_cases(context: CaseContext) -> None:
+    """Open a case for each difference that has none, and end those of what is not different any more."""
+    async with context.pool.acquire() as connection:
+        accounts = await account_store.list_all(connection)
+    await _look_at_reports(context)
+    await _look_at_findings(context)
+    for account in accounts:
+        # What a closed account says nobody will hear of again: its cases wait for operators.
+        if account.state != "closed":
+            try:
+                await _look_at_account(context, account)
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                # What one account says keeps nobody from looking at the others.
+                _log.warning("cases wait", institution=account.name, reason=type(error).__name__)
+
+
+async def _look_at_reports(context: CaseContext) -> None:
+    async with context.pool.acquire() as connection, connection.transaction():
+        if not await case_store.try_lock(connection):
+            return
+        reports = await kept_store.list_oldest_open(connection, LOOKED_AT_MAX)
+        differences = [
+            Difference(
+                kind="report",
+                institution_id=None,
+                name=str(report.id),
+                amount_cents=None,
+                said=_cut(f"{report.kind} {report.name}: {report.reason}: {report.explanation}"),
+                since=report.first_seen_at,
+            )
+            for report in reports
+        ]
+        await _keep(connection, "report", differences)
+
+
+async def _look_at_findings(context: CaseContext) -> None:
+    async with context.pool.acquire() as connection, connection.transaction():
+        if not await case_store.try_lock(connection):
+            return
+        names = [rule.name for rule in rail_store.RAIL]
+        findings = await run_store.list_standing(connection, names, LOOKED_AT_MAX)
+        await _keep(connection, "rail", [_of_finding(finding, seen_at) for finding, seen_at in findings])
+
+
+async def _keep(connection: Connection, kind: CaseKind, differences: Sequence[Difference]) -> None:
+    # Of a list that was cut nothing ends: what is not on it may still be different.
+    is_cut = len(differences) == LOOKED_AT_MAX
+    await case_store.keep(connection, () if is_cut else (kind,), None, _EVER, differences)
+
+
+def _of_finding(finding: Finding, seen_at: datetime) -> Difference:
+    theirs, ours = int(finding.expected or 0), int(finding.found or 0)
+    what = finding.ids[0].split(" ")[0]
+    sign = 1 if what in (*_COMES_IN, "position") else -1
+    return Difference(
+        kind="rail",
+        institution_id=None,
+        holder_id=finding.holder_id,
+        name=f"{finding.rule}: {', '.join(finding.ids)}"[:255],
+        amount_cents=_within_bounds(sign * (theirs - ours)),
+        said=_cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
+        since=finding.since or seen_at,
+    )
+
+
+async def _look_at_account(context: CaseContext, account: InstitutionAccount) -> None:
+    span = await day_usecases.find_unmatched(context, account)
+    async with context.pool.acquire() as connection, connection.transaction():
+        if not await case_store.try_lock(connection):
+            return
+        since = datetime.combine(span.since, time(0), SAO_PAULO)
+        kinds: tuple[CaseKind, ...] = () if span.is_cut else ("day", "line_there", "line_here")
+        await case_store.keep(connection, kinds, account.id, since, _of_span(account, span))
+
+
+def _of_span(account: InstitutionAccount, span: UnmatchedSpan) -> list[Difference]:
+    days = [
+        Difference(
+            kind="day",
+            institution_id=account.id,
+            holder_id=account.house_id,
+            name=day.day.isoformat(),
+            amount_cents=_within_bounds(day.difference_cents or 0),
+            said="the balance at its end is not the one at its begin and its lines",
+            since=datetime.combine(day.day, time(0), SAO_PAULO),
+        )
+        for day in span.days
+    ]
+    there = [
+        Difference(
+            kind="line_there",
+            institution_id=account.id,
+            name=item.item_id[:255],
+            amount_cents=item.amount_cents if item.direction == "IN" else -item.amount_cents,
+            said=_cut(f"{item.kind} of {item.day}, {item.waits or 'not posted'}: {item.text}"),
+            since=datetime.combine(item.day, time(0), SAO_PAULO),
+        )
+        for item in span.items
+    ]
+    here = [
+        Difference(
+            kind="line_here",
+            institution_id=account.id,
+            holder_id=line.holder_id,
+            name=f"{line.key[0]} {line.key[1]}",
+            # What we have booked in and they have not is what they say less.
+            amount_cents=-line.amount_cents if line.direction == "IN" else line.amount_cents,
+            said=_cut(f"{line.key[0]} of {line.day} is not in the statement: {', '.join(line.names)}"),
+            since=datetime.combine(line.day, time(0), SAO_PAULO),
+        )
+        for line in span.lines
+    ]
+    return [*days, *there, *here]
+
+
+def _within_bounds(cents: int) -> int | None:
+    # Two amounts that each can be may differ by more than any: whatever an institution says, its case is opened.
+    return max(-AMOUNT_MAX_CENTS, min(cents, AMOUNT_MAX_CENTS)) or None
+
+
+def _cut(text: str) -> str:
+    return kept_report.storable(text, TEXT_LENGTH_MAX)
+
+
+async def list_cases(
+    context: CaseContext,
+    *,
+    with_ended: bool = False,
+    kind: CaseKind | None = None,
+    institution: str | None = None,
+    said: str | None = None,
+) -> list[ShownCase]:
+    """Open cases, or all, the oldest open one first; with ``said`` those of which this text is known.
+
+    Raises:
+        NotFound: There is no such account.
+    """
+    async with context.pool.acquire() as connection:
+        named = {account.id: account.name for account in await account_store.list_all(connection)}
+        only = institution and found(await account_store.find_named(connection, institution), institution)
+        cases = await case_store.list_oldest(
+            connection,
+            with_ended=with_ended,
+            kind=kind,
+            institution_id=only.id if only else None,
+            said=said or None,
+            count_max=LISTED_MAX,
+        )
+    return [_show(context, case, named) for case in cases]
+
+
+async def read_case(context: CaseContext, case_id: int) -> ShownCase:
+    """A case with the notes on it and what was adjusted; raises ``NotFound`` where there is none of this id."""
+    async with context.pool.acquire() as connection:
+        case = await case_store.find(connection, case_id)
+        if case is None:
+            raise errors.NotFound(f"case: there is none with the id {case_id}")
+        named = {account.id: account.name for account in await account_store.list_all(connection)}
+        notes = await case_store.list_notes(connection, case_id)
+        adjustments = await adjustment_store.list_of_case(connection, case_id)
+        proposals = await proposal_store.list_waiting(connection, case.institution_id) if case.institution_id else []
+    # Of an account one waits at most, and it may be of another case.
+    waiting = next((one for one in proposals if one.act == "adjust" and one.proposal["case_id"] == case_id), None)
+    return structs.replace(_show(context, case, named), notes=notes, adjustments=adjustments, waiting=waiting)
+
+
+def _show(context: HasClock, case: Case, named: Mapping[int, str]) -> ShownCase:
+    age = (case.ended_at or context.clock.real_now()) - case.opened_at
+    return ShownCase(case=case, institution=named.get(case.institution_id or 0), age=max(age, timedelta(0)))
+
+
+async def note_case(context: OperatorContext, case_id: int, text: str) -> str:
+    """Write down who looked at a case, and what they found; answers the note as it is kept.
+
+    Raises:
+        BadRequest: The note says nothing, or too much.
+        NotFound: There is no such case.
+    """
+    note = _check_text("note", text)
+    async with write_alone(context.pool) as connection:
+        if await case_store.find(connection, case_id) is None:
+            raise errors.NotFound(f"case: there is none with the id {case_id}")
+        await case_store.add_note(connection, case_id, kept_report.storable(context.operator), note)
+        await audit.record(context, connection, "case note", f"case {case_id}", after=dict(note=note))
+    return note
+
+
+async def close_cases(context: OperatorContext, case_ids: Sequence[int], reason: str) -> list[ShownCase]:
+    """End cases that one operator's decision settles, all or none; no money moves. A kept report is closed with its case.
+
+    Raises:
+        BadRequest: The reason says nothing, or too much, or there is no case among them.
+        NotFound: One of them is not there, or has ended.
+    """
+    said, operator = _check_text("reason", reason), kept_report.storable(context.operator)
+    wanted = sorted(set(case_ids))
+    if not wanted:
+        raise errors.BadRequest("case: none is named, or none of that kind is open")
+    async with write_alone(context.pool) as connection:
+        before = await case_store.lock(connection, wanted)
+        for case_id in wanted:
+            if case_id not in before:
+                raise errors.NotFound(f"case: there is none with the id {case_id}")
+            if before[case_id].ended_at is not None:
+                raise errors.NotFound(f"case: {case_id} has ended already")
+        for case in before.values():
+            # In one transaction: otherwise the worker's next look would open the case again.
+            if case.kind == "report":
+                await kept_store.close(connection, int(case.name), operator, said)
+        await case_store.end(connection, wanted, "closed", operator, said)
+        # Read again, for the instant is the database's.
+        ended = await case_store.lock(connection, wanted)
+        subject = f"case {wanted[0]}" if len(wanted) == 1 else f"{len(wanted)} cases from {wanted[0]}"
+        await audit.record(
+            context, connection, "case close", subject, before=dict(ids=wanted), after=dict(ids=wanted, reason=said)
+        )
+        named = {account.id: account.name for account in await account_store.list_all(connection)}
+    return [_show(context, ended[case_id], named) for case_id in wanted]
+
+
+def _check_text(field: str, text: str) -> str:
+    if not text.strip() or len(text) > TEXT_LENGTH_MAX:
+        raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters that say something")
+    return _cut(text.strip())

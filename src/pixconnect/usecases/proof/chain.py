@@ -1,0 +1,64 @@
+"""Chains entries, the audit and kept reports by hash, after they were committed; shows and tells what chains come to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.proof.chain import HEADS_TOLD, ChainedEntry, ChainHead
+from pixconnect.flow.shares import for_everybody
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.proof import chain as chain_store
+from pixconnect.store.proof import record_chain as record_chain_store
+from pixconnect.usecases.frame.context import HasPool
+
+CHAINED_MAX: Final = 5_000
+"""Entries that are chained in one transaction."""
+RECORDS_CHAINED_MAX: Final = 1_000
+"""The same for rows of the audit, and for kept reports: each is a link of its own."""
+REST: Final = timedelta(minutes=1)
+"""What is visible for good is chained so much later: longer than any batch waits that has taken its ids already."""
+
+_log = structlog.get_logger(__name__)
+
+
+async def chain_entries(context: HasPool, chained_max: int = CHAINED_MAX, rest: timedelta = REST) -> int:
+    """Chain entries of all holders, the oldest first; returns how many there were."""
+    # It is nobody's own work, so it takes its turn beside all holders.
+    with for_everybody():
+        return await chain_store.chain_entries(context.pool, chained_max, rest)
+
+
+async def chain_records(context: HasPool, chained_max: int = RECORDS_CHAINED_MAX) -> int:
+    """Chain rows of the audit and kept reports, the oldest first; returns how many there were."""
+    with for_everybody():
+        return await record_chain_store.chain_records(context.pool, chained_max)
+
+
+async def list_heads(connection: Connection) -> list[ChainHead]:
+    """What each chain has come to, to be kept where nobody who writes the database can write."""
+    return await chain_store.list_heads(connection) + await chain_store.list_named_heads(connection)
+
+
+async def tell_heads(context: HasPool) -> None:
+    """Write into the log what all chains have come to, in one line: where logs go, the database's owner cannot reach."""
+    with for_everybody():
+        async with context.pool.acquire() as connection:
+            heads = await chain_store.list_named_heads(connection)
+    _log.info(HEADS_TOLD, heads=[msgspec.to_builtins(head) for head in heads])
+
+
+async def show_entry(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry:
+    """An entry with all that its place in the chain is made of, so that anybody can compute it.
+
+    Raises:
+        NotFound: The holder's chain has no such entry, or not yet.
+    """
+    found = await chain_store.find_chained(connection, entry_id, holder_id)
+    if found is None:
+        raise errors.NotFound(f"entry: the chain of holder {holder_id} has no entry {entry_id}, or not yet")
+    return found

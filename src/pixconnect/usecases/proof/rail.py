@@ -1,0 +1,76 @@
+"""Compares what has settled here with the rail's own statement and position, beside the service."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Final
+
+from pixconnect.domain.money.rail import Rail, SettledItem
+from pixconnect.domain.proof.rule import Finding
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.proof import rail as rail_store
+
+ITEMS_AT_ONCE: Final = 100_000
+APART: Final = timedelta(hours=1)
+"""How far apart both sides may date one item: reports come late, but not so late."""
+
+
+async def compare_with_rail(
+    connection: Connection,
+    rail: Rail,
+    since: datetime | None,
+    rules: Collection[str],
+    *,
+    items_at_once: int = ITEMS_AT_ONCE,
+) -> list[Finding]:
+    """Whatever breaks one of some rules of ``store/proof/rail.py``.
+
+    Args:
+        connection: As the reader.
+        rail: The rail.
+        since: From when on items are compared; ``None`` for all.
+        rules: Their names.
+        items_at_once: How many of the rail's items are held and compared together.
+
+    Raises:
+        RailUnavailable: It does not answer.
+    """
+    first = await rail_store.find_first_instant(connection)
+    if first is None:
+        return []
+    found = list[Finding]()
+    if rail_store.ITEMS.name in rules:
+        found += await _compare_items(
+            connection, rail, max(first - APART, since) if since else first - APART, items_at_once
+        )
+    if rail_store.SUM.name in rules:
+        found += await _compare_sums(connection, rail)
+    return found
+
+
+async def _compare_sums(connection: Connection, rail: Rail) -> list[Finding]:
+    now = (await rail.position()).as_of
+    # Whoever puts a clock back has settled what is dated ahead of it: only the list from before tells that from what settles
+    # after the position was taken.
+    ahead = [item async for page in rail.statement(now, now + APART) for item in page]
+    position = await rail.position()
+    recent = position.as_of - APART
+    # What we date within the span may be dated before it there.
+    theirs = [item async for page in rail.statement(recent - APART, position.as_of) for item in page]
+    theirs += [item for item in ahead if item.settled_at >= position.as_of]
+    return await rail_store.compare_sums(connection, theirs, recent, position.as_of + APART, position)
+
+
+async def _compare_items(connection: Connection, rail: Rail, begin: datetime, items_at_once: int) -> list[Finding]:
+    until = (await rail.position()).as_of
+    found, known = list[Finding](), list[SettledItem]()
+    # What we date within the span may be dated before or after it there, ahead of a clock that was put back too.
+    async for page in rail.statement(begin - APART, until + APART):
+        known += page
+        end = known[-1].settled_at - APART
+        if len(known) >= items_at_once and end > begin:
+            found += await rail_store.compare_items(connection, known, begin, end)
+            known = [item for item in known if item.settled_at >= end - APART]
+            begin = end
+    return found + await rail_store.compare_items(connection, known, begin, until)

@@ -1,0 +1,109 @@
+"""Makes the receipt of a transfer or refund that has settled, for callers and visitors of the console alike."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.console import READ_SCOPES, Viewer
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.profiles.profile import read_profile
+from pixconnect.domain.reading import receipt as receipts
+from pixconnect.domain.reading.receipt import Receipt, ReceiptKind
+from pixconnect.store.reading import timeline as timeline_store
+from pixconnect.usecases.money.transfer import view_transfer
+from pixconnect.usecases.reading.parties import PartiesContext, is_named_by_us, is_return_named_by_us
+
+
+async def read_receipt(context: PartiesContext, viewer: Viewer, kind: ReceiptKind, resource_id: int) -> Receipt:
+    """The receipt of a transfer or a refund.
+
+    Raises:
+        Forbidden: The viewer may not see things of this kind.
+        NotFound: There is none, it is another holder's, or it has not settled: what may still fail proves nothing.
+    """
+    # First, so that who may see none learns of none.
+    viewer.require(READ_SCOPES[kind])
+    if kind == "transfer":
+        return await _read_of_transfer(context, viewer, resource_id)
+    refund = await timeline_store.find_refund(context.pool, resource_id, viewer.holder_id)
+    if refund is None:
+        raise errors.NotFound("id: there is no such refund")
+    if refund.settled_at is None:
+        raise errors.NotFound(f"id: this refund is {refund.status}; only one that was returned has a receipt")
+    original = await timeline_store.find_transfer(context.pool, refund.transfer_id, refund.holder_id)
+    return await _of_refund(context, refund, errors.require(original, "a refund has its transfer"))
+
+
+async def _read_of_transfer(context: PartiesContext, viewer: Viewer, transfer_id: int) -> Receipt:
+    transfer = await timeline_store.find_transfer(context.pool, transfer_id, viewer.holder_id)
+    if transfer is None:
+        raise errors.NotFound("id: there is no such transfer")
+    if transfer.settled_at is None:
+        raise errors.NotFound(f"id: this transfer is {transfer.status}; only one that has settled has a receipt")
+    return await _of_transfer(context, transfer)
+
+
+async def _of_transfer(context: PartiesContext, transfer: Transfer) -> Receipt:
+    view = await view_transfer(context, transfer)
+    # All are of one environment, and so is what was settled beside them.
+    accounts = await context.institutions.list_all()
+    account = next((one for one in accounts if one.id == transfer.institution_id), None)
+    payer, payee = view.debit_party, view.credit_party
+    # Only of the own side: where the other's account is, the network says.
+    if transfer.direction == "IN":
+        payee = _name_institution(payee, account)
+    else:
+        payer = _name_institution(payer, account)
+    is_ours = is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
+    return Receipt(
+        kind="transfer",
+        id=transfer.id,
+        holder_id=transfer.holder_id,
+        direction=transfer.direction,
+        amount_cents=transfer.amount_cents,
+        # The other side's receipt has the same.
+        settled_at=transfer.network_settled_at or errors.require(transfer.settled_at, "judged before"),
+        payer=receipts.show_receipt_party(payer, is_payee=False),
+        payee=receipts.show_receipt_party(payee, is_payee=True),
+        # Whoever gets the receipt asks another institution about it, which has never heard of ours.
+        end_to_end_id=None if is_ours else transfer.shown_id,
+        return_id=None,
+        txid=transfer.txid,
+        code_kind=receipts.find_code_kind(transfer),
+        returned_cents=transfer.returned_cents,
+        message=transfer.payer_message,
+        is_book=transfer.is_book,
+        is_test=context.policy.is_sandbox or any(one.environment != "production" for one in accounts),
+    )
+
+
+async def _of_refund(context: PartiesContext, refund: Refund, original: Transfer) -> Receipt:
+    whole = await _of_transfer(context, original)
+    is_ours = is_return_named_by_us(refund, original, keeps_our_id=context.policy.abilities.keeps_our_id)
+    return structs.replace(
+        whole,
+        kind="refund",
+        id=refund.id,
+        direction=refund.flow,
+        amount_cents=refund.amount_cents,
+        settled_at=refund.network_settled_at or errors.require(refund.settled_at, "judged before"),
+        # What was paid to a key goes back to an account: neither side has one here.
+        payer=structs.replace(whole.payee, key=None),
+        payee=whole.payer,
+        return_id=None if is_ours else refund.shown_id,
+        # The whole of it has gone back: that is what it is.
+        returned_cents=0,
+        message=refund.description,
+    )
+
+
+def _name_institution(own: Party, account: InstitutionAccount | None) -> Party:
+    """The own side with the institution at which its account is, where it is not this one."""
+    if account is None:
+        return own
+    profile = read_profile(account.profile)
+    return structs.replace(own, bank=profile.title, ispb=profile.ispb)

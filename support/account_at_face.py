@@ -1,0 +1,72 @@
+"""An account of a live installation at a face of a sandbox, each a whole installation, with books of the same money."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from support.installation import Installation
+from support.verbs import run_forked
+from support.waiting import PATIENCE_S
+
+KEY: Final = "loja@demo.pix.example"
+"""Of the demonstration's holder, who is the face's client."""
+TAX_ID: Final = "12345678000195"
+NAME: Final = "loja"
+LIVE: Final = dict(
+    MODE="live", BASE_URL="https://localhost", INSTITUTION_NAME="Loja", API_PROCESSES_COUNT="2", LOG_LEVEL="warning"
+)
+"""The settings of whoever has the account."""
+
+
+def run(installation: Installation, *words: str) -> Any:
+    """What one verb says, which must end well."""
+    done = run_forked(words, installation.environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if "--json" in words else done.stdout
+
+
+def insist(installation: Installation, *words: str) -> Any:
+    """The same, as often as it takes: neither a busy database nor a bank that has just come up may answer at once."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return run(installation, *words)
+        except AssertionError:
+            if time.monotonic() > deadline_s:
+                raise
+        time.sleep(0.3)
+
+
+def open_account(
+    bank: Installation, live: Installation, folder: Path, kind: str, refunds_cents: int = 100_000, base_url: str = ""
+) -> None:
+    """Open the account of the bank's client, with the first holder as its house, and let it return so much in a day.
+
+    Args:
+        bank: Has the face.
+        live: Has nothing yet.
+        folder: For the files of the description.
+        kind: The face's, and the account's.
+        refunds_cents: What may be returned in a day.
+        base_url: Of the face, where that is not its own.
+    """
+    shown = insist(bank, "face", "show", kind, "--json")
+    (folder / "secret").write_text(shown.get("app_id") or shown["client_secret"])
+    lines = dict(
+        kind=kind, environment="counterpart", tax_id=TAX_ID, base_url=base_url or shown["url"], client_secret_file="secret",
+        ca_file=shown["authority_file"],
+    )  # fmt: skip
+    if "app_id" not in shown:
+        files = dict(certificate_file=shown["certificate_file"], private_key_file=shown["key_file"])
+        lines |= files | dict(client_id=shown["client_id"])
+    file = folder / f"{kind}.toml"
+    file.write_text("".join(f'{name} = "{said}"\n' for name, said in lines.items()) + f'poll_s = 1\nkeys = ["{KEY}"]\n')
+    insist(
+        live, "holder", "create", "--name", "Loja", "--tax-id", TAX_ID, "--account-number", "1", "--no-limits", "--json"
+    )
+    insist(live, "institution", "add", NAME, "--file", str(file), "--house", "1")
+    insist(live, "key", "add", "--holder-id", "1", "--key-type", "EMAIL", "--key", KEY, "--json")
+    assert insist(live, "institution", "allow", NAME, "--refunds", str(refunds_cents), "--json")["acts_now"]

@@ -1,0 +1,400 @@
+"""Breaks what a schedule says, each for as long as it says, and mends all of it in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Final, cast
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+
+from support import postgres
+from support.chaos.schedule import Fault
+from support.chaos.wires import Wires
+from support.cut_connections import Cut
+from support.installation import PIXCONNECT, ROOT, command_line, descendants
+from support.killed_process import SITE_FOLDER, WIRES_FILE_NAME
+from support.whole_installation import Account, WholeInstallation
+
+_AT_ONCE_MAX: Final = 6
+_ASKED_FOR_S: Final = 15.0
+_ASK_TIMEOUT_S: Final = 3.0
+_SLOW_S: Final = 0.08
+_FLUSH_US: Final = 100_000
+"""How long a slow disk takes over each flush: as much as PostgreSQL lets one ask for."""
+_ORDERS: Final = b"POST /rail/orders "
+_SLOW_DISK: Final = (
+    "alter system set commit_delay = {}",
+    "alter system set commit_siblings = 0",
+    "select pg_reload_conf()",
+)
+_QUICK_DISK: Final = (
+    "alter system reset commit_delay",
+    "alter system reset commit_siblings",
+    "select pg_reload_conf()",
+)
+_AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError)
+
+
+class Breaker:
+    """Breaks one installation.
+
+    Args:
+        account: Who moves its clock and says what the rail does.
+        disk: Where its home is a small file system that can be filled.
+        institution: Where it has its accounts; then the wire called ``rail`` leads there.
+    """
+
+    def __init__(
+        self,
+        service: WholeInstallation,
+        account: Account,
+        disk: Path | None,
+        chance: Random,
+        *,
+        institution: tuple[str, int] | None = None,
+    ) -> None:
+        self._service, self._account, self._disk, self._chance = service, account, disk, chance
+        self._lock, self._replacing = threading.Lock(), threading.Lock()
+        self._stopped: set[int] = set()
+        self.counts: Counter[str] = Counter()
+        self.not_made: Counter[str] = Counter()
+        if disk is not None:
+            # Otherwise what is written for a crash would fill it, and nothing else would have to.
+            self._execute("alter system set max_wal_size = '192MB'", "select pg_reload_conf()")
+        self._wires = self._wire(institution)
+        self._second = self._start_second()
+
+    def run(self, faults: Sequence[Fault], seconds: float, tell: Callable[[str], None]) -> None:
+        """Break everything in its time, and mend it after so many seconds."""
+        began_s = time.monotonic()
+
+        def say(words: str) -> None:
+            tell(f"[{time.monotonic() - began_s:.1f} s] {words}")
+
+        with ThreadPoolExecutor(_AT_ONCE_MAX) as pool:
+            for fault in faults:
+                time.sleep(max(0.0, began_s + fault.at_s - time.monotonic()))
+                self._revive_second()
+                pool.submit(self._break, fault, say)
+            # Where little fails or nothing, callers go on all the same.
+            time.sleep(max(0.0, began_s + seconds - time.monotonic()))
+        self.mend()
+        say("all is mended")
+
+    def mend(self) -> None:
+        """Let everybody go on and everything pass, as operators do after an outage."""
+        self._wires.mend()
+        self._service.points.disarm_all()
+        self._service.listener.is_deaf = False
+        for pid in list(self._stopped) + self._standing_still():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        self._stopped.clear()
+        self._fill(is_full=False)
+        self._insist("alter system reset default_transaction_read_only", *_QUICK_DISK)
+        self._revive_second()
+
+    def end(self) -> None:
+        self._second.kill()
+        self._second.wait()
+
+    def _break(self, fault: Fault, tell: Callable[[str], None]) -> None:
+        act = {
+            "kill": self._kill,
+            "stop": self._stop,
+            "die": self._die,
+            "freeze": self._freeze,
+            "cut": self._cut,
+            "half_open": self._be_half_open,
+            "vanish": self._vanish,
+            "away": self._be_away,
+            "held": self._hold,
+            "commit": self._cut_commit,
+            "slow": self._be_slow,
+            "read_only": self._be_read_only,
+            "disk_full": self._fill_disk,
+            "disk_slow": self._slow_disk,
+            "memory": self._lack_memory,
+            "clock": self._move_clock,
+            "rail": self._break_rail,
+            "deaf": self._be_deaf,
+        }[fault.kind]
+        tell(fault.says())
+        try:
+            act(fault)
+        except (*_AWAY, LookupError, AssertionError) as error:
+            # What was to be broken is not there just now, or can be made on no such machine.
+            self.not_made[fault.kind] += 1
+            tell(f"{fault.says()}: not made: {error!r:.200}")
+        else:
+            self.counts[fault.kind] += 1
+            if fault.lasts_s:
+                tell(f"{fault.says()}: over")
+
+    def _last(self, fault: Fault) -> None:
+        time.sleep(fault.lasts_s)
+
+    def _kill(self, fault: Fault) -> None:
+        if fault.target == "second":
+            self._replace_second()
+            return
+        os.kill(self._pid_of(fault.target), signal.SIGKILL)
+
+    def _stop(self, fault: Fault) -> None:
+        # Without its supervisor a database would stand still for ever: its processes do, one at a time.
+        pid = self._pid_of("backend" if fault.target == "database" else fault.target)
+        self._stopped.add(pid)
+        os.kill(pid, signal.SIGSTOP)
+        self._last(fault)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+        self._stopped.discard(pid)
+
+    def _die(self, fault: Fault) -> None:
+        """Whoever comes to this point next dies there; many are never met while nothing else fails."""
+        self._service.points.arm(fault.target)
+
+    def _freeze(self, fault: Fault) -> None:
+        """As ``_die``, and it only stands still: past its lease, too, when it has just been about to do something."""
+        points = self._service.points
+        points.arm(fault.target, stops=True)
+        until_s = time.monotonic() + fault.lasts_s
+        while not points.has_killed(fault.target):
+            if time.monotonic() > until_s and points.disarm(fault.target):
+                raise LookupError("nobody came there")
+            time.sleep(0.02)
+        pids = set(self._standing_still()) - self._stopped
+        self._last(fault)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _standing_still(self) -> list[int]:
+        """Processes of the service that somebody has stopped."""
+        pids = [*descendants(self._service.installation.process.pid), self._second.pid]
+        return [pid for pid in pids if _is_stopped(pid)]
+
+    def _cut(self, fault: Fault) -> None:
+        self._wires.ask(self._wires.by_name[fault.target].end())
+
+    def _be_half_open(self, fault: Fault) -> None:
+        wire = self._wires.by_name[fault.target]
+        wire.is_still = True
+        self._last(fault)
+        self._cut(fault)
+        wire.is_still = False
+
+    def _vanish(self, fault: Fault) -> None:
+        self._wires.by_name[fault.target].vanish()
+
+    def _be_away(self, fault: Fault) -> None:
+        wire = self._wires.by_name[fault.target]
+        wire.is_away = True
+        self._cut(fault)
+        self._last(fault)
+        wire.is_away = False
+
+    def _hold(self, fault: Fault) -> None:
+        """What is submitted next arrives when whoever sent it has given up waiting."""
+        self._wires.by_name["rail"].held.append((_ORDERS, fault.lasts_s))
+
+    def _cut_commit(self, fault: Fault) -> None:
+        self._wires.by_name["database"].cuts.append(cast("Cut", fault.target))
+
+    def _be_slow(self, fault: Fault) -> None:
+        wire = self._wires.by_name[fault.target]
+        wire.delay_s = _SLOW_S
+        self._last(fault)
+        wire.delay_s = 0.0
+
+    def _be_read_only(self, fault: Fault) -> None:
+        """As a server does that was made a standby; it holds for transactions that begin from now on."""
+        self._execute("alter system set default_transaction_read_only = on", "select pg_reload_conf()")
+        self._last(fault)
+        self._insist("alter system reset default_transaction_read_only", "select pg_reload_conf()")
+
+    def _insist(self, *statements: str) -> None:
+        for _ in range(600):
+            with suppress(*_AWAY):
+                self._execute(*statements)
+                return
+            time.sleep(0.5)
+        raise AssertionError("the database does not come back")
+
+    def _slow_disk(self, fault: Fault) -> None:
+        """No device can be slowed everywhere: each flush waits, and those who write in the background stand still."""
+        words = ("walwriter", "checkpointer", "background writer")
+        writers = [
+            pid
+            for pid in descendants(self._service.installation.database_pid)
+            if any(word in command_line(pid) for word in words)
+        ]
+        self._execute(*(statement.format(_FLUSH_US) for statement in _SLOW_DISK))
+        for pid in writers:
+            self._stopped.add(pid)
+            os.kill(pid, signal.SIGSTOP)
+        self._last(fault)
+        for pid in writers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+            self._stopped.discard(pid)
+        self._insist(*_QUICK_DISK)
+
+    def _be_deaf(self, fault: Fault) -> None:
+        self._service.listener.is_deaf = True
+        self._last(fault)
+        self._service.listener.is_deaf = False
+
+    def _fill_disk(self, fault: Fault) -> None:
+        if self._disk is None:
+            raise LookupError("its home is no file system of its own")
+        self._fill(is_full=True)
+        self._last(fault)
+        self._fill(is_full=False)
+
+    def _fill(self, *, is_full: bool) -> None:
+        if self._disk is None:
+            return
+        file = self._disk / "ballast"
+        if not is_full:
+            file.unlink(missing_ok=True)
+            return
+        with suppress(OSError), file.open("wb", buffering=0) as ballast:  # until nothing is left
+            while True:
+                ballast.write(bytes(65536))
+
+    def _lack_memory(self, fault: Fault) -> None:
+        """A process gets no more memory than it has: what it asks for is refused, as on a machine that has none left."""
+        pid = self._pid_of(fault.target)
+        before = resource.prlimit(pid, resource.RLIMIT_AS)
+        has = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.prlimit(pid, resource.RLIMIT_AS, (has + 65536, before[1]))
+        self._last(fault)
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_AS, before)
+
+    def _move_clock(self, fault: Fault) -> None:
+        self._ask("POST", "/sandbox/v1/clock", {"advance_s": int(fault.target)})
+
+    def _break_rail(self, fault: Fault) -> None:
+        operation, _, effect = fault.target.partition(" ")
+        rules = [{"match": {"operation": operation}, "effect": effect, "times": self._chance.randint(1, 6)}]
+        self._ask("PUT", "/sandbox/v1/faults", {"rules": rules})
+
+    def _ask(self, method: str, path: str, body: object) -> None:
+        """Ask until it is done, for a while: what else fails just now soon fails no more."""
+        until_s = time.monotonic() + _ASKED_FOR_S
+        while True:
+            with self._lock:
+                answer = self._service.ask(self._account, method, path, body, timeout_s=_ASK_TIMEOUT_S)
+            if answer is not None and answer.status == 200:
+                return
+            if time.monotonic() > until_s:
+                raise LookupError(f"{path} answers {answer}")
+            time.sleep(0.2)
+
+    def _pid_of(self, target: str) -> int:
+        running = self._service.installation
+        if target == "second":
+            return self._second.pid
+        if target == "database":
+            return running.database_pid
+        if target == "backend":
+            words = ("postgres: pixconnect_login", "walwriter", "checkpointer", "autovacuum")
+            pids = [pid for pid in descendants(running.database_pid) if any(w in command_line(pid) for w in words)]
+            return self._chance.choice(pids)
+        return self._chance.choice(running.children(target))
+
+    @property
+    def rail_port(self) -> int:
+        """Where the wire to the rail, or to the institution, begins."""
+        return self._wires.rail_port
+
+    def _wire(self, institution: tuple[str, int] | None) -> Wires:
+        """Put wires between, and start every process again, so that it finds them."""
+        running = self._service.installation
+        settings = _environment_of(running.children("work")[0])
+        folder = parse_qs(urlsplit(settings["PIXCONNECT_DATABASE_URL"]).query)["host"][0]
+        socket = f"{folder}/.s.PGSQL.5432"
+        if institution is None:
+            rail_url = settings["PIXCONNECT_RAIL_URL"]
+            rail = urlsplit(rail_url)
+            assert rail.port is not None
+            wires = Wires(socket, ("127.0.0.1", rail.port))
+            changed = {rail_url: f"http://127.0.0.1:{wires.rail_port}"}
+        else:
+            # Who opens an account there is told where the wire begins.
+            wires, changed = Wires(socket, institution), dict[str, str]()
+        changed[folder] = str(wires.folder)
+        (running.home / WIRES_FILE_NAME).write_text(json.dumps(changed))
+        self._settings = settings | {"PYTHONPATH": settings.get("PYTHONPATH", str(SITE_FOLDER))}
+        for part in ("sandbox", "work", "serve") if institution is None else ("work", "serve"):
+            for pid in running.children(part):
+                os.kill(pid, signal.SIGKILL)
+        return wires
+
+    def _revive_second(self) -> None:
+        if self._second.poll() is not None:
+            self._replace_second()
+
+    def _replace_second(self) -> None:
+        with self._replacing:  # two faults may want the same
+            self._second.kill()
+            self._second.wait()
+            self._second = self._start_second()
+
+    def _start_second(self) -> subprocess.Popen[bytes]:
+        """A worker that no supervisor knows."""
+        log = self._service.installation.home / "second.log"
+        with log.open("ab") as said:
+            return subprocess.Popen(
+                (*PIXCONNECT, "work"), cwd=ROOT, env=self._settings, stdout=said, stderr=subprocess.STDOUT
+            )
+
+    def _execute(self, *statements: str) -> None:
+        running = json.loads((self._service.installation.home / "running.json").read_text())
+        for statement in statements:
+            postgres.execute(running["owner_database_url"], statement)
+
+
+def _environment_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+@contextmanager
+def open_small_disk(mib: int) -> Iterator[Path | None]:
+    """A file system in memory that can be filled; none where this user may mount none."""
+    folder = Path(tempfile.mkdtemp(prefix="pixconnect-disk-"))
+    options = f"size={mib}m,mode=0711"
+    mounted = subprocess.run(
+        ("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)), capture_output=True, check=False
+    )
+    if mounted.returncode:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        subprocess.run(("umount", "--lazy", str(folder)), capture_output=True, check=False)

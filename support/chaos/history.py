@@ -1,0 +1,348 @@
+"""Judges a history: whether what callers were told can have happened, given what stands in the tables in the end. Pure.
+
+The entries of a holder that change current funds are numbered without gaps, so they are the order in which things happened.
+Each amount of a deposit or payment is used once, so an entry tells whose it is. Then:
+
+- what was acknowledged is there once, under one id, and as asked; what was refused is not;
+- nothing is there that nobody asked for, and whoever looks at what was acknowledged finds it;
+- a read fits between two entries: after all that was known when it began, before all that began when it had ended, and no
+  read shows less than one that had ended before it; what is reserved is what was on its way then;
+- no state goes back.
+
+Whoever got no answer knows nothing: what was asked then may have been done, once, and that is no contradiction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from support.both_sides import Thing
+from support.money_model import STEPS
+
+CallKind = Literal["charge", "transfer", "refund", "deposit", "payment", "balance", "statement", "look"]
+
+NAMED: Final = frozenset({"charge", "transfer", "refund"})
+"""What is asked for under a name, and may be repeated."""
+NO_ANSWER: Final = 0
+NOTHING_DONE: Final = frozenset({401, 429, 503})
+UNKNOWN: Final = frozenset({NO_ANSWER, 504})
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One request and its answer. Instants are the caller's own, of a clock that only rises.
+
+    Attributes:
+        name: The external id or txid; of a look, what is looked at.
+        ended_s: Without an answer it never ends: it may act at any time.
+        status: HTTP's, or ``NO_ANSWER``.
+        state: As told.
+        cents: Current funds, or a statement's closing balance.
+        reserved_cents: Of current funds.
+        lines_count: Of a statement.
+        digest: Of a statement's lines, by ``digest_of``.
+    """
+
+    holder_id: int
+    kind: CallKind
+    name: str = ""
+    amount_cents: int = 0
+    began_s: float
+    ended_s: float
+    status: int
+    code: str = ""
+    id: int | None = None
+    state: str = ""
+    cents: int = 0
+    reserved_cents: int = 0
+    lines_count: int = 0
+    digest: str = ""
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A numbered entry of a holder's, as it stands in the end."""
+
+    holder_id: int
+    number: int
+    change_cents: int
+    running_cents: int
+    transfer_id: int | None = None
+    refund_id: int | None = None
+
+    @property
+    def is_deposit(self) -> bool:
+        return self.transfer_id is None and self.refund_id is None and self.change_cents > 0
+
+
+class History(Struct, frozen=True, kw_only=True):
+    """All that callers were told, and what stands in the end."""
+
+    calls: Sequence[Call]
+    things: Sequence[Thing]
+    entries: Sequence[Entry]
+
+
+class _Bounds(Struct):
+    """What a holder's reads are judged by."""
+
+    entries: list[Entry]
+    known: list[tuple[float, int]] = field(default_factory=list)
+    """From this instant on, the entries up to this number are there."""
+    begun: list[tuple[float, int]] = field(default_factory=list)
+    """Before this instant, the entry of this number cannot be there."""
+    orders: list[_Order] = field(default_factory=list)
+
+
+class _Order(Struct, frozen=True):
+    amount_cents: int
+    begun_s: float
+    told_s: float
+    number: float
+    """Of the entry that settles it; of one that never did, none."""
+
+
+def digest_of(changes: Iterable[tuple[int, int]]) -> str:
+    """Of lines, each its change and the balance after it."""
+    return hashlib.sha256(",".join(f"{change}:{running}" for change, running in changes).encode()).hexdigest()[:16]
+
+
+def find_contradictions(history: History) -> list[str]:
+    """In words, each; none if all of it can have happened."""
+    found = [f"a request failed: {call}" for call in history.calls if call.status == 500]
+    found += [
+        f"acknowledged, and not there: {call}" for call in history.calls if call.kind == "look" and call.status == 404
+    ]
+    found += _judge_named(history)
+    found += _judge_unnamed(history)
+    found += _judge_origins(history)
+    found += _judge_states(history)
+    for holder_id, bounds in _bounds_of(history).items():
+        found += _judge_order(bounds)
+        found += _judge_reads(bounds, [call for call in history.calls if call.holder_id == holder_id])
+    return found
+
+
+def _judge_named(history: History) -> list[str]:
+    """What was acknowledged under a name is there once and as asked, and what was refused is not."""
+    things = defaultdict[tuple[str, int, str], list[Thing]](list)
+    for thing in history.things:
+        if thing.external_id is not None and thing.direction != "IN":
+            things[thing.kind, thing.holder_id, thing.external_id].append(thing)
+    found = [f"done twice: {there}" for there in things.values() if len(there) > 1]
+    for key, calls in _by_name(history.calls).items():
+        there = things.get(key, [])
+        is_acknowledged = any(_is_done(call) for call in calls)
+        # The central bank's door tells no id.
+        told = {call.id for call in calls if _is_done(call) and call.id is not None}
+        if len(told) > 1:
+            found.append(f"one name and several ids: {calls}")
+        if is_acknowledged and not there:
+            found.append(f"acknowledged and lost: {calls}")
+        found += [f"told as {told}, and is another: {thing}" for thing in there if told and thing.id not in told]
+        found += [
+            f"asked for {calls[0].amount_cents} cents: {thing}"
+            for thing in there
+            if thing.amount_cents != calls[0].amount_cents
+        ]
+        if there and not is_acknowledged and all(call.status not in UNKNOWN for call in calls):
+            found.append(f"refused and done: {there} {calls}")
+    return found
+
+
+def _judge_unnamed(history: History) -> list[str]:
+    """Deposits and payments: those acknowledged are there once, the others at most once.
+
+    Each deposit and each charge is of an amount of its own; only of the payments of one charge several may be asked for.
+    """
+    there = Counter((entry.holder_id, entry.change_cents) for entry in history.entries if entry.is_deposit)
+    there.update(
+        (thing.holder_id, thing.amount_cents)
+        for thing in history.things
+        if thing.kind == "transfer" and thing.direction == "IN" and not thing.is_book and thing.is_settled
+    )
+    found: list[str] = []
+    for (holder_id, _, amount_cents), calls in _by_amount(history.calls).items():
+        count = there[holder_id, amount_cents]
+        if count > 1:
+            found.append(f"done {count} times: {calls}")
+        if count < sum(map(_is_settled, calls)):
+            found.append(f"acknowledged and lost: {calls}")
+        if count and all(call.status not in UNKNOWN | {200, 500} for call in calls):
+            found.append(f"refused, and done: {calls}")
+    return found
+
+
+def _judge_origins(history: History) -> list[str]:
+    """Everything that is there was asked for."""
+    named = _by_name(history.calls).keys()
+    amounts = _by_amount(history.calls).keys()
+    sent = {(thing.kind, thing.name, thing.amount_cents) for thing in history.things if thing.direction == "OUT"}
+    found: list[str] = []
+    for thing in history.things:
+        if thing.direction == "IN":
+            is_asked = (thing.kind, thing.name, thing.amount_cents) in sent if thing.is_book else True
+            if not thing.is_book and thing.kind == "transfer":
+                is_asked = (thing.holder_id, "payment", thing.amount_cents) in amounts
+        else:
+            is_asked = (thing.kind, thing.holder_id, thing.external_id or "") in named
+        if not is_asked:
+            found.append(f"nobody asked for {thing}")
+    return found + [
+        f"nobody put in {entry}"
+        for entry in history.entries
+        if entry.is_deposit and (entry.holder_id, "deposit", entry.change_cents) not in amounts
+    ]
+
+
+def _judge_states(history: History) -> list[str]:
+    """What is looked at never goes back to a state that was over."""
+    found: list[str] = []
+    final = {(thing.kind, thing.id): thing.status for thing in history.things}
+    looked = defaultdict[tuple[int, str], list[Call]](list)
+    for call in history.calls:
+        if call.kind == "look" and call.status == 200:
+            looked[call.holder_id, call.name].append(call)
+    for looks in looked.values():
+        looks.sort(key=lambda call: call.began_s)
+        for position, call in enumerate(looks):
+            before = next((other for other in reversed(looks[:position]) if other.ended_s < call.began_s), None)
+            if before is not None and not _may_become(before.state, call.state):
+                found.append(f"a state goes back: {before} {call}")
+        last = final.get(("transfer", looks[-1].id or 0))
+        if last is None or not _may_become(looks[-1].state, last):
+            found.append(f"told as {looks[-1]}, and is {last} in the end")
+    return found
+
+
+def _may_become(before: str, after: str) -> bool:
+    return before == after or any(_may_become(step, after) for step in STEPS.get(before, ()))
+
+
+def _bounds_of(history: History) -> dict[int, _Bounds]:
+    entries = defaultdict[int, list[Entry]](list)
+    for entry in sorted(history.entries, key=lambda each: each.number):
+        entries[entry.holder_id].append(entry)
+    asked = _by_name(history.calls)
+    things = {(thing.kind, thing.id): thing for thing in history.things}
+    unnamed = _by_amount(history.calls)
+    found: dict[int, _Bounds] = {}
+    for holder_id in {call.holder_id for call in history.calls} | entries.keys():
+        bounds = found[holder_id] = _Bounds(entries=entries[holder_id])
+        numbers = dict[tuple[str, int], int]()
+        for entry in bounds.entries:
+            kind, thing_id = _cause_of(entry)
+            numbers[kind, thing_id] = entry.number
+            thing = things.get((kind, thing_id))
+            is_paid = thing is not None and thing.direction == "IN" and not thing.is_book
+            calls = asked.get((kind, holder_id, (thing.external_id if thing else None) or ""), [])
+            if entry.is_deposit or is_paid:
+                calls = unnamed.get((holder_id, "deposit" if entry.is_deposit else "payment", entry.change_cents), [])
+            if calls:
+                bounds.begun.append((min(call.began_s for call in calls), entry.number))
+            bounds.known += [(call.ended_s, entry.number) for call in calls if _is_settled(call)]
+        for (kind, of, _), calls in asked.items():
+            if of != holder_id or kind == "charge":
+                continue
+            ids = [call.id for call in calls if _is_done(call)]
+            bounds.orders.append(
+                _Order(
+                    amount_cents=calls[0].amount_cents,
+                    begun_s=min(call.began_s for call in calls),
+                    told_s=min((call.ended_s for call in calls if _is_done(call)), default=math.inf),
+                    number=numbers.get((kind, ids[0] or 0), math.inf) if ids else math.inf,
+                )
+            )
+        bounds.known.sort()
+    return found
+
+
+def _cause_of(entry: Entry) -> tuple[str, int]:
+    if entry.refund_id is not None:
+        return "refund", entry.refund_id
+    return "transfer", entry.transfer_id or 0
+
+
+def _judge_order(bounds: _Bounds) -> list[str]:
+    """The entries themselves follow each other."""
+    found: list[str] = []
+    running_cents = 0
+    for number, entry in enumerate(bounds.entries, 1):
+        running_cents += entry.change_cents
+        if (entry.number, entry.running_cents) != (number, running_cents):
+            found.append(f"entry {number} should leave {running_cents} cents: {entry}")
+    return found
+
+
+def _judge_reads(bounds: _Bounds, calls: Sequence[Call]) -> list[str]:
+    """Each read after the other, at the first place where it fits: whatever fits later can only bind those after it more."""
+    reads = sorted(
+        (call for call in calls if call.kind in {"balance", "statement"} and call.status == 200),
+        key=lambda call: call.began_s,
+    )
+    found: list[str] = []
+    placed: list[tuple[float, int]] = []
+    for read in reads:
+        lowest = max((number for known_s, number in bounds.known if known_s < read.began_s), default=0)
+        lowest = max(lowest, *(number for ended_s, number in placed if ended_s < read.began_s), 0)
+        later = [number for begun_s, number in bounds.begun if begun_s > read.ended_s]
+        places = range(lowest, min([*later, len(bounds.entries) + 1]))
+        place = next((number for number in places if _fits(bounds, read, number)), None)
+        if place is None:
+            found.append(f"nothing that it can have seen from entry {lowest} on: {read}")
+        else:
+            placed.append((read.ended_s, place))
+            # Most reads have ended long ago: the highest of these says as much as all of them.
+            if len(placed) > 64:
+                ended_s, number = max(placed[:32], key=lambda each: each[1])
+                placed[:32] = [(max(ended_s, *(each[0] for each in placed[:32])), number)]
+    return found
+
+
+def _fits(bounds: _Bounds, read: Call, number: int) -> bool:
+    """Whether a read shows the books after the entry of this number."""
+    entries = bounds.entries
+    if read.cents != (entries[number - 1].running_cents if number else 0):
+        return False
+    if read.kind == "statement":
+        lines = ((entry.change_cents, entry.running_cents) for entry in entries[:number])
+        return read.lines_count == number and read.digest == digest_of(lines)
+    least_cents = sum(
+        order.amount_cents
+        for order in bounds.orders
+        if order.told_s < read.began_s and number < order.number < math.inf
+    )
+    most_cents = sum(
+        order.amount_cents for order in bounds.orders if order.begun_s < read.ended_s and number < order.number
+    )
+    return least_cents <= read.reserved_cents <= most_cents
+
+
+def _by_name(calls: Iterable[Call]) -> dict[tuple[str, int, str], list[Call]]:
+    found = defaultdict[tuple[str, int, str], list[Call]](list)
+    for call in calls:
+        if call.kind in NAMED:
+            found[call.kind, call.holder_id, call.name].append(call)
+    return found
+
+
+def _by_amount(calls: Iterable[Call]) -> dict[tuple[int, str, int], list[Call]]:
+    """Deposits and payments, which have no other name."""
+    found = defaultdict[tuple[int, str, int], list[Call]](list)
+    for call in calls:
+        if call.kind in {"deposit", "payment"}:
+            found[call.holder_id, call.kind, call.amount_cents].append(call)
+    return found
+
+
+def _is_done(call: Call) -> bool:
+    return call.status in {200, 201}
+
+
+def _is_settled(call: Call) -> bool:
+    """Whether who was answered knows that the money has moved."""
+    return _is_done(call) and (call.kind == "deposit" or call.state in {"CONFIRMED", "RETURNED"})

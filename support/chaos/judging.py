@@ -1,0 +1,152 @@
+"""Judges an installation that has come to rest after chaos: its books, its rail, its webhooks, and what callers were told."""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pixconnect.cli.frame.exit_status import ExitStatus
+from support.both_sides import Seen
+from support.chaos.history import NAMED, UNKNOWN, Call, History, find_contradictions
+from support.damage import read_catalogue
+from support.installation import environment
+from support.money_model import ANY_ENDING, Asked, MoneyModel
+from support.verbs import run_forked
+from support.whole_installation import Account, WholeInstallation
+
+_OUTAGE_OR_RACE: Final = (
+    *(
+        "duplicate key value",
+        "canceling statement",
+        "terminating",
+        "read-only transaction",
+        "No space left",
+        "out of memory",
+    ),
+    *("could not obtain lock", "deadlock detected", "the database system is", "connection to client lost"),
+)
+"""What PostgreSQL says of these is no refusal: two processes that made one row, whoever was too slow, and what was broken."""
+_LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+ UTC \[\d+\] (?=[A-Z]+:  )")
+"""How PostgreSQL begins each message; one that a full disk has cut short has the next one behind it in its line."""
+NOT_LOOKED: Final = "verify could not look"
+_VERIFY_TIMEOUT_S: Final = 3_600.0
+"""An hour of entries, on a machine that others use too."""
+PLANTED: Final = ("a cent from one account to the other", "the last number set back", "the last instant set back")
+
+
+def judge_history(
+    service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen
+) -> list[str]:
+    """What is wrong whether or not anything is still under way."""
+    history = History(calls=calls, things=seen.things, entries=service.read_entries(accounts))
+    contradictions = [f"history: {each}" for each in find_contradictions(history)]
+    return [*contradictions, *read_refusals(service.installation.home), *read_broken(service)]
+
+
+def judge(service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen) -> list[str]:
+    """Everything that is wrong, in words."""
+    found = judge_history(service, accounts, calls, seen)
+    model = model_of(calls)
+    # Of what is still under way it is said elsewhere that it does not end.
+    found += _said_by("both sides", lambda: (model.check_at_rest if seen.is_at_rest else model.check)(seen))
+    found += _said_by("webhooks", lambda: service.check_events(accounts))
+    return found + verify(service)
+
+
+def read_refusals(home: Path) -> list[str]:
+    """What the database has refused as false: the service should never ask for it, though nothing came of it."""
+    logs = [file for file in (home / "postgres.log.old", home / "postgres.log") if file.exists()]
+    # What a message lacks that was cut short nobody knows: of each line only the last is judged, and of a file no torn end.
+    lines = [_LOG_LINE.split(line)[-1] for log in logs for line in log.read_text(errors="replace").split("\n")[:-1]]
+    said = Counter(
+        line.removeprefix("ERROR:  ")
+        for line in lines
+        if line.startswith("ERROR:  ") and not any(words in line for words in _OUTAGE_OR_RACE)
+    )
+    return [f"database's log: refused {number} times: {words}" for words, number in said.most_common(5)]
+
+
+def read_broken(service: WholeInstallation) -> list[str]:
+    """What the service has caught itself at: it says of each process that a rule of its own does not hold."""
+    second = service.installation.home / "second.log"
+    lines = [*service.installation.said, *(second.read_text(errors="replace").splitlines() if second.exists() else ())]
+    broken = [line for line in lines if "InvariantBroken" in line]
+    return [f"service's log: a rule of its own was broken {len(broken)} times: {broken[0][-600:]}"] if broken else []
+
+
+def verify(service: WholeInstallation) -> list[str]:
+    """What an operator's ``verify`` finds: rule, holder, both sides."""
+    try:
+        return [
+            f"verify: {each['rule']} of {each['holder_id']} {each['ids']}: {each['found']}, not {each['expected']}"
+            for each in _find(service)
+        ]
+    except _NotLookedError as error:
+        return [f"{NOT_LOOKED}: {error}"]
+
+
+def _find(service: WholeInstallation) -> list[dict[str, Any]]:
+    words = ("verify", "--whole", "--again-after-s", "2", "--json")
+    ran = run_forked(words, environment(service.installation.home), timeout_s=_VERIFY_TIMEOUT_S)
+    if ran.returncode not in {ExitStatus.DONE, ExitStatus.BROKEN}:
+        raise _NotLookedError(ran.stderr[-500:])
+    return json.loads(ran.stdout)["findings"]
+
+
+def judge_planted(service: WholeInstallation, accounts: Sequence[Account]) -> list[str]:
+    """Plant damage, each kind for a holder of its own: what ``verify`` finds must be exactly that."""
+    kinds = {kind.name: kind for kind in read_catalogue().of_holders}
+    expected: set[tuple[str, int]] = set()
+    for name, account in zip(PLANTED, accounts, strict=False):
+        ids = dict.fromkeys(("seller", "buyer", "debtor"), account.holder_id)
+        service.damage(read_catalogue().statements(kinds[name].sql, **ids))
+        expected |= {(rule, account.holder_id) for rule in kinds[name].rules}
+    try:
+        found = {(each["rule"], each["holder_id"]) for each in _find(service)}
+    except _NotLookedError as error:
+        return [f"{NOT_LOOKED}: {error}"]
+    return [f"verify of planted damage: found {found}, not {expected}"] if found != expected else []
+
+
+def model_of(calls: Iterable[Call]) -> MoneyModel:
+    """What was asked for, as the model of the money knows it."""
+    model = MoneyModel()
+    for call in calls:
+        if call.kind == "deposit" and (call.status == 200 or call.status in UNKNOWN):
+            known = model.deposits if call.status == 200 else model.maybe_deposits
+            known.setdefault(call.holder_id, Counter())[call.amount_cents] += 1
+        if call.kind not in NAMED:
+            continue
+        asked = model.asked.get((call.kind, call.holder_id, call.name))
+        if asked is None:
+            asked = model.ask(
+                Asked(
+                    kind=call.kind,
+                    holder_id=call.holder_id,
+                    external_id=call.name,
+                    amount_cents=call.amount_cents,
+                    endings=set(ANY_ENDING[call.kind]),
+                )
+            )
+        if call.status == 200:
+            asked.told_id = call.id
+    return model
+
+
+def _said_by(what: str, check: Callable[[], None]) -> list[str]:
+    try:
+        check()
+    except AssertionError as error:
+        # Many of the model's say nothing but what they are.
+        asserted = traceback.extract_tb(error.__traceback__)[-1]
+        return [f"{what}: {asserted.name}, {asserted.line}: {str(error)[:2000]}"]
+    return []
+
+
+class _NotLookedError(Exception):
+    """``verify`` has ended with neither of the statuses that say what it saw."""

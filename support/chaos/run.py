@@ -1,0 +1,188 @@
+"""One run of chaos, from an empty home to its judgement."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from msgspec import Struct
+
+from support.chaos.breaking import Breaker, open_small_disk
+from support.chaos.judging import judge, judge_history, judge_planted
+from support.chaos.load import Book, Caller, Purse, read_book
+from support.chaos.operators import Operators
+from support.chaos.schedule import Fault, plan
+from support.waiting import PATIENCE_S
+from support.whole_installation import Account, WholeInstallation, open_whole_installation
+
+UNREST: Final = "it never came to rest"
+_DISK_MIB: Final = 1024
+_STEPS_PAST_THE_WINDOW: Final = 13
+"""Hours: an order's name is good for half a day."""
+_SETTINGS: Final = dict(api_processes_count="2", handover_timeout_s="10")
+"""An order has little time to be handed over, so that many are given up, and by another worker than had them first."""
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How a run goes.
+
+    Attributes:
+        callers_count: Of each holder.
+        source: Holds the ``pixconnect`` that is run, where it is not ours.
+        pause_s: Between two requests of one caller, in the middle.
+        settings: Of the service, beside those of every run.
+        weights: How often callers choose their acts, where that is not as usual.
+        faults: What fails, where the seed does not say it.
+        is_brief: Nobody uses the command line beside, no damage is planted, and a contradiction in the end is enough.
+        patience_s: How long nothing may come to rest in the end.
+    """
+
+    seed: int
+    seconds: float
+    holders_count: int = 4
+    callers_count: int = 3
+    pause_s: float = 0.1
+    source: Path | None = None
+    settings: Mapping[str, str] = {}
+    weights: Mapping[str, int] = {}
+    faults: Sequence[Fault] | None = None
+    is_brief: bool = False
+    patience_s: float = PATIENCE_S
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    seed: int
+    lasted_s: float
+    findings: list[str]
+    book: Path
+    calls: Counter[str]
+    faults: Counter[str]
+    acts: Counter[str]
+    """Of operators, and of the console."""
+    not_made: Counter[str]
+    things_count: int
+
+    def says(self) -> str:
+        """In one line."""
+        return (
+            f"chaos, seed {self.seed}: {self.lasted_s:.0f} s, {sum(self.calls.values())} requests, {self.things_count} "
+            f"charges, transfers and refunds, {sum(self.faults.values())} faults ({_tell(self.faults)}; "
+            f"not made: {_tell(self.not_made) or 'none'}), "
+            f"beside: {_tell(self.acts)}; {len(self.findings)} findings"
+        )
+
+
+def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Let chaos reign, and say what was found."""
+    file = Path(tempfile.mkdtemp(prefix="pixconnect-chaos-")) / f"seed-{options.seed}.jsonl"
+    book = Book(file)
+    began_s = time.monotonic()
+    with _open(options) as (service, disk):
+        accounts = [service.open_account() for _ in range(options.holders_count)]
+        breaker = Breaker(service, accounts[0], disk, Random(f"{options.seed} breaking"))
+        is_over = threading.Event()
+        try:
+            operators = Operators(service.installation, Random(f"{options.seed} operators"))
+            if options.is_brief:
+                operators.stop()
+            callers = _start_callers(service, accounts, book, options, is_over)
+            faults = plan(options.seed, options.seconds) if options.faults is None else options.faults
+            breaker.run(faults, options.seconds, tell)
+            is_over.set()
+            operators.stop()
+            findings = _hear_out(service, accounts, callers, options.patience_s)
+            seen = service.see(accounts)
+            soon = judge_history(service, accounts, read_book(file), seen) if options.is_brief else []
+            findings += soon
+            if not soon:
+                findings += _rest(service, accounts, options.patience_s)
+                seen = service.see(accounts)
+                findings += judge(service, accounts, read_book(file), seen)
+            findings += operators.end()
+            # What finds nothing must be one that can find.
+            findings += [] if findings or options.is_brief else judge_planted(service, accounts)
+        finally:
+            is_over.set()
+            breaker.end()
+            book.close()
+    return Outcome(
+        seed=options.seed,
+        lasted_s=time.monotonic() - began_s,
+        findings=findings,
+        book=file,
+        calls=book.counts,
+        faults=breaker.counts,
+        acts=operators.counts,
+        not_made=breaker.not_made,
+        things_count=len(seen.things),
+    )
+
+
+def _start_callers(
+    service: WholeInstallation, accounts: list[Account], book: Book, options: Options, is_over: threading.Event
+) -> list[threading.Thread]:
+    amounts = count(1)
+    purses = [
+        Purse(
+            account=account, others=[each for each in accounts if each is not account], is_poor=account is accounts[-1]
+        )
+        for account in accounts
+    ]
+    found: list[threading.Thread] = []
+    for number, purse in enumerate(purses * options.callers_count):
+        chance = Random(f"{options.seed} caller {number}")
+        caller = Caller(service.installation.base_url, purse, book, chance, amounts, options.weights)
+        thread = threading.Thread(target=caller.run, args=(is_over.is_set, options.pause_s), daemon=True)
+        thread.start()
+        found.append(thread)
+    return found
+
+
+def _hear_out(
+    service: WholeInstallation, accounts: list[Account], callers: list[threading.Thread], patience_s: float
+) -> list[str]:
+    """Everything is mended: each caller gets its last answer."""
+    until_s = time.monotonic() + patience_s
+    # A rule that still hides the rail would keep callers waiting.
+    service.insist(accounts[0], "DELETE", "/sandbox/v1/faults")
+    for caller in callers:
+        caller.join(max(0.0, until_s - time.monotonic()))
+    return [f"{UNREST}: a caller got no answer in {patience_s:.0f} s" for caller in callers if caller.is_alive()]
+
+
+def _rest(service: WholeInstallation, accounts: list[Account], patience_s: float) -> list[str]:
+    """Let whatever is under way end."""
+    try:
+        # Then the network takes no more what never came to it: such orders are many after an hour, and end at once.
+        for _ in range(_STEPS_PAST_THE_WINDOW):
+            service.advance_clock(accounts[0], 3600)
+        service.settle(accounts, patience_s)
+        service.insist(accounts[0], "POST", "/sandbox/v1/clock", {"reset": True})
+        service.settle(accounts, patience_s)
+    except AssertionError as error:
+        return [f"{UNREST}: {str(error)[:2000]}"]
+    return []
+
+
+@contextmanager
+def _open(options: Options) -> Iterator[tuple[WholeInstallation, Path | None]]:
+    with open_small_disk(_DISK_MIB) as disk:
+        home = None
+        if disk is not None:
+            home = disk / "home"
+            home.mkdir()
+        settings = dict(_SETTINGS) | dict(options.settings)
+        with open_whole_installation(home=home, source=options.source, **settings) as service:
+            yield service, disk
+
+
+def _tell(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))

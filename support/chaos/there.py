@@ -1,0 +1,278 @@
+"""One run of chaos with the money at an institution: a live installation, and a sandbox whose face it has its account at.
+
+Everything fails on both sides, each by a schedule of its own. In the end both books must say the same of each Pix and refund.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from pixconnect.domain.identity.access import SCOPES
+from support.account_at_face import KEY, LIVE, NAME, insist, open_account
+from support.both_sides import Thing
+from support.chaos.breaking import Breaker
+from support.chaos.history import NO_ANSWER, Call, History, find_contradictions
+from support.chaos.judging import read_broken, read_refusals, verify
+from support.chaos.load import Book, Caller, Purse, read_book
+from support.chaos.run import UNREST, Options, Outcome
+from support.chaos.schedule import TARGETS_HERE, TARGETS_THERE, Fault, plan_of
+from support.ports import reserved_port
+from support.waiting import wait_until
+from support.whole_installation import Account, WholeInstallation, open_whole_installation
+
+_FACE: Final = "efi"
+_REFUNDS_CENTS: Final = 10**10
+_TIMEOUT_S: Final = 20.0
+_AMOUNTS_FROM_CENTS: Final = 1000
+"""So that much of what comes in can be returned in several parts."""
+_WEIGHTS: Final = dict(
+    transfer=0, transfer_by_account=0, transfer_by_book=0, deposit=0, look=0, be_paid=4, charge=3, cob=1, pay=5, refund=6,
+)  # fmt: skip
+"""Nothing is sent over the account here."""
+
+
+class _Sides(Struct, frozen=True):
+    """Both installations.
+
+    Attributes:
+        teller: Moves the bank's clock, and says what fails there.
+        client: Whose money lies at the bank.
+        house: The same here.
+    """
+
+    bank: WholeInstallation
+    live: WholeInstallation
+    teller: Account
+    client: Account
+    house: Account
+
+    def read_things(self) -> tuple[list[Thing], list[Thing]]:
+        return self.live.read_things([self.house]), self.bank.read_things([self.client])
+
+    @property
+    def is_at_rest(self) -> bool:
+        here, there = self.read_things()
+        return not any(thing.is_open for thing in (*here, *there)) and _settled(here) == _settled(there)
+
+
+class _Caller(Caller):
+    """A caller of the holder's; who pays asks the bank, and what we say of that depends on when we read it."""
+
+    def __init__(
+        self, sides: _Sides, purse: Purse, book: Book, chance: Random, amounts: count[int], **weights: int
+    ) -> None:
+        super().__init__(sides.live.installation.base_url, purse, book, chance, amounts, _WEIGHTS | weights)
+        self._sides = sides
+
+    def _deposit(self) -> bool:
+        return True
+
+    def _pay(self) -> None:
+        """Pay a charge once: what a bank does with a second payment of the same is not what is looked for here."""
+        if self._purse.codes:
+            emv, amount_cents = self._purse.codes.pop(0)
+            self._pay_with(0, dict(emv=emv, amount=amount_cents), amount_cents)
+
+    def _pay_with(self, client: int, body: dict[str, Any], amount_cents: int) -> None:
+        call = Call(
+            holder_id=self._account.holder_id,
+            kind="payment",
+            amount_cents=amount_cents,
+            began_s=time.monotonic(),
+            ended_s=1e12,
+            status=NO_ANSWER,
+        )
+        said = self._sides.bank.ask(self._sides.client, "POST", "/sandbox/v1/payments", body, timeout_s=_TIMEOUT_S)
+        self._book.add(call)
+        if said is not None and said.status == 200 and said.data["status"] == "CONFIRMED":
+            self._purse.received.append((said.data["end_to_end_id"], amount_cents))
+
+
+def run_there(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Let chaos reign on both sides, and say what was found."""
+    folder = Path(tempfile.mkdtemp(prefix="pixconnect-chaos-"))
+    file = folder / f"seed-{options.seed}-there.jsonl"
+    book = Book(file)
+    began_s = time.monotonic()
+    with _open(options, folder, book) as (sides, breakers):
+        is_over = threading.Event()
+        try:
+            callers = _start_callers(sides, book, options, is_over)
+            _break(breakers, options, tell)
+            is_over.set()
+            findings = _rest(sides, callers, options.patience_s)
+            here, there = sides.read_things()
+            findings += _judge(sides, read_book(file), here, there)
+        finally:
+            is_over.set()
+            book.close()
+    return Outcome(
+        seed=options.seed,
+        lasted_s=time.monotonic() - began_s,
+        findings=findings,
+        book=file,
+        calls=book.counts,
+        faults=sum((breaker.counts for breaker in breakers), Counter[str]()),
+        acts=Counter(f"{name[0]}s settled" for name in _settled(here).elements()),
+        not_made=sum((breaker.not_made for breaker in breakers), Counter[str]()),
+        things_count=len(here),
+    )
+
+
+@contextmanager
+def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[_Sides, tuple[Breaker, Breaker]]]:
+    """Both, each wired, and the account between them."""
+    with (
+        open_whole_installation(faces=f"{_FACE}:0") as bank,
+        reserved_port() as port,
+        # However long those who die take to come back, nothing is given up: no clock of a live one can be moved past that.
+        open_whole_installation(source=options.source, **_settings(port, options)) as live,
+        ExitStack() as ended,
+    ):
+        teller = bank.open_account()
+        shown = bank.installation.sandbox
+        client = Account(
+            holder_id=int(shown["holder_id"]),
+            key=KEY,
+            client_id=shown["client_id"],
+            client_secret=shown["client_secret"],
+        )
+        face = urlsplit(insist(bank.installation, "face", "show", _FACE, "--json")["url"])
+        assert face.hostname is not None
+        assert face.port is not None
+        house = Account(holder_id=1, key=KEY, client_id="", client_secret="")
+        here = Breaker(live, house, None, Random(f"{options.seed} here"), institution=(face.hostname, face.port))
+        ended.callback(here.end)
+        there = Breaker(bank, teller, None, Random(f"{options.seed} there"))
+        ended.callback(there.end)
+        wait_until(lambda: live.installation.is_healthy() and bank.installation.is_healthy(), "both are there again")
+        opened_s = time.monotonic()
+        url = f"https://127.0.0.1:{here.rail_port}"
+        open_account(bank.installation, live.installation, folder, _FACE, _REFUNDS_CENTS, url)
+        insist(live.installation, "institution", "webhook", "set", NAME)
+        opening_cents = insist(live.installation, "institution", "show", NAME, "--json")["balance_here_cents"]
+        book.add(
+            Call(
+                holder_id=house.holder_id,
+                kind="deposit",
+                amount_cents=opening_cents,
+                began_s=opened_s,
+                ended_s=time.monotonic(),
+                status=200,
+            )
+        )
+        scopes = [word for scope in SCOPES for word in ("--scope", scope)]
+        made = insist(live.installation, "client", "create", "--holder-id", "1", *scopes, "--json")
+        house = Account(holder_id=1, key=KEY, client_id=made["client_id"], client_secret=made["client_secret"])
+        yield _Sides(bank=bank, live=live, teller=teller, client=client, house=house), (here, there)
+
+
+def _settings(port: int, options: Options) -> dict[str, Any]:
+    own = LIVE | dict(HANDOVER_TIMEOUT_S="36000", PORT=str(port), CALLBACK_BASE_URL=f"http://127.0.0.1:{port}")
+    return own | dict(options.settings)
+
+
+def _start_callers(sides: _Sides, book: Book, options: Options, is_over: threading.Event) -> list[threading.Thread]:
+    amounts = count(_AMOUNTS_FROM_CENTS)
+    purse = Purse(account=sides.house, others=(), is_poor=False)
+    found: list[threading.Thread] = []
+    for number in range(2 * options.callers_count):
+        caller = _Caller(sides, purse, book, Random(f"{options.seed} caller {number}"), amounts, **options.weights)
+        thread = threading.Thread(target=caller.run, args=(is_over.is_set, options.pause_s), daemon=True)
+        thread.start()
+        found.append(thread)
+    return found
+
+
+def _break(breakers: tuple[Breaker, Breaker], options: Options, tell: Callable[[str], None]) -> None:
+    """Break both, each by its own schedule; of faults that were given, those of the rail are the bank's."""
+    given = options.faults
+    plans = [
+        plan_of(side, targets, options.seed, options.seconds)
+        if given is None
+        else [fault for fault in given if (fault.kind == "rail") == (side == "there")]
+        for side, targets in (("here", TARGETS_HERE), ("there", TARGETS_THERE))
+    ]
+
+    def break_one(breaker: Breaker, faults: Sequence[Fault], side: str) -> None:
+        breaker.run(faults, options.seconds, lambda words: tell(f"{side}: {words}"))
+
+    beside = threading.Thread(target=break_one, args=(breakers[1], plans[1], "there"), daemon=True)
+    beside.start()
+    break_one(breakers[0], plans[0], "here")
+    beside.join()
+
+
+def _rest(sides: _Sides, callers: Sequence[threading.Thread], patience_s: float) -> list[str]:
+    """Let every caller get its last answer, and whatever is under way end on both sides."""
+    until_s = time.monotonic() + patience_s
+    sides.bank.insist(sides.teller, "DELETE", "/sandbox/v1/faults")
+    for caller in callers:
+        caller.join(max(0.0, until_s - time.monotonic()))
+    found = [f"{UNREST}: a caller got no answer in {patience_s:.0f} s" for caller in callers if caller.is_alive()]
+    while not sides.is_at_rest and time.monotonic() < until_s + patience_s:
+        _, there = sides.read_things()
+        # A payment that settles at an hour that has not come yet is read when it has: only refunds may be helped by a clock.
+        if any(thing.is_open for thing in there) and not any(t.is_open and t.direction == "IN" for t in there):
+            try:
+                sides.bank.settle([sides.teller, sides.client], patience_s)
+            except AssertionError as error:
+                found.append(f"{UNREST}: the bank, {str(error)[:1000]}")
+                break
+            sides.bank.insist(sides.teller, "POST", "/sandbox/v1/clock", dict(reset=True))
+        time.sleep(0.5)
+    return found
+
+
+def _judge(sides: _Sides, calls: Sequence[Call], here: Sequence[Thing], there: Sequence[Thing]) -> list[str]:
+    """Everything that is wrong, in words."""
+    found = [f"{UNREST}: {thing}" for thing in (*here, *there) if thing.is_open]
+    ours, theirs = _settled(here), _settled(there)
+    found += [f"both books: lost here: {item}" for item in theirs - ours]
+    found += [f"both books: only here: {item}" for item in ours - theirs]
+    found += [f"both books: twice there: {item}" for item, number in theirs.items() if number > 1]
+    found += _judge_charges(here, there)
+    history = History(calls=calls, things=here, entries=sides.live.read_entries([sides.house]))
+    found += [f"history: {each}" for each in find_contradictions(history)]
+    for service in (sides.live, sides.bank):
+        found += [*read_refusals(service.installation.home), *read_broken(service), *verify(service)]
+    shown = insist(sides.live.installation, "institution", "show", NAME, "--json")
+    if shown["balance_here_cents"] != shown["balance_there_cents"]:
+        found.append(f"balances: {shown['balance_here_cents']} here, {shown['balance_there_cents']} there")
+    kept = insist(sides.live.installation, "report", "list", "--json")["reports"]
+    return found + [f"kept report: {report}" for report in kept]
+
+
+def _judge_charges(here: Iterable[Thing], there: Iterable[Thing]) -> list[str]:
+    """Each charge that was answered here is there as it is here, and is paid on both sides or on neither."""
+    theirs = {thing.name: thing for thing in there if thing.kind == "charge"}
+    found: list[str] = []
+    for charge in here:
+        if charge.kind == "charge" and charge.status != "OPENING":
+            other = theirs.get(charge.name)
+            if other is None or other.amount_cents != charge.amount_cents:
+                found.append(f"both books: a charge is {charge} here, {other} there")
+            elif (charge.status == "APPROVED") != (other.status == "APPROVED"):
+                found.append(f"both books: a charge is paid on one side alone: {charge}, {other}")
+    return found
+
+
+def _settled(things: Iterable[Thing]) -> Counter[tuple[str, str | None, str, str | None, int]]:
+    """What has moved money: kind, direction, the network's name, that of what was returned, cents."""
+    return Counter(
+        (thing.kind, thing.direction, thing.network_id or thing.name, thing.original, thing.amount_cents)
+        for thing in things
+        if thing.is_settled
+    )

@@ -1,0 +1,36 @@
+"""Defects that chaos must find can be planted: what they change stands in the service, and what comes of it is Python."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from support.chaos.defects import Defect, read_defects
+from support.chaos.schedule import TARGETS, TARGETS_HERE
+from support.installation import ROOT
+
+DEFECTS = read_defects()
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=[defect.name for defect in DEFECTS])
+def test_a_defect_can_be_planted(defect: Defect) -> None:
+    text = (ROOT / "src" / "pixconnect" / defect.file).read_text(encoding="utf-8")
+    ast.parse(defect.apply(text))
+
+
+def test_a_defect_asks_for_faults_that_there_are() -> None:
+    for defect in DEFECTS:
+        for at_s, kind, target, _ in defect.faults:
+            assert 0 <= at_s < defect.every_s
+            targets = TARGETS_HERE if defect.is_there else TARGETS
+            assert kind == "rail" or target in targets[kind], defect.name
+
+
+def test_there_are_at_least_twenty_each_with_a_name_of_its_own() -> None:
+    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) >= 20
+
+
+def test_a_change_whose_text_is_gone_is_said() -> None:
+    with pytest.raises(ValueError, match="0 times"):
+        DEFECTS[0].apply("")

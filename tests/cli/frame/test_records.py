@@ -1,0 +1,30 @@
+"""What one holder's verbs have in common."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pixconnect.cli.frame import records
+from pixconnect_client import Refund
+from pixconnect_client.enums import Direction, RefundReason, RefundStatus
+
+AT = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+def make(refund_id: int, status: RefundStatus) -> Refund:
+    return Refund(
+        id=refund_id, return_identification=f"D{refund_id}", original_end_to_end_id="E1", correlation_id="1", amount=700,
+        status=status, flow=Direction.OUT, reason=RefundReason.MD06, create_timestamp=AT, last_modified=AT,
+    )  # fmt: skip
+
+
+def test_what_goes_from_one_list_to_the_next_while_they_are_read_counts_once_and_as_it_was_last() -> None:
+    under_way = [make(2, RefundStatus.PROCESSING), make(1, RefundStatus.PROCESSING)]
+    returned = [make(3, RefundStatus.RETURNED), make(2, RefundStatus.RETURNED)]
+
+    assert records.read_each([under_way, returned], 10) == [under_way[1], *returned]
+
+
+def test_no_more_of_each_list_is_read_than_was_asked_for() -> None:
+    endless = (make(refund_id, RefundStatus.RETURNED) for refund_id in range(10**9))
+    assert [refund.id for refund in records.read_each([endless, [make(7, RefundStatus.ERROR)]], 2)] == [0, 1, 7]

@@ -1,0 +1,109 @@
+"""``pixconnect case`` in live mode: what two operators adjust, undo and close, each by their own word."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.usecases.institutions.opening_balance import post_opening
+from support.account_shop import open_shop
+from support.command_line import LIVE, CommandLine
+from support.fake_institution import FakeInstitution
+from support.postgres import Addresses
+from support.service import FakeClock, open_service
+
+pytestmark = pytest.mark.long
+
+_CASES = """
+    insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since) values
+        ('day', {account}, {house}, '2026-07-01', -300, 'its balances and lines disagree', now()),
+        ('line_there', {account}, null, 'F1', -80, 'fee of 2026-07-01, not posted: TARIFA PIX', now()),
+        ('line_there', {account}, null, 'F2', -80, 'fee of 2026-07-02, not posted: tarifa pix', now()),
+        ('line_there', {account}, null, 'W1', 500, 'wire of 2026-07-02, not posted: TED', now())
+"""
+
+
+async def _open_cases(database: Addresses) -> None:
+    """An account on which something is different: a day, two fees of one table, and a wire."""
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    clock = FakeClock(SystemClock().now())
+    async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
+        there = FakeInstitution(clock)
+        there.balance_cents = 10_000
+        shop = await open_shop(service, there)
+        await post_opening(service.context, shop.account)
+        await owner.execute(_CASES.format(account=shop.account.id, house=shop.house.holder_id))
+    await owner.close()
+
+
+@pytest.fixture
+def live(database: Addresses, tmp_path: Path) -> CommandLine:
+    asyncio.run(_open_cases(database))
+    return CommandLine(database, tmp_path, **LIVE)
+
+
+def _show(live: CommandLine, case_id: int = 1) -> dict[str, Any]:
+    return live.json("case", "show", str(case_id))
+
+
+def _adjust(live: CommandLine, *words: str) -> dict[str, Any]:
+    return live.json("case", "adjust", "1", "--operator", "ana", *words)
+
+
+def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None:
+    proposed = _adjust(live, "--kind", "bank_error")
+    assert (proposed["act"], proposed["direction"], proposed["amount_cents"]) == ("adjust", "OUT", 300)
+    assert _show(live)["waiting"] == "adjust, proposed by ana"
+    for same in ("ana", "console ana"):
+        assert "another operator confirms" in live.refusal("institution", "confirm", "loja", "--operator", same)
+    assert "adjustments" not in _show(live) or _show(live)["adjustments"] == []
+    confirm = ("institution", "confirm", "loja", "--operator", "bia")
+    assert live.run(*confirm).returncode == 0
+    assert "nothing waits" in live.refusal(*confirm)
+    shown = _show(live)
+    (made,) = shown["adjustments"]
+    assert (shown["ended_as"], shown["ended_by"], shown.get("waiting")) == ("adjusted", "bia", None)
+    assert (made["proposed_by"], made["confirmed_by"], made["amount_cents"]) == ("ana", "bia", 300)
+    # The account is not the holder's to leave, nor the operators' to forget, while it stands.
+    assert "cannot be removed" in live.refusal("institution", "remove", "loja")
+    told = live.run("verify", "--rule", "difference_is_nothing", "--again-after-s", "0", "--json")
+    assert (told.returncode, '"found":"300"' in told.stdout) == (7, True), told.stderr
+    _adjust(live, "--kind", "found", "--undo", str(made["id"]))
+    assert live.run(*confirm).returncode == 0
+    assert [one.get("undoes") for one in _show(live)["adjustments"]] == [None, made["id"]]
+    _prove(live)
+
+
+def test_what_comes_from_one_cause_ends_by_one_decision(live: CommandLine) -> None:
+    live.json("case", "note", "2", "the fee table of July", "--operator", "ana")
+    close = ("case", "close", "--reason", "the fees of July are charged on another account", "--operator", "ana")
+    refused = live.refusal(*close, "--said", "tarifa")
+    assert "kind" in refused.lower()
+    assert "not both" in live.refusal(*close, "2", "--kind", "line_there")
+    assert "none is named" in live.refusal(*close, "--kind", "line_there", "--said", "BOLETO")
+    ended = live.json(*close, "--kind", "line_there", "--said", "Tarifa")["cases"]
+    assert [(one["name"], one["ended_as"], one["ended_by"]) for one in ended] == [
+        ("F1", "closed", "ana"),
+        ("F2", "closed", "ana"),
+    ]
+    assert [one["name"] for one in live.json("case", "list")["cases"]] == ["2026-07-01", "W1"]
+    live.json("case", "close", "4", "--reason", "returned by the bank", "--operator", "bia")
+    rows = live.json("audit", "list")["entries"][:3]
+    assert [(row["operator"], row["verb"], row["subject"]) for row in rows] == [
+        ("bia", "case close", "case 4"),
+        ("ana", "case close", "2 cases from 2"),
+        ("ana", "case note", "case 2"),
+    ]
+    _prove(live)
+
+
+def _prove(live: CommandLine) -> None:
+    """What was decided is found in the audit, each by its own way of ending."""
+    rules = ("what_was_decided_is_audited", "approval_is_audited", "difference_is_nothing")
+    asked = [word for rule in rules for word in ("--rule", rule)]
+    told = live.json("verify", *asked, "--again-after-s", "0")
+    assert (told["findings"], told["rules"]) == ([], len(rules))

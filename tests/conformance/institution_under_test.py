@@ -1,0 +1,190 @@
+"""The rail of an account at an institution as the suite drives it: over TLS to a face of its kind, behind a wire that is cut.
+
+What the bank's own rail would end, ends here by itself: a refund that is under way there settles within moments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+
+from msgspec import Struct, structs
+
+from api.faces.test_face_fault import Control
+from conformance.under_test import Disturbance, Remembered, UnofferedHooks, Work
+from conformance.wire import BreakableWire
+from pixconnect.adapters.institutions.opening import open_institution
+from pixconnect.adapters.rails.institution import InstitutionRail
+from pixconnect.adapters.system import SystemEntropy
+from pixconnect.domain.institutions.institution import (
+    ChargeTerms,
+    Institution,
+    InstitutionUnavailable,
+    OpenedCharge,
+    ReceivedPix,
+)
+from pixconnect.domain.institutions.rail_memory import RailMemory, RailStep, name_refund_there
+from pixconnect.domain.money.rail import CreditReport, Rail, RailUnavailable, RefundOrder
+from pixconnect.usecases.institutions.sweep import as_report
+from support import sandbox as support
+from support.account_there import open_account_there
+from support.faces import ACCOUNT, KEY, Bank
+from support.service import read_funds
+from support.two_books import MonthClock, There
+
+_SPAN = timedelta(days=2)
+_ENDS_EVERY_S = 0.02
+_LAG = timedelta(hours=1)
+
+
+class Steps(Struct):
+    """What the rail remembers, in this process: as the rows in the database, each is changed by whoever finds it as it was."""
+
+    of: dict[str, RailStep] = {}
+
+    async def open(self, order_names: Sequence[str]) -> dict[str, RailStep]:
+        return {name: self.of[name] for name in order_names if name in self.of}
+
+    async def take(self, before: RailStep, after: RailStep) -> bool:
+        if self.of[before.order_name] != before:
+            return False
+        self.of[before.order_name] = after
+        return True
+
+    async def count_in_flight(self, since: datetime) -> int:
+        return 0
+
+    def mint(self, order: RefundOrder, clock: MonthClock) -> None:
+        self.of[order.return_id] = RailStep(
+            order_name=order.return_id,
+            institution_id=1,
+            kind="refund",
+            holder_id=1,
+            original_end_to_end_id=order.original_end_to_end_id,
+            amount_cents=order.amount_cents,
+            name_there=name_refund_there(b"a key of a test", 1, 1, order.return_id),
+            state="minted",
+            created_at=clock.real_now(),
+        )
+
+    def forget(self, remembered: Remembered, clock: MonthClock) -> None:
+        """As a restored database that knows the orders, and of their calls only this."""
+        for name, step in self.of.items():
+            self.of[name] = structs.replace(
+                step, state=remembered, may_be_done=remembered == "asked",
+                called_at=None if remembered == "minted" else clock.real_now(),
+                outcome=None, refusal_code=None, refusal_reason=None,
+            )  # fmt: skip
+
+
+class InstitutionUnderTest(UnofferedHooks):
+    """An account at a bank's face, whose clock is the rail's too."""
+
+    timeout_s = 60.0
+    known_key = KEY
+    unknown_key = "nobody@pix.example"
+
+    def __init__(
+        self,
+        does: frozenset[Work],
+        bank: Bank,
+        control: Control,
+        clock: MonthClock,
+        institution: Institution,
+        wire: BreakableWire,
+    ) -> None:
+        self.does = does
+        self._steps = Steps()
+        memory: RailMemory = self._steps
+        self.rail: Rail = InstitutionRail(institution, memory, clock)
+        self.names: dict[str, str] = {}
+        self._bank, self._control, self._clock = bank, control, clock
+        self._institution, self._wire = institution, wire
+
+    def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> RefundOrder:
+        order = support.refund_order(
+            original_end_to_end_id, amount_cents=amount_cents, ordered_at=self._clock.real_now()
+        )
+        self._steps.mint(order, self._clock)
+        return order
+
+    async def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> str | None:
+        terms = ChargeTerms(txid=txid, key=KEY, amount_cents=amount_cents, lifetime_s=3600)
+        opened = await self._institution.open_charge(terms)
+        assert isinstance(opened, OpenedCharge), opened
+        await self._bank.be_paid(opened.network_txid or txid, amount_cents)
+        return None
+
+    async def list_received(self) -> Sequence[CreditReport]:
+        now = self._clock.real_now()
+        try:
+            return [
+                as_report(item)
+                async for page in self._institution.list_received(now - _SPAN, now)
+                for item in page
+                if isinstance(item, ReceivedPix)
+            ]
+        except InstitutionUnavailable as error:
+            raise RailUnavailable(error.reason) from error
+
+    async def read_funds(self) -> int:
+        return sum(await read_funds(self._bank.service, self._bank.service.caller))
+
+    async def disturb_next_list(self, how: Disturbance) -> None:
+        self._control.set(("face_read", "no_answer" if how == "lost" else f"lag:{_LAG.total_seconds():.0f}"))
+
+    async def forget(self, remembered: Remembered = "minted") -> None:
+        self._steps.forget(remembered, self._clock)
+
+    async def lose_next_message(self) -> None:
+        self._control.set(("face_write", "lost"))
+
+    async def lose_next_answer(self) -> None:
+        self._control.set(("face_write", "no_answer"))
+
+    @asynccontextmanager
+    async def unavailable(self) -> AsyncIterator[None]:
+        await self._wire.cut()
+        try:
+            yield
+        finally:
+            await self._wire.mend()
+
+    async def pass_time(self, span: timedelta) -> None:
+        self._clock.advance(seconds=span.total_seconds())
+
+
+@asynccontextmanager
+async def open_institution_under_test(
+    face: str,
+    does: frozenset[Work],
+    bank: Bank,
+    control: Control,
+    clock: MonthClock,
+    folder: Path,
+    tell: Callable[[Institution], Institution] = lambda institution: institution,
+) -> AsyncIterator[InstitutionUnderTest]:
+    """An account at a face; ``tell`` may put a liar before it."""
+    async with open_account_there(bank, face, folder, account="" if face == "efi" else ACCOUNT) as there:
+        port = int(there.account.base_url.rpartition(":")[2])
+        async with BreakableWire("127.0.0.1", port) as wire:
+            account = structs.replace(there.account, base_url=f"https://127.0.0.1:{wire.port}")
+            institution = open_institution(account, there.credential, clock, SystemEntropy())
+            ending = asyncio.create_task(_end_all(There(bank=bank)))
+            try:
+                yield InstitutionUnderTest(does, bank, control, clock, tell(institution), wire)
+            finally:
+                ending.cancel()
+                await asyncio.gather(ending, return_exceptions=True)
+                await institution.close()
+
+
+async def _end_all(there: There) -> None:
+    chance = Random(1)  # noqa: S311  nothing is drawn
+    while True:
+        await asyncio.sleep(_ENDS_EVERY_S)
+        await there.end(chance, share_rejected=0)

@@ -1,0 +1,105 @@
+"""The rail of an account passes the conformance suite at each kind of institution, over TLS to its face."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
+from api.faces.test_face_fault import Control
+from conformance.institution_under_test import InstitutionUnderTest, open_institution_under_test
+from conformance.rail import RailConformance
+from conformance.under_test import RailUnderTest, Work
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.profiles.profile import NAMES
+from support import postgres
+from support.faces import Bank, open_bank
+from support.two_books import MonthClock
+
+DOES: frozenset[Work] = frozenset(("refunds", "refusals", "repeats", "lists", "memory"))
+"""At an institution that speaks the central bank's API; no kind sends orders yet."""
+# Santander's face wants the grant in the body, where the institution wants it in the query.
+PROFILES = [name for name in NAMES if name not in ("efi", "inter", "sicoob", "woovi", "santander")]
+
+
+@pytest.fixture
+def clock() -> MonthClock:
+    return MonthClock()
+
+
+@pytest.fixture
+def control() -> Control:
+    return Control()
+
+
+@pytest.fixture
+async def bank(
+    database: postgres.Addresses,
+    services: Services,  # noqa: F811
+    clock: MonthClock,
+    control: Control,
+) -> AsyncIterator[Bank]:
+    async with open_bank(database, services, clock, control) as opened:
+        yield opened
+
+
+@pytest.fixture
+def face(request: pytest.FixtureRequest) -> str:
+    return request.cls.face
+
+
+@pytest.fixture
+async def under(
+    request: pytest.FixtureRequest, face: str, bank: Bank, control: Control, clock: MonthClock, tmp_path: Path
+) -> AsyncIterator[InstitutionUnderTest]:
+    async with open_institution_under_test(face, request.cls.does, bank, control, clock, tmp_path) as under:
+        yield under
+
+
+class TestInShort:
+    """Some of the suite, in a moment, on one account."""
+
+    face, does = "inter", DOES
+
+    async def test_refunds_are_made_once_and_payments_are_listed_once(self, under: InstitutionUnderTest) -> None:
+        is_one: RailUnderTest = under
+        for test in (
+            RailConformance.test_a_payment_is_listed_once_and_again_and_says_the_same,
+            RailConformance.test_a_refund_moves_its_amount_once_however_often_it_is_sent,
+            RailConformance.test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost,
+            RailConformance.test_while_nothing_can_be_reached_no_refund_is_taken,
+            RailConformance.test_a_refund_that_was_taken_in_time_is_not_never_taken,
+        ):
+            await test(RailConformance(), is_one)
+
+
+@pytest.mark.long
+class TestEfi(RailConformance):
+    """No source says by what it refuses a refund that is too large."""
+
+    face, does = "efi", DOES - {"refusals"}
+
+
+@pytest.mark.long
+class TestInter(RailConformance):
+    face, does = "inter", DOES
+
+
+@pytest.mark.long
+class TestSicoob(RailConformance):
+    face, does = "sicoob", DOES
+
+
+@pytest.mark.long
+class TestWoovi(RailConformance):
+    """Its errors are texts, and no source says what a second request does."""
+
+    face, does = "woovi", DOES - {"refusals", "repeats"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("face", PROFILES)
+class TestStandard(RailConformance):
+    does = DOES

@@ -1,0 +1,163 @@
+"""The suite notices what an institution, or what speaks to it, tells wrongly of refunds and of what came in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
+from conformance.institution_under_test import open_institution_under_test
+from conformance.rail import RailConformance
+from conformance.test_institution_rail import DOES, bank, clock, control  # noqa: F401  fixtures
+from conformance.under_test import RailUnderTest
+from pixconnect.domain.institutions.institution import (
+    Institution,
+    InstitutionUnavailable,
+    ListedRefund,
+    MalformedItem,
+    NotSent,
+    ReceivedPix,
+    RefundAnswer,
+    UnknownOutcome,
+)
+from support.faces import Bank
+
+pytestmark = pytest.mark.long
+
+Page = Sequence[ReceivedPix | MalformedItem]
+
+
+class Liar:
+    """An institution like another one, but for one lie."""
+
+    def __init__(self, institution: Institution) -> None:
+        self._institution = institution
+        self._count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._institution, name)
+
+
+class RefundsUnderANewNameEachTime(Liar):
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        self._count += 1
+        return await self._institution.refund(end_to_end_id, f"{refund_id}{self._count}", amount_cents)
+
+
+class TellsTheLastRefundOfWhatever(Liar):
+    asked = ("", "")
+
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        self.asked = (end_to_end_id, refund_id)
+        return await self._institution.refund(end_to_end_id, refund_id, amount_cents)
+
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+        found = await self._institution.read_refund(*self.asked)
+        # By its amount it would be noticed.
+        return found and structs.replace(found, amount_cents=700)
+
+
+class TakesAwayForEmpty(Liar):
+    async def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncIterator[Page]:
+        try:
+            async for page in self._institution.list_received(since, until, only_returned=only_returned):
+                yield page
+        except InstitutionUnavailable:
+            return
+
+
+class TakesAwayForNone(Liar):
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+        try:
+            return await self._institution.read_refund(end_to_end_id, refund_id)
+        except InstitutionUnavailable:
+            return None
+
+
+class TakesTheUnknownForUnsent(Liar):
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        answer = await self._institution.refund(end_to_end_id, refund_id, amount_cents)
+        return NotSent(reason=answer.reason) if isinstance(answer, UnknownOutcome) else answer
+
+
+class TakesTheUnsentForUnknown(Liar):
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        answer = await self._institution.refund(end_to_end_id, refund_id, amount_cents)
+        return UnknownOutcome(reason=answer.reason) if isinstance(answer, NotSent) else answer
+
+
+class ListsLessThanCameIn(Liar):
+    async def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncIterator[Page]:
+        async for page in self._institution.list_received(since, until, only_returned=only_returned):
+            yield [structs.replace(pix, amount_cents=pix.amount_cents - 1) for pix in page if _is_pix(pix)]
+
+
+class ListsWhatIsLeftOfIt(Liar):
+    async def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncIterator[Page]:
+        async for page in self._institution.list_received(since, until, only_returned=only_returned):
+            yield [
+                structs.replace(pix, amount_cents=pix.amount_cents - sum(each.amount_cents for each in pix.refunds))
+                for pix in page
+                if _is_pix(pix)
+            ]
+
+
+def _is_pix(item: ReceivedPix | MalformedItem) -> bool:
+    return isinstance(item, ReceivedPix)
+
+
+Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
+
+LIARS: list[tuple[type[Liar], Test]] = [
+    (RefundsUnderANewNameEachTime, RailConformance.test_a_refund_settles_and_everybody_says_the_same),
+    (
+        RefundsUnderANewNameEachTime,
+        RailConformance.test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost,
+    ),
+    (
+        RefundsUnderANewNameEachTime,
+        RailConformance.test_a_refund_is_made_once_wherever_what_was_remembered_of_it_is_put_back_to,
+    ),
+    (TellsTheLastRefundOfWhatever, RailConformance.test_refunds_are_asked_about_each_by_its_own_payment),
+    (TakesAwayForEmpty, RailConformance.test_while_nothing_can_be_reached_no_list_is_empty),
+    (
+        TakesAwayForNone,
+        RailConformance.test_while_nothing_can_be_reached_a_question_about_a_refund_is_not_answered,
+    ),
+    (TakesTheUnknownForUnsent, RailConformance.test_a_refund_whose_answer_is_lost_is_asked_for),
+    (TakesTheUnsentForUnknown, RailConformance.test_while_nothing_can_be_reached_no_refund_is_taken),
+    (ListsLessThanCameIn, RailConformance.test_a_payment_is_listed_once_and_again_and_says_the_same),
+    (ListsWhatIsLeftOfIt, RailConformance.test_a_payment_that_was_refunded_is_listed_as_before),
+]
+
+
+@pytest.mark.parametrize(("liar", "test"), LIARS)
+async def test_an_institution_that_lies_fails(
+    bank: Bank,  # noqa: F811
+    control: Any,  # noqa: F811
+    clock: Any,  # noqa: F811
+    tmp_path: Path,
+    liar: type[Liar],
+    test: Test,
+) -> None:
+    def tell(institution: Institution) -> Institution:
+        lying: Any = liar(institution)
+        return lying
+
+    async with open_institution_under_test("inter", DOES, bank, control, clock, tmp_path, tell) as under:
+        under.timeout_s = 2.0
+        # What should have been raised and was not fails by another one.
+        with pytest.raises((AssertionError, pytest.fail.Exception)):
+            await asyncio.wait_for(test(RailConformance(), under), 60)

@@ -1,0 +1,106 @@
+"""Open cases in the console, one with who looked at it, and what operators do about it."""
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof.proposal import confirm_proposal
+from support.account_shop import make_owner, open_shop
+from support.console import open_console, sign_in, sign_in_client
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.service import Service
+
+PATH = "/audit/cases"
+
+
+async def test_cases_are_shown_to_operators_with_what_is_known(live: Service) -> None:
+    holder_id = await make_owner(live)
+    async with open_console(live) as console:
+        operator = console.nobody.of(await sign_in(console, "reader"))
+        assert "No case is open" in (await operator.get(PATH)).content.decode()
+        assert PATH in (await operator.get("/audit")).content.decode()
+        (row,) = await live.fetch(
+            "insert into kept_case (kind, name, amount_cents, said, since)"
+            " values ('rail', 'position', -500, 'the rail says 1', now()) returning id"
+        )
+        await case_usecases.note_case(as_operator(live.context, "ana"), row["id"], "asked the bank")
+        assert f"{PATH}/{row['id']}" in (await operator.get(PATH)).content.decode()
+        one = await operator.get(f"{PATH}/{row['id']}")
+        for words in ("The rail and the books differ", "the rail says 1", "ana", "asked the bank", "5,00"):
+            assert words in one.content.decode()
+        in_portuguese = await operator.get(f"{PATH}/{row['id']}", **{"accept-language": "pt-BR"})
+        assert "A rede e os livros divergem" in in_portuguese.content.decode()
+        assert [(await operator.get(f"{PATH}/{name}")).status for name in ("x", "99")] == [404, 404]
+        holder = console.nobody.of(await sign_in_client(console, holder_id, "ledger.read"))
+        assert [(await holder.get(path)).status for path in (PATH, f"{PATH}/{row['id']}")] == [403, 403]
+
+
+async def test_a_case_is_noted_adjusted_by_two_and_closed(live: Service) -> None:
+    shop = await open_shop(live, FakeInstitution(live.clock))
+    values = f"'day', {shop.account.id}, {shop.house.holder_id}, '2026-07-01', 300, 'a difference', now()"
+    (row,) = await live.fetch(
+        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since)"
+        f" values ({values}) returning id"
+    )
+    path = f"{PATH}/{row['id']}"
+    async with open_console(live) as console:
+        ana = console.nobody.of(await sign_in(console, "operator", "ana"))
+        assert (await ana.post(f"{path}/note", {"note": "asked the bank"})).status == 303
+        for fields, words in (
+            ({"kind": "guess"}, "kind: must be one of bank_error"),
+            ({"kind": "found", "amount": "3,01"}, "amount: must be from 1 to the 300 cents"),
+            ({"kind": "found", "amount": ">=1,00"}, "amount: must be one amount"),
+            ({"kind": "found", "whose": "x"}, "whose: must be an id"),
+        ):
+            refused = await ana.post(f"{path}/adjust", fields)
+            assert (refused.status, words in refused.content.decode()) == (400, True), refused
+        assert (await ana.post(f"{path}/adjust", {"kind": "found", "amount": "1,00"})).status == 303
+        page = (await ana.get(path)).content.decode()
+        for words in ("asked the bank", "console ana wants", "R$ 1,00", "pixconnect institution confirm loja"):
+            assert words in page
+        # She is the same person on the command line.
+        with pytest.raises(errors.Forbidden, match="another operator confirms"):
+            await confirm_proposal(as_operator(live.context, "ana"), live.context, "loja")
+        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja")
+        assert "console ana, bia" in (await ana.get(path)).content.decode()
+        assert (await ana.post(f"{path}/close", {"reason": "the rest is the bank's"})).status == 303
+        page = (await ana.get(path)).content.decode()
+        assert ("An operator closed it" in page, f"{path}/close" in page) == (True, False)
+        assert (await ana.post(f"{path}/close", {"reason": "again"})).status == 404
+        assert [verb for verb, _ in await console.audited()][-4:] == [
+            "case note",
+            "case adjust",
+            "institution confirm",
+            "case close",
+        ]
+
+
+async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else(live: Service) -> None:
+    shop = await open_shop(live, FakeInstitution(live.clock))
+    (row,) = await live.fetch(
+        "insert into kept_case (kind, name, amount_cents, said, since)"
+        " values ('rail', 'position', -500, 'the rail says 1', now()) returning id"
+    )
+    async with open_console(live) as console:
+        reader = console.nobody.of(await sign_in(console, "reader"))
+        holder = console.nobody.of(await sign_in_client(console, shop.house.holder_id))
+        ana = console.nobody.of(await sign_in(console, "operator", "ana"))
+        acts = {"note": "note", "close": "reason", "adjust": "kind"}
+        for act, field in acts.items():
+            path = f"{PATH}/{row['id']}/{act}"
+            assert path not in (await reader.get(f"{PATH}/{row['id']}")).content.decode()
+            assert [(await each.post(path, {field: "found"})).status for each in (reader, holder)] == [403, 403]
+            assert (await ana.post(path, {field: "found", "csrf": "0" * 64})).status == 403
+        assert "case" not in {verb.split()[0] for verb, _ in await console.audited()}
+        assert "has an id" in (await ana.post(f"{PATH}/{row['id']}/adjust", {"kind": "found"})).content.decode()
+        # Whoever takes the console over may propose to adjust, and neither to close an account nor to let more leave it.
+        for act in ("close", "allow"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await console.operator.pool.execute(
+                    "insert into institution_proposal (institution_id, act, proposal, proposed_by, proposed_at,"
+                    f" confirmable_at) values ({shop.account.id}, '{act}', '{{}}', 'ana', now(), now())"
+                )
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await console.operator.pool.execute("update institution_proposal set confirmed_by = 'bia'")

@@ -1,0 +1,55 @@
+"""Charges at institutions in the console, beside a live service in this process."""
+
+from collections.abc import Awaitable
+
+import pytest
+from starlette.responses import Response
+
+from console.test_account_days import visit
+from pixconnect.console import finding, overview, payments
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import SCOPES
+from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.institutions.institution import NotSent, UnknownOutcome
+from pixconnect.domain.money.br_code import parse_br_code
+from pixconnect.usecases.reading import search
+from support.account_shop import open_shop
+from support.fake_institution import FakeInstitution
+from support.service import Service
+
+
+async def read(shown: Awaitable[Response]) -> str:
+    return bytes((await shown).body).decode()
+
+
+async def test_what_was_asked_stands_beside_what_was_paid(live: Service) -> None:
+    shop = await open_shop(live, FakeInstitution(live.clock), options={"static_fallback": True})
+    shop.there.answers = [NotSent(reason="no connection")]
+    charge = await shop.charge("order-1", amount_cents=123_456)
+    reference = parse_br_code(charge.br_code).txid
+    assert reference is not None
+    shop.pay(77_700, txid=reference)
+    await shop.read()
+    page = await read(payments.show_charge(visit(live, f"/charges/{charge.id}", id=str(charge.id))))
+    assert ("777,00" in page, "Asked for, and paid otherwise" in page, "1.234,56" in page) == (True, True, True)
+    listed = await read(payments.list_charges(visit(live, "/charges")))
+    assert "asked for" in listed
+    # Who has the payer's receipt knows nothing but the reference.
+    (found,) = await search.find_anything(shop.context, Viewer(holder_id=None, scopes=frozenset(SCOPES)), reference)
+    assert (found.kind, found.id, found.amount_cents, found.asked_cents) == ("charge", str(charge.id), 77_700, 123_456)
+    stranger = Viewer(holder_id=charge.holder_id + 1, scopes=frozenset(SCOPES))
+    assert await search.find_anything(shop.context, stranger, reference) == []
+    answer = await finding.find(visit(live, "/search", q=reference))
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/charges/{charge.id}")
+
+
+async def test_the_first_page_tells_of_charges_that_wait_too_long(live: Service) -> None:
+    shop = await open_shop(live, FakeInstitution(live.clock))
+    shop.there.answers = [UnknownOutcome(reason="silence")]
+    with pytest.raises(errors.OutcomeUnknown) as caught:
+        await shop.charge("order-1")
+    assert caught.value.txid is not None
+    assert caught.value.txid not in await read(overview.show_overview(visit(live, "/")))
+    live.clock.advance(minutes=16)
+    assert caught.value.txid in await read(overview.show_overview(visit(live, "/")))
+    assert caught.value.txid not in await read(overview.show_overview(visit(live, "/", kind="holder")))

@@ -1,0 +1,30 @@
+"""What one operator proposes, another confirms, however the first one writes their name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
+
+MORNING = datetime(2026, 11, 10, 12, tzinfo=UTC)
+PROPOSAL = Proposal(
+    institution_id=1, act="close", proposal={}, proposed_by="ana", proposed_at=MORNING,
+    confirmable_at=MORNING + timedelta(hours=1),
+)  # fmt: skip
+LATER = PROPOSAL.confirmable_at
+
+
+@pytest.mark.parametrize("name", ["ana", "Ana", " ana ", "console ana", "console console ana", "\uff41na", "a\u200bna"])
+def test_nobody_confirms_what_they_have_proposed(name: str) -> None:
+    with pytest.raises(errors.Forbidden, match="another operator confirms"):
+        check_confirmation(PROPOSAL, name, LATER)
+
+
+@pytest.mark.parametrize("name", ["bia", "ana maria", "anaconsole"])
+def test_another_operator_confirms_when_the_hour_is_over(name: str) -> None:
+    check_confirmation(PROPOSAL, name, LATER)
+    with pytest.raises(errors.BadRequest, match="may be confirmed from"):
+        check_confirmation(PROPOSAL, name, LATER - timedelta(seconds=1))

@@ -1,0 +1,289 @@
+"""What callers and operators see while something fails: the words that the page on failures quotes, each by an experiment.
+
+One installation on a server of its own, whose data lie on a small disk where one can be mounted: each experiment breaks one
+thing, asks, and mends it; then what was refused is asked for again, and the books are right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from pixconnect.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
+from support.failure_page import quoted
+from support.installation import descendants, run_verb
+from support.old_home import SECRET_KEY, new_home
+from support.postgres import execute
+from support.waiting import wait_until
+from support.whole_installation import Account, WholeInstallation, open_whole_installation
+
+pytestmark = [pytest.mark.journey, pytest.mark.long]
+
+DISK_SIZE = "256m"
+HEALTH_PATIENCE_S = 60.0
+FUNDS_CENTS = 1_000_000
+_OTHER_KEY = SECRET_KEY.replace("b2xk", "bmV3")
+_SPAN = re.compile(r"(?<= for )\d+(?= s\b)")
+_LEVEL = re.compile(r'"level":"(\w+)"')
+NO_ANSWER = "the database gives no answer"
+_KID = re.compile(r"signing_key:\S+(?=:)")
+_OFF = re.compile(r"-3\d{3}\.\d(?= s from)")
+
+
+class Broken:
+    """An installation whose parts fail, and who asks it meanwhile."""
+
+    def __init__(self, service: WholeInstallation, server: EmbeddedPostgres, runner: asyncio.Runner) -> None:
+        self.service = service
+        self.server = server
+        self.runner = runner
+        self.account: Account = service.open_account(FUNDS_CENTS)
+        self._http = httpx2.Client(base_url=service.installation.base_url, timeout=120, trust_env=False)
+        self._token = str(self._log_in().json()["data"]["access_token"])
+        self._numbers = count(1)
+        self._last: dict[str, Any] = {}
+        self._heard_count = 0
+
+    def close(self) -> None:
+        self._http.close()
+
+    def move(self) -> httpx2.Response:
+        """Ask for a transfer of its own."""
+        self._last = dict(amount=1, key="settle@sandbox.pix.example", key_type="EMAIL")
+        self._last["external_id"] = f"sent-{next(self._numbers)}"
+        return self._ask("POST", "/v1/connect/transfer/key", self._last)
+
+    def see(self, heading: str) -> list[str]:
+        """What everybody sees now, in the order in which the page has it under a heading."""
+        charge = dict(amount=100, key=self.account.key, external_id=f"asked-{next(self._numbers)}")
+        return [
+            f"a transfer:  {told(self.move())}",
+            f"a charge:    {told(self._ask('POST', '/v1/connect/charge', charge))}",
+            f"the balance: {told(self._ask('GET', '/v1/connect/ledger/balance'))}",
+            f"a login:     {told(self._log_in())}",
+            f"/readyz:     {self._http.get('/readyz').status_code}",
+            f"health:      {self._health_under(heading)}",
+        ]
+
+    def health(self) -> str:
+        report = self.service.installation.health_report()
+        names: dict[str, list[str]] = {}
+        for name, one in report.get("checks", {}).items():
+            # The sandbox's rail has its tables in the same database, and is not asked about where that fails.
+            if one.get("error") and (name != "rail" or report["status"] != "unhealthy"):
+                names.setdefault(one["error"], []).append(name)
+        wrong = [f"{', '.join(found)}: {error}" for error, found in names.items()]
+        return _steady("; ".join([report["status"], *wrong]))
+
+    def _health_under(self, heading: str) -> str:
+        """On a busy machine any check may once get no answer in its time: it is asked until it says what the page says."""
+        ends_at_s = time.monotonic() + HEALTH_PATIENCE_S
+        while f"health:      {(said := self.health())}" not in quoted(heading) and time.monotonic() < ends_at_s:
+            time.sleep(0.3)
+        return said
+
+    def wait_for_health(self, *words: str) -> None:
+        wait_until(lambda: all(each in self.health() for each in words), f"health says {words}")
+
+    def logged(self, words: str) -> str:
+        """The line of the log, with its level, once it was written since the last experiment."""
+        found: list[str] = []
+
+        def is_said() -> bool:
+            new = self.service.installation.said[self._heard_count :]
+            found.extend(line for line in new if f'"event":"{words}"' in line)
+            return bool(found)
+
+        wait_until(is_said, f"the log says {words}")
+        return f"the log:     {_LEVEL.findall(found[0])[0]}: {words}"
+
+    def check(self, heading: str, seen: list[str]) -> None:
+        """What was seen is what the page says; and what was refused is done when it is asked for again."""
+        again = self.service.insist(self.account, "POST", "/v1/connect/transfer/key", self._last)
+        assert again.status == 200, again
+        self.service.settle([self.account])
+        self.wait_for_health("healthy")
+        self._heard_count = len(self.service.installation.said)
+        assert seen == quoted(heading), "\n".join(["", heading, *seen])
+
+    def _ask(self, method: str, path: str, body: object = None) -> httpx2.Response:
+        return self._http.request(method, path, json=body, headers={"Authorization": f"Bearer {self._token}"})
+
+    def _log_in(self) -> httpx2.Response:
+        form = dict(
+            grant_type="client_credentials",
+            client_id=self.account.client_id,
+            client_secret=self.account.client_secret,
+        )
+        return self._http.post("/v1/iam/users/login", data=form)
+
+
+def told(answer: httpx2.Response) -> str:
+    """Status, code, when to come again, and the words."""
+    error = answer.json().get("error")
+    if error is None:
+        return str(answer.status_code)
+    words = [str(answer.status_code), error["code"]]
+    if "retry-after" in answer.headers:
+        words.append(f"(Retry-After: {answer.headers['retry-after']})")
+    return _steady(f"{' '.join(words)} {error['message']}")
+
+
+def _steady(said: str) -> str:
+    """Without what is another figure each time."""
+    return _OFF.sub("-3600.0", _SPAN.sub("60", said))
+
+
+@pytest.fixture(scope="module")
+def broken() -> Iterator[Broken]:
+    with ExitStack() as ended:
+        folder, log_folder = ended.enter_context(new_home()), ended.enter_context(new_home())
+        if can_mount(folder):
+            ended.callback(subprocess.run, ["umount", "--lazy", folder], check=True)
+            folder.chmod(0o711)
+        runner = ended.enter_context(asyncio.Runner())
+        server = EmbeddedPostgres(folder)
+        runner.run(server.start())
+        ended.callback(lambda: runner.run(server.stop()))
+        runner.run(server.stop())
+        # The log has a disk of its own: where it has no room the server ends, which is another failure.
+        log = server.data_folder / "pg_wal"
+        subprocess.run(["cp", "-a", log, log_folder / "wal"], check=True)
+        subprocess.run(["rm", "-r", log], check=True)
+        log.symlink_to(log_folder / "wal")
+        runner.run(server.start())
+        addresses = dict(database_url=server.login_url, owner_database_url=server.owner_url)
+        service = ended.enter_context(open_whole_installation(**addresses))
+        one = Broken(service, server, runner)
+        ended.callback(one.close)
+        yield one
+
+
+def can_mount(folder: Path) -> bool:
+    """Put a small disk there, where this machine lets us."""
+    words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE}", "tmpfs", folder]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def stopped(pids: list[int]) -> Iterator[None]:
+    """Processes that stand still, as on a machine that hangs."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_the_database_is_away(broken: Broken) -> None:
+    broken.runner.run(broken.server.stop())
+    broken.wait_for_health("unhealthy")
+    seen = [*broken.see("The database is away"), broken.logged(NO_ANSWER)]
+    broken.runner.run(broken.server.start())
+    broken.check("The database is away", seen)
+
+
+def test_the_database_stands_still(broken: Broken) -> None:
+    assert broken.server.process is not None
+    pid = broken.server.process.pid
+    with stopped([pid, *descendants(pid)]):
+        broken.wait_for_health("unhealthy")
+        seen = [*broken.see("The database stands still, or is slow"), broken.logged(NO_ANSWER)]
+    broken.check("The database stands still, or is slow", seen)
+
+
+@pytest.mark.parametrize(
+    ("heading", "change", "undo", "words"),
+    [
+        ("The database has no connection left", "connection limit 0", "connection limit -1", "unhealthy"),
+        (
+            "The database only reads",
+            "set default_transaction_read_only = on",
+            "reset default_transaction_read_only",
+            "only reads",
+        ),
+    ],
+)
+def test_the_database_refuses(broken: Broken, heading: str, change: str, undo: str, words: str) -> None:
+    end = f"select pg_terminate_backend(pid) from pg_stat_activity where usename = '{LOGIN_ROLE}'"
+    for statement in (f"alter role {LOGIN_ROLE} {change}", end):
+        execute(broken.server.owner_url, statement)
+    broken.wait_for_health(words)
+    seen = [*broken.see(heading), broken.logged(NO_ANSWER)]
+    for statement in (f"alter role {LOGIN_ROLE} {undo}", end):
+        execute(broken.server.owner_url, statement)
+    broken.check(heading, seen)
+
+
+def test_the_disk_of_the_database_is_full(broken: Broken) -> None:
+    folder = broken.server.data_folder.parent
+    if not any(os.path.ismount(each) for each in (folder, *folder.parents) if each != Path("/")):
+        pytest.skip("no small disk can be mounted here: what a full one does was not tried")
+    filling = folder / "filling"
+    with filling.open("wb", buffering=0) as file, suppress(OSError):  # it has no space left
+        while True:
+            file.write(bytes(1 << 16))
+    wait_until(lambda: broken.move().status_code == 503, "the database wants room", every_s=0)
+    broken.wait_for_health("disk is full")
+    heading, words = (
+        "The disk of the database is full",
+        "the database's disk is full: nothing is written until there is room",
+    )
+    seen = [*broken.see(heading), broken.logged(words)]
+    filling.unlink()
+    broken.check(heading, seen)
+
+
+@pytest.mark.parametrize(
+    ("heading", "part", "words"),
+    [
+        ("The rail does not answer", "sandbox", ["rail: no answer"]),
+        ("No worker runs", "work", ["webhooks: ", "feed: "]),
+    ],
+)
+def test_a_part_stands_still(broken: Broken, heading: str, part: str, words: list[str]) -> None:
+    with stopped(broken.service.installation.children(part)):
+        broken.move()
+        broken.wait_for_health(*words)
+        seen = broken.see(heading)
+    broken.check(heading, seen)
+
+
+def test_the_clock_of_a_machine_is_back_by_an_hour(broken: Broken) -> None:
+    broken.service.set_clock_off("serve", -3600)
+    broken.wait_for_health("clock")
+    heading = "The clock of a machine is wrong"
+    seen = [*broken.see(heading), broken.logged("the clock is wrong: nothing is written")]
+    broken.service.set_clock_off("serve", 0)
+    broken.check(heading, seen)
+
+
+def test_the_secret_key_is_missing(broken: Broken) -> None:
+    addresses = dict(database_url=broken.server.login_url, owner_database_url=broken.server.owner_url)
+    seen: list[str] = []
+    broken.move()
+    with new_home() as home:
+        for key in ("", _OTHER_KEY):
+            for verb in ("serve", "work", "client create --holder-id 1"):
+                ended = run_verb(home, *verb.split(), **addresses, **(dict(secret_key=key) if key else {}))
+                said = _KID.sub("signing_key:KID", (ended.stderr or ended.stdout).strip().splitlines()[-1])
+                seen.append(f"{verb}, {'another' if key else 'no'} key: exit status {ended.returncode}: {said}")
+    broken.check("The secret key is missing", seen)
+
+
+def test_the_books_are_right_in_the_end(broken: Broken) -> None:
+    broken.service.check_books()

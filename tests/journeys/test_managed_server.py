@@ -1,0 +1,96 @@
+"""A server that somebody else runs: our steps by an administrator who is no superuser, and what follows a snapshot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from journeys.test_restore import go_on, work_and_be_killed
+from pixconnect.foundation.privileges import OPERATOR_ROLE
+from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from support.installation import ROOT
+from support.listener import Listener
+from support.old_home import SECRET_KEY, new_home
+from support.ports import reserved_port
+from support.production_guide import blocks, settings_on
+
+pytestmark = [pytest.mark.journey, pytest.mark.long]
+
+GUIDE = (ROOT / "docs" / "guides" / "back-up-and-restore.md").read_text(encoding="utf-8")
+PAUSE, LOOK, KEEP_KEY = blocks("sh", GUIDE.partition("\n## A server that somebody else runs\n")[2])
+
+
+async def test_an_installation_on_a_managed_server_goes_on_after_a_snapshot(tmp_path: Path) -> None:
+    listener = Listener()
+    with (
+        new_home() as folder,
+        new_home() as snapshot,
+        new_home() as first_home,
+        new_home() as second_home,
+        # It stands in the codes of charges.
+        reserved_port() as port,
+    ):
+        server = EmbeddedPostgres(folder)
+        await server.start()
+        try:
+            before = await prepare(server)
+            known = work_and_be_killed(first_home, port, before, listener)
+        finally:
+            await server.stop(timeout_s=0)
+        # The provider's act: the disk as it was at one instant, under another server.
+        subprocess.run(["cp", "-a", f"{folder}/.", snapshot], check=True)
+        copied = EmbeddedPostgres(snapshot)
+        await copied.start()
+        try:
+            after = settings_on(copied.owner_url)
+            run_as_operator(PAUSE, after, tmp_path, server)
+            await go_on(second_home, port, after, known, listener)
+            run_as_operator(LOOK, after, tmp_path, server)
+            keep_key(after, tmp_path, server)
+        finally:
+            await copied.stop()
+    listener.close()
+
+
+async def prepare(server: EmbeddedPostgres) -> dict[str, str]:
+    """The guide's logins and database, made by whom a provider lets make roles and databases, and nothing else."""
+    query = urlsplit(server.owner_url).query
+    superuser = await asyncpg.connect(server.owner_url.replace("/pixconnect?", "/postgres?"))
+    await superuser.execute("drop database pixconnect")
+    roles = (LOGIN_ROLE, CONSOLE_LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES)
+    await superuser.execute(f"drop role {', '.join(roles)}")
+    await superuser.execute("create role administrator login createrole createdb password 'provider'")
+    await superuser.close()
+    administrator = await asyncpg.connect(f"postgresql://administrator:provider@/postgres?{query}")
+    for statement in filter(str.strip, blocks("sql")[0].split(";")):
+        await administrator.execute(statement)
+    assert not await administrator.fetchval("select bool_or(rolsuper) from pg_roles where rolname ~ '^pix_'")
+    await administrator.close()
+    return settings_on(server.owner_url)
+
+
+def keep_key(settings: Mapping[str, str], folder: Path, server: EmbeddedPostgres) -> None:
+    (folder / "key").write_text(SECRET_KEY)
+    named = dict(settings) | {"KEY_FILE": str(folder / "key"), "SAFE": str(folder)}
+    run_as_operator(KEEP_KEY, named, folder, server)
+    assert (folder / "secret.key").read_text() == SECRET_KEY
+
+
+def run_as_operator(block: str, settings: Mapping[str, str], folder: Path, server: EmbeddedPostgres) -> None:
+    environment = dict(settings) | {
+        "PATH": os.pathsep.join((f"{sys.prefix}/bin", str(server.programs / "bin"), os.environ["PATH"])),
+        "PIXCONNECT_SECRET_KEY": SECRET_KEY,
+        "PIXCONNECT_HOME": str(folder / "operator"),
+    }
+    del environment["PIXCONNECT_SECRET_KEY_FILE"]
+    ran = subprocess.run(
+        ["sh", "-euc", block], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr

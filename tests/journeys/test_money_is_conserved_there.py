@@ -1,0 +1,345 @@
+"""A state machine moves money at an account of an institution, from both ends, while the institution fails and workers die.
+
+The money is at a bank whose face our service reads over TLS. Whatever was done, in the end each day closes, both books and the
+bank's own statement have the same lines and the same balance to the cent, and what proves the books finds nothing.
+
+A few examples here; ``make prove`` makes as many as PIXCONNECT_PROVE_EXAMPLES says, each of PIXCONNECT_PROVE_STEPS steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine
+from datetime import date, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, Final, TypeVar, cast
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
+from api.faces.test_face_fault import Control
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.proof.verify import ProofRequest, verify
+from support import day_worker, postgres
+from support.day_worker import Orders
+from support.faces import Bank, open_bank
+from support.killed_process import POINTS_OF_A_DAY, KillPoints
+from support.service import read_funds
+from support.two_books import MonthClock, TwoBooks, open_two_books
+from support.verifier import open_book_reader
+
+pytestmark = [pytest.mark.journey, pytest.mark.long]
+
+EXAMPLES_COUNT = int(os.environ.get("PIXCONNECT_PROVE_EXAMPLES", "6"))
+STEPS_COUNT = int(os.environ.get("PIXCONNECT_PROVE_STEPS", "12"))
+IS_PROOF = "PIXCONNECT_PROVE_EXAMPLES" in os.environ
+DEATHS_MAX: Final = 6
+"""By ``kill -9``, each of a process that takes seconds to start; as many as there may be under ``make prove``."""
+
+FUNDS_CENTS: Final = 1_000_000
+FAULTS: Final = ("unavailable", "no_answer", "html:before", "html:after", "too_many:1", "token_ended")
+OF_READING: Final = ("lag:3600", "page_shift", "delay:200")
+OF_WRITING: Final = ("duplicate_answer", "lost")
+OF_THE_SERVER: Final = ("server_keeps_what_it_wrote", "live_has_no_play_money")
+KINDS: Final = ("fee", "wire", "boleto", "by_hand")
+ADVANCES_S: Final = (1, 60, 700, 4 * 3_600, 26 * 3_600)
+"""...; past a charge's life; past the time in an order's name, and midnight."""
+
+cents = st.integers(min_value=1, max_value=5_000)
+picks = st.integers(min_value=0, max_value=1_000)
+Told = TypeVar("Told")
+
+
+class Installations:
+    """Both, driven from the thread of the state machine: all that waits is done in the loop of the test."""
+
+    def __init__(self, books: TwoBooks, control: Control, folder: Path, database: postgres.Addresses) -> None:
+        self.books, self.control, self.folder, self.database = books, control, folder, database
+        self.points = KillPoints(folder)
+        self.loop = asyncio.get_running_loop()
+        self.kills: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()
+        self.deaths_count = 0
+
+    def run(self, doing: Coroutine[Any, Any, Told]) -> Told:
+        return asyncio.run_coroutine_threadsafe(doing, self.loop).result()
+
+    async def die_at(self, point: str) -> None:
+        """Let a worker of its own process work, killed where it comes to that."""
+        books = self.books
+        self.deaths_count += 1
+        self.points.arm(point)
+        orders = Orders(
+            owner_url=self.database.owner_url,
+            service_url=self.database.service_url,
+            now=books.clock.real,
+            account_id=books.here.account.id,
+            points=str(self.folder / "kill_points"),
+        )
+        ended = await day_worker.run_once(orders, self.folder)
+        assert ended == (-signal.SIGKILL if self.points.has_killed(point) else 0)
+        if self.points.has_killed(point):
+            self.kills[point] += 1
+        self.points.disarm_all()
+
+    async def list_cases(self, last: date) -> list[object]:
+        """The days that are not closed, each with what is unmatched on it."""
+        here = self.books.here
+        read = [
+            await day_usecases.read_day(here.context, here.account, day.judged.day)
+            for day in await here.list_days(last)
+            if day.judged.state != "closed"
+        ]
+        return [
+            (day.shown, [item for item in day.items if item.joined_kind is None or item.others], day.lines_alone)
+            for day in read
+        ]
+
+    async def find_wrong(self) -> list[Any]:
+        """What proves the books finds, but of the server: those of tests are forgetful, and their databases have play money."""
+        async with open_book_reader(self.books.here.live, self.database) as reader:
+            proved = await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)
+        return [each for each in proved.findings if each.rule not in OF_THE_SERVER]
+
+
+class MoneyThere(RuleBasedStateMachine):
+    """Everybody who moves money on the account, and what must follow. Each example goes on where the last one ended."""
+
+    both: ClassVar[Installations]
+    paid: ClassVar[dict[str, int]]
+    """What came in: cents by end-to-end id."""
+    moved_cents: ClassVar[int]
+    """What the institution has taken by itself."""
+    unasked: ClassVar[list[tuple[str, int]]]
+    """Charges of which nobody knows yet whether they are open: asked for again under their names."""
+    unpaid: ClassVar[list[tuple[str, int]]]
+    count: ClassVar[int] = 0
+    examples_count: ClassVar[int] = 0
+
+    @classmethod
+    def begin(cls, both: Installations) -> None:
+        cls.both, cls.paid, cls.moved_cents, cls.unasked, cls.unpaid = both, {}, 0, [], []
+
+    @initialize()
+    def draw(self) -> None:
+        self.is_begun = True
+
+    def number(self, done: str) -> int:
+        type(self).count += 1
+        self.both.done[done] += 1
+        return self.count
+
+    @rule(amount_cents=cents)
+    def be_paid(self, amount_cents: int) -> None:
+        self.number("paid")
+        self.both.run(self.come_in(None, amount_cents))
+
+    @rule(amount_cents=cents)
+    def charge(self, amount_cents: int) -> None:
+        self.unasked.append((f"order-{self.number('charge')}", amount_cents))
+        self.ask_for_a_charge()
+
+    @rule(pick=picks)
+    def pay_a_charge(self, pick: int) -> None:
+        """Some have ended here meanwhile, and what the bank has taken of them comes in all the same."""
+        if self.unpaid:
+            self.number("charge paid")
+            txid, amount_cents = self.unpaid.pop(pick % len(self.unpaid))
+            self.both.run(self.come_in(txid, amount_cents))
+
+    @rule(pick=picks, part=st.integers(1, 3), is_here=st.booleans())
+    def give_back(self, pick: int, part: int, is_here: bool) -> None:
+        if not self.paid:
+            return
+        self.number("returned here" if is_here else "returned there")
+        name = list(self.paid)[pick % len(self.paid)]
+        side = self.both.books.here if is_here else self.both.books.there
+        self.both.run(side.give_back(name, -(-self.paid[name] // part)))
+
+    @rule(kind=st.sampled_from(KINDS), amount_cents=cents, pick=picks)
+    def move(self, kind: str, amount_cents: int, pick: int) -> None:
+        about = list(self.paid)[pick % len(self.paid)] if kind == "fee" and self.paid and pick % 2 else None
+        item_id = f"{kind}-{self.number('moved')}"
+        self.both.run(self.both.books.there.move(item_id, kind, amount_cents, about=about))
+        type(self).moved_cents += amount_cents
+
+    @rule(amount_cents=cents)
+    def send(self, amount_cents: int) -> None:
+        self.number("sent by hand")
+        self.both.run(self.both.books.there.send(amount_cents))
+
+    @rule(seed=picks)
+    def end(self, seed: int) -> None:
+        """What is under way at the bank settles there, or does not."""
+        self.both.run(self.both.books.there.end(Random(seed)))  # noqa: S311  what fails must fail again
+
+    @rule(effects=st.lists(st.tuples(st.booleans(), st.sampled_from(FAULTS + OF_READING + OF_WRITING)), max_size=3))
+    def break_the_face(self, effects: list[tuple[bool, str]]) -> None:
+        """Nothing breaks any more where none are drawn."""
+        rules = [
+            FaultRule(
+                effect=effect,
+                match=FaultMatch(operation=cast("Any", "face_read" if is_reading else "face_write")),
+                probability=0.5,
+            )
+            for is_reading, effect in effects
+            if effect not in (OF_WRITING if is_reading else OF_READING)
+        ]
+        self.both.control.faults.replace(rules)
+
+    @rule()
+    def work(self) -> None:
+        self.both.run(self.both.books.here.work())
+
+    @rule(turns_count=st.integers(1, 150))
+    def die_at_work(self, turns_count: int) -> None:
+        """Whoever works is gone after so many turns, and another one goes on."""
+        self.both.kills["after turns"] += 1
+        self.both.run(self.both.books.here.die_at_work(turns_count))
+
+    @rule(point=st.sampled_from(POINTS_OF_A_DAY))
+    def die_at_point(self, point: str) -> None:
+        if IS_PROOF or self.both.deaths_count < DEATHS_MAX:
+            self.both.run(self.both.die_at(point))
+
+    @rule(seconds=st.sampled_from(ADVANCES_S))
+    def advance_clock(self, seconds: int) -> None:
+        self.both.books.clock.advance(seconds=seconds)
+        self.work()
+
+    @invariant()
+    def nothing_is_there_twice_or_made_up(self) -> None:
+        if hasattr(self, "is_begun"):
+            self.both.run(self.check())
+
+    def teardown(self) -> None:
+        if hasattr(self, "is_begun"):
+            type(self).examples_count += 1
+            self.both.control.faults.replace([])
+            for _ in range(len(self.unasked)):
+                self.ask_for_a_charge()
+            # What nobody drew: another step each time.
+            self.die_at_point(POINTS_OF_A_DAY[7 * self.examples_count % len(POINTS_OF_A_DAY)])
+            self.both.run(self.check_at_rest())
+
+    async def come_in(self, txid: str | None, amount_cents: int) -> None:
+        bank = self.both.books.there.bank
+        name = await bank.be_paid(txid, amount_cents)
+        # The bank refuses what pays a charge that has ended there: it never came in, and is in no book.
+        if await bank.service.fetch("select from transfer where end_to_end_id = $1 and status = 'CONFIRMED'", name):
+            self.paid[name] = amount_cents
+
+    def ask_for_a_charge(self) -> None:
+        external_id, amount_cents = self.unasked.pop(0)
+        charge = self.both.run(self.both.books.here.charge(amount_cents, external_id))
+        if charge is None:
+            self.unasked.append((external_id, amount_cents))
+        else:
+            self.unpaid.append((charge.txid, amount_cents))
+
+    async def check(self) -> None:
+        """What holds at every instant: each payment is credited once at most, and never more of it is returned."""
+        here, there = self.both.books.here.live, self.both.books.there.bank.service
+        credited = await here.fetch("select end_to_end_id, amount_cents from transfer where direction = 'IN'")
+        assert len(dict(credited)) == len(credited)
+        assert dict(credited).items() <= self.paid.items()
+        for service in (here, there):
+            returned = await service.fetch(
+                "select end_to_end_id, sum(refund.amount_cents) from refund join transfer on transfer.id = transfer_id "
+                "and transfer.holder_id = refund.holder_id where refund.status <> 'ERROR' group by 1"
+            )
+            for name, returned_cents in returned:
+                assert returned_cents <= self.paid[name], name
+
+    async def check_at_rest(self) -> None:
+        """Both books, what moved by the model's own sums, the days, and what proves the books."""
+        books = self.both.books
+        last = to_day(books.clock.real) - timedelta(days=1)
+        await books.come_to_rest(last, Random(1))  # noqa: S311  nothing is drawn
+        await self.check()
+        there, here = await books.list_lines()
+        assert (there - here, here - there) == ({}, {}), "lost, and doubled or invented"
+        assert await self.both.list_cases(last) == []
+        assert books.here.house is not None
+        funds = await read_funds(books.here.live, books.here.house)
+        assert funds == await read_funds(books.there.bank.service, books.there.caller)
+        assert funds == (await self.expect_cents(), 0)
+        opened = await books.here.accounts.find(books.here.account.id)
+        assert opened is not None
+        assert await opened.institution.read_balance() == sum(funds)
+        assert await self.both.find_wrong() == []
+
+    async def expect_cents(self) -> int:
+        """What was there, what came in, and what left: of orders of a person at the bank only the bank knows how they ended."""
+        left = await self.both.books.there.bank.service.fetch(
+            "select amount_cents from refund where status = 'RETURNED' "
+            "union all select amount_cents from transfer where direction = 'OUT' and status in ('CONFIRMED', 'RETURNED')"
+        )
+        return FUNDS_CENTS + sum(self.paid.values()) - self.moved_cents - sum(row[0] for row in left)
+
+
+@pytest.fixture
+def clock() -> MonthClock:
+    return MonthClock()
+
+
+@pytest.fixture
+def control() -> Control:
+    return Control()
+
+
+@pytest.fixture
+async def bank(
+    database: postgres.Addresses,
+    services: Services,  # noqa: F811
+    clock: MonthClock,
+    control: Control,
+) -> AsyncIterator[Bank]:
+    async with open_bank(database, services, clock, control) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("face", ["inter", "efi"])
+async def test_money_is_conserved_at_an_institution(
+    bank: Bank,
+    clock: MonthClock,
+    control: Control,
+    new_database: postgres.Addresses,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    face: str,
+) -> None:
+    # On a day on which nothing moves, as of a line that tells no hour nobody knows whether the first balance has it.
+    clock.advance(hours=35, minutes=50)
+    async with open_two_books(bank, clock, new_database, face, tmp_path, charge_lifetime_s=7200) as books:
+        await books.here.work()
+        clock.advance(minutes=15)
+        both = Installations(books, control, tmp_path, new_database)
+        MoneyThere.begin(both)
+        await asyncio.to_thread(
+            run_state_machine_as_test,
+            MoneyThere,
+            settings=settings(
+                max_examples=EXAMPLES_COUNT,
+                stateful_step_count=STEPS_COUNT,
+                deadline=None,
+                derandomize=not IS_PROOF,
+                database=None,
+                phases=[Phase.generate],  # each example goes on where the last one ended
+                suppress_health_check=list(HealthCheck),
+                print_blob=False,
+            ),
+        )
+    with capsys.disabled():
+        if IS_PROOF:
+            print(f"\n{face}: {dict(both.done)}\nkills: {dict(both.kills)}")  # noqa: T201  the figures are what `make prove` is for

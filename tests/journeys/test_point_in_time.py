@@ -1,0 +1,188 @@
+"""The guide's blocks that keep a server's log and put it back to an instant, with an institution that is ahead of the books.
+
+A live service with its database on a server of its own; the bank's face is another installation, which forgets nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from journeys.test_money_in import Both
+from journeys.test_refunds_there import Refunds
+from pixconnect.config import POSTGRES_NEWEST
+from pixconnect.local import postgres_programs
+from support.account_at_face import LIVE, open_account, run
+from support.installation import ROOT, Installation, running
+from support.old_home import SECRET_KEY, new_home
+from support.ports import reserved_port
+from support.production_guide import blocks, prepared_server, settings_on
+from support.waiting import wait_until
+
+pytestmark = [pytest.mark.journey, pytest.mark.long]
+
+GUIDE = (ROOT / "docs" / "guides" / "back-up-and-restore.md").read_text(encoding="utf-8")
+(LET_IN,) = blocks("sql", GUIDE)
+VERIFY = 'pg_verifybackup --quiet "$BACKUP/base-new"'
+KEEP_LOG, COPY, RESTORE, LOOK, RECOVERED, *_ = blocks("sh", GUIDE)
+RECEIVED_CENTS, BEFORE_CENTS, FORGOTTEN_CENTS, LATER_CENTS = 10_000, 100, 200, 300
+_KEPT = (
+    "select flush_lsn >= pg_current_wal_flush_lsn() from pg_stat_replication where application_name = 'pixconnect_log'"
+)
+_SETTINGS = ("database_url", "owner_database_url", "operator_database_url", "console_database_url")
+
+
+class Keeper:
+    """Who keeps the copies: PostgreSQL's system user, on this machine."""
+
+    def __init__(self, folder: Path, server_url: str) -> None:
+        self._user = postgres_programs.find_unprivileged_user() if os.geteuid() == 0 else None
+        programs = postgres_programs.find_programs(POSTGRES_NEWEST)
+        if self._user is not None:
+            shutil.chown(folder, self._user.name)
+            programs = postgres_programs.make_runnable(programs, self._user, folder)
+        self._folder = folder
+        self._environment = {
+            "PATH": os.pathsep.join((str(programs / "bin"), os.environ["PATH"])),
+            "BACKUP": str(folder),
+            "BACKUP_URL": f"postgresql://pix_backup:change-me-4@/?{server_url.partition('?')[2]}",
+            "RESTORED": str(folder / "restored"),
+        }
+
+    def can_verify(self) -> bool:
+        """``pg_verifybackup`` of some wheels does not even say its version."""
+        ran = self.start("pg_verifybackup --version")
+        ran.communicate(timeout=60)
+        return ran.returncode == 0
+
+    def start(self, block: str, **variables: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["sh", "-euc", block],
+            cwd=self._folder,
+            env=self._environment | variables,
+            user=None if self._user is None else self._user.uid,
+            group=None if self._user is None else self._user.gid,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def end(self, process: subprocess.Popen[str]) -> None:
+        """It would wait for its server for ever."""
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+
+    def run(self, block: str, **variables: str) -> None:
+        ran = self.start(block, **variables)
+        said, _ = ran.communicate(timeout=300)
+        assert ran.returncode == 0, said
+
+
+@contextmanager
+def live_on(home: Path, port: int, settings: Mapping[str, str]) -> Iterator[Installation]:
+    """Our installation on a database of its own, which is killed in the end."""
+    addresses = {name: settings[f"PIXCONNECT_{name.upper()}"] for name in _SETTINGS}
+    with Installation(home, PORT=str(port), SECRET_KEY=SECRET_KEY, **LIVE, **addresses) as live:
+        yield live.wait_until_ready()
+
+
+async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_paid_twice(tmp_path: Path) -> None:
+    with (
+        new_home() as server_home,
+        new_home() as copies,
+        new_home() as home,
+        running(tmp_path / "bank", FACES="inter:0") as bank,
+        reserved_port() as port,
+        ExitStack() as ended,
+    ):
+        async with prepared_server(server_home, durable=True) as (_, url):
+            keeper = Keeper(copies, url)
+            await execute(url, LET_IN, f"alter system set unix_socket_directories = '{copies}'")
+            fetching = keeper.start(KEEP_LOG)
+            ended.callback(keeper.end, fetching)
+            with live_on(home, port, settings_on(url)) as live:
+                two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=tmp_path)
+                open_account(two.bank, two.live, two.folder, "inter")
+                received = receive(two, RECEIVED_CENTS)
+                refunds = Refunds(two, received)
+                refunds.ask("before", BEFORE_CENTS)
+                wait_until(lambda: refunds.are_over(set()), "the refund of before has ended")
+                keeper.run(COPY if keeper.can_verify() else COPY.replace(VERIFY, ":"))
+                instant = str(await fetch(url, "select now()"))
+                refunds.ask("forgotten", FORGOTTEN_CENTS)
+                wait_until(lambda: refunds.are_over(set()), "the refund has ended that will be forgotten")
+                receive(two, LATER_CENTS)
+                live.kill()
+            while not await fetch(url, _KEPT):  # noqa: ASYNC110  it is in the database
+                await asyncio.sleep(0.1)
+        ended.close()
+        keeper.run(RESTORE, INSTANT=instant)
+        try:
+            settings = settings_on(f"postgresql://@/postgres?host={copies}")
+            with live_on(home, port, settings) as live:
+                after = Both(bank=bank, live=live, url=two.url, folder=tmp_path)
+                look(after, LOOK)
+                assert run(live, "database", "show", "--json")["forgotten_since"]
+                shown = run(live, "institution", "show", "loja", "--json")
+                assert (shown["state"], shown["paused_because"][:16]) == ("paused", "another timeline")
+                wait_until(lambda: look(after, RECOVERED, may_fail=True), "everything was read")
+                assert run(live, "institution", "show", "loja", "--json")["state"] == "active"
+                again = Refunds(after, received)
+                for name, cents in refunds.cents.items():
+                    again.ask(name, cents)
+                wait_until(lambda: again.are_over(set()), "what was asked for again has ended")
+                wait_until(lambda: has_one_balance(after), "both books say the same")
+                assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS}
+                assert look(after, "pixconnect verify --whole --again-after-s 5")
+        finally:
+            keeper.run('pg_ctl --pgdata="$RESTORED" --mode=immediate --wait stop')
+
+
+def receive(two: Both, cents: int) -> str:
+    """Be paid at the bank, and wait until it is in our books."""
+    name = run(two.bank, "receive", "--amount", str(cents), "--json")["end_to_end_id"]
+    wait_until(lambda: has_one_balance(two), "what came in is in the books")
+    return name
+
+
+def has_one_balance(two: Both) -> bool:
+    shown = run(two.live, "institution", "show", "loja", "--json")
+    return shown["balance_here_cents"] == shown["balance_there_cents"]
+
+
+def look(two: Both, block: str, *, may_fail: bool = False) -> bool:
+    """Run a block as an operator does."""
+    programs = postgres_programs.find_programs(POSTGRES_NEWEST) / "bin"
+    path = os.pathsep.join((f"{sys.prefix}/bin", str(programs), os.environ["PATH"]))
+    environment = two.live.environment | {"PATH": path}
+    ran = subprocess.run(
+        ["sh", "-euc", block], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert may_fail or ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.returncode == 0
+
+
+async def execute(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    for statement in statements:
+        await connection.execute(statement)
+    await connection.close()
+
+
+async def fetch(url: str, query: str) -> Any:
+    connection = await asyncpg.connect(url)
+    found = await connection.fetchval(query)
+    await connection.close()
+    return found

@@ -1,0 +1,126 @@
+"""Transfers leave over an account at an institution while processes die at each point of their way, and answers are lost.
+
+Two whole installations: ours, live, and the institution's, whose face fails by fault rules. In the end each transfer was paid
+there once, and both books say the same of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from journeys.test_money_in import KEY, LIVE, Both, Caller, run
+from journeys.test_refunds_there import FAULTS, open_account, receive
+from support.installation import Installation, running
+from support.killed_process import SITE_FOLDER, KillPoints
+from support.ports import reserved_port
+from support.waiting import wait_until
+
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("transfers there")]
+
+PAYEE = "settle@sandbox.pix.example"
+REFUSED = "reject-ac03@sandbox.pix.example"
+POINTS = (
+    "serve before group write",
+    "serve after group write",
+    "serve after COMMIT of start_transfers",
+    "work after mark",
+    "work after name there",
+    "work before transfer there",
+    "work after transfer there",
+    "work before question of a transfer there",
+    "work before group write",
+    "work after COMMIT of write_endings",
+)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("transfers_there")
+    command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
+    with (
+        running(folder / "bank", FACES="efi:0") as bank,
+        reserved_port() as port,
+        # However long those who die take to come back, nothing is given up.
+        Installation(
+            folder / "live",
+            command,
+            PORT=str(port),
+            CALLBACK_BASE_URL=f"http://127.0.0.1:{port}",
+            HANDOVER_TIMEOUT_S="36000",
+            **LIVE,
+        ).wait_until_ready() as live,
+    ):
+        yield Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+
+
+class Transfers:
+    """Each with an amount and a name of its own."""
+
+    def __init__(self, two: Both) -> None:
+        self._two = two
+        self._caller = Caller(two, "transfer.read", "transfer.write", "ledger.read")
+        self.cents: dict[str, int] = {}
+        """By external_id."""
+
+    def ask(self, external_id: str, cents: int, key: str = PAYEE) -> None:
+        body = dict(amount=cents, key=key, key_type="EMAIL", external_id=external_id)
+        made = self._caller.insist("POST", "/v1/connect/transfer/key", body)
+        assert self._caller.insist("POST", "/v1/connect/transfer/key", body)["id"] == made["id"]
+        self.cents[external_id] = cents
+
+    def read_here(self) -> dict[str, dict[str, Any]]:
+        path = "/v1/connect/transfer/external-id/"
+        return {name: self._caller.insist("GET", path + name) for name in self.cents}
+
+    def read_there(self) -> dict[int, dict[str, Any]]:
+        """By amount: an amount that is there twice is a transfer that was paid twice."""
+        listed = run(self._two.bank, "transfer", "list", "--limit", "100", "--json")["transfers"]
+        sent = [each for each in listed if each["impact_type"] == "OUT"]
+        assert len({each["amount"] for each in sent}) == len(sent), sent
+        return {each["amount"]: each for each in sent}
+
+    def read_funds_here(self) -> int:
+        return self._caller.insist("GET", "/v1/connect/balance")["available_funds"]
+
+    def are_over(self) -> bool:
+        return all(each["status"] != "PROCESSING" for each in self.read_here().values())
+
+
+def test_each_transfer_is_paid_there_once_whoever_dies_and_whatever_is_lost(two: Both) -> None:
+    open_account(two, "efi")
+    received = receive(two)[1]
+    run(two.live, "institution", "webhook", "set", "loja", "--json")
+    allowed = ("--per-transfer", "100000", "--per-day", "100000", "--to", "all")
+    assert run(two.live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
+    for fault in FAULTS:
+        run(two.bank, "faults", "add", fault, "--operation", "face_write", "--times", "1", "--json")
+    points, transfers = KillPoints(two.live.home), Transfers(two)
+    for number, point in enumerate(POINTS):
+        points.arm(point)
+        transfers.ask(f"{number}-a", 100 + number)
+        transfers.ask(f"{number}-b", 200 + number)
+        wait_until(lambda point=point: points.has_killed(point), point)
+    transfers.ask("refused", 77, REFUSED)
+
+    wait_until(transfers.are_over, "all transfers have ended")
+    here, there = transfers.read_here(), transfers.read_there()
+    refused = here.pop("refused")
+    assert (refused["status"], there.get(77, {"status": "ERROR"})["status"]) == ("ERROR", "ERROR")
+    there.pop(77, None)
+    assert {each["status"] for each in here.values()} == {"CONFIRMED"}
+    assert there.keys() == {transfers.cents[name] for name in here}
+    for name, ours in here.items():
+        theirs = there[transfers.cents[name]]
+        for member in ("end_to_end_id", "amount", "status"):
+            assert ours[member] == theirs[member], (name, member)
+    left = received - sum(there)
+    assert run(two.bank, "balance", "--json")["current_funds"] == left
+    shown = run(two.live, "institution", "show", "loja", "--json")
+    assert shown["balance_here_cents"] == shown["balance_there_cents"] == left
+    assert transfers.read_funds_here() == left
+    assert run(two.live, "report", "list", "--json")["reports"] == []
+    assert KEY not in {each["credit_party"].get("key") for each in here.values()}

@@ -1,0 +1,78 @@
+"""What an operator names is read if it is a file: nothing that is named by mistake stops a verb, or fills its memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from pixconnect import environment
+from pixconnect.adapters.outgoing_http import ClientCertificateError, make_tls
+from pixconnect.assembly.institutions import read_text_file
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.operator.client import _read_certificate  # pyright: ignore[reportPrivateUsage]
+from pixconnect.cli.operator.institution_days import load_statement
+from pixconnect.config import SettingsError
+from pixconnect.domain.frame import errors
+from pixconnect.http.tls import make_context
+from pixconnect.named_file import read_named_file
+
+
+@pytest.fixture(params=["fifo", "device", "folder", "socket", "nothing"])
+def no_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "named"
+    match request.param:
+        case "fifo":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "folder":
+            path.mkdir()
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as listening:
+                listening.bind(str(path))
+        case _:
+            pass
+    return path
+
+
+def test_what_is_no_file_is_refused_at_once_wherever_one_is_named(no_file: Path) -> None:
+    reason = "it is no regular file|No such file|No such device"
+    with pytest.raises(OSError, match=reason):
+        read_named_file(no_file)
+    with pytest.raises(errors.BadRequest, match=f"{re.escape(str(no_file))}: cannot be read: ({reason})"):
+        read_text_file(str(no_file))
+    with pytest.raises(SettingsError, match=f"^PIXCONNECT_SECRET_KEY_FILE: .* cannot be read .({reason})"):
+        environment.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(no_file)})
+    with pytest.raises(CommandError, match=reason):
+        load_statement(no_file)
+    with pytest.raises(CommandError, match=f"--file: .*({reason})"):
+        _read_certificate(no_file)
+    with pytest.raises(ClientCertificateError, match=reason):
+        make_tls(str(no_file), str(no_file))
+    with pytest.raises(OSError, match=reason):
+        make_context(str(no_file), str(no_file), str(no_file))
+
+
+def test_a_file_that_is_too_long_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    path.write_bytes(b"a" * 2048)
+    assert read_named_file(path, 2048) == b"a" * 2048
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)  # it takes no room on the disk
+    with pytest.raises(OSError, match="it is longer than 2 KiB"):
+        read_named_file(path, 2048)
+    with pytest.raises(errors.BadRequest, match="cannot be read: it is longer than 64 KiB"):
+        read_text_file(str(path))
+
+
+def test_a_secret_in_memory_is_a_file() -> None:
+    descriptor = os.memfd_create("secret")
+    try:
+        os.write(descriptor, b"from memory")
+        assert read_named_file(f"/proc/{os.getpid()}/fd/{descriptor}") == b"from memory"
+    finally:
+        os.close(descriptor)

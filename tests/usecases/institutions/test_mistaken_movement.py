@@ -1,0 +1,292 @@
+"""An item that was posted as a movement and proves to be an order of ours: the statement that settles it takes that back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund, ReceivedPix
+from pixconnect.domain.institutions.rail_memory import name_refund_there
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.rail import MovementReport
+from pixconnect.domain.money.refund import Refund
+from pixconnect.foundation.migrations import read_migrations
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import return_name as name_store
+from pixconnect.usecases.institutions.refund import record_returns
+from pixconnect.usecases.institutions.statement import settle_items
+from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import movement as movement_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from support.account_shop import Shop, make_owner, open_shop
+from support.books import check_books
+from support.cut_connections import Cut, open_wire
+from support.fake_institution import FakeInstitution
+from support.postgres import Addresses
+from support.records import own_key
+from support.service import Service, open_service
+
+Act = Callable[[], Awaitable[object]]
+
+
+async def receive(shop: Shop, **changes: Any) -> ReceivedPix:
+    await shop.allow()
+    pix = shop.pay(1000, **changes)
+    await shop.read()
+    shop.live.clock.advance(minutes=1)
+    return pix
+
+
+async def tell_line(shop: Shop, **changes: Any) -> None:
+    """The statement has a line of 3.00 that left."""
+    at = shop.live.clock.real_now()
+    line = InstitutionItem(
+        item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="by_hand"
+    )
+    line = structs.replace(line, **changes)
+    await record_listed(shop.at, shop.account, [line])
+    await note_listed(shop.at, shop.account, (line.day, line.day))
+    await settle_items(shop.at, shop.account)
+
+
+async def ask_in_doubt(shop: Shop, pix: ReceivedPix) -> Refund:
+    """A refund that the institution has under way, under a name of the network that it has told."""
+    shop.there.refund_status = "under_way"
+    refund = await shop.give_back(pix, 300)
+    await shop.move_orders()
+    return refund
+
+
+async def end(shop: Shop, refund: Refund) -> str:
+    shop.live.clock.advance(minutes=10)
+    await shop.move_orders()
+    return (await refund_usecases.read_refund_by_id(shop.context, shop.house, refund.id)).status
+
+
+async def funds(shop: Shop, holder_id: int | None = None) -> tuple[int, int, int]:
+    caller = shop.house if holder_id is None else structs.replace(shop.house, holder_id=holder_id)
+    balance = await ledger_usecases.read_balance(shop.context, caller)
+    return balance.available_cents, balance.reserved_cents, balance.deficit_cents
+
+
+async def movements(service: Service) -> list[tuple[str, str, int, str | None]]:
+    told = "select kind, direction, amount_cents, opposite_of from movement order by direction desc"
+    return [tuple(row) for row in await service.fetch(told)]
+
+
+async def lines(service: Service) -> list[tuple[str, str]]:
+    return [tuple(row) for row in await service.fetch("select joined_kind, joined_id from institution_item")]
+
+
+TAKEN_BACK = [("by_hand", "OUT", 300, None), ("reversal", "IN", 300, "L1")]
+
+
+async def test_the_end_of_a_refund_takes_back_the_movement_that_its_item_became(shop: Shop) -> None:
+    pix = await receive(shop)
+    refund = await ask_in_doubt(shop, pix)
+    await tell_line(shop)
+    assert await movements(shop.live) == TAKEN_BACK[:1]
+    assert await funds(shop) == (400, 300, 0)
+    shop.there.end_refunds("returned")
+    assert await end(shop, refund) == "RETURNED"
+    assert await movements(shop.live) == TAKEN_BACK
+    assert await lines(shop.live) == [("refund", str(refund.id))]
+    assert await funds(shop) == (700, 0, 0)
+    await settle_items(shop.at, shop.account)
+    await check_books(shop.live)
+
+
+async def test_a_refund_that_fails_leaves_the_movement_as_it_is(shop: Shop) -> None:
+    refund = await ask_in_doubt(shop, await receive(shop))
+    await tell_line(shop)
+    shop.there.end_refunds("refused")
+    assert await end(shop, refund) == "ERROR"
+    assert await movements(shop.live) == TAKEN_BACK[:1]
+    assert await funds(shop) == (700, 0, 0)
+    await check_books(shop.live)
+
+
+async def test_what_was_taken_of_another_holder_and_owed_there_comes_back_to_it(shop: Shop) -> None:
+    sister = await make_owner(shop.live, "2")
+    await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {sister}")
+    pix = await receive(shop, key=own_key("2"))
+    caller = structs.replace(shop.house, holder_id=sister)
+    at = structs.replace(shop, house=caller)
+    refund = await ask_in_doubt(at, pix)
+    await tell_line(shop)
+    assert (await funds(shop), await funds(shop, sister)) == ((0, 0, 300), (700, 300, 0))
+    shop.there.end_refunds("returned")
+    assert await end(at, refund) == "RETURNED"
+    assert (await funds(shop), await funds(shop, sister)) == ((0, 0, 0), (700, 0, 0))
+    await check_books(shop.live)
+
+
+async def test_of_two_refunds_alike_one_is_the_item_and_each_item_is_counted_once(shop: Shop) -> None:
+    pix = await receive(shop)
+    first, second = await ask_in_doubt(shop, pix), await ask_in_doubt(shop, pix)
+    await tell_line(shop)
+    shop.there.end_refunds("returned")
+    assert [await end(shop, each) for each in (first, second)] == ["RETURNED", "RETURNED"]
+    assert await movements(shop.live) == TAKEN_BACK
+    await tell_line(shop, item_id="L2")
+    assert await movements(shop.live) == TAKEN_BACK
+    assert sorted(await lines(shop.live)) == sorted([("refund", str(each.id)) for each in (first, second)])
+    assert await funds(shop) == (400, 0, 0)
+    await check_books(shop.live)
+
+
+async def test_a_refund_that_was_forgotten_and_is_asked_for_again_takes_its_item_back(shop: Shop) -> None:
+    pix = await receive(shop)
+    keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
+    name = name_refund_there(keys[shop.account.id], shop.account.id, shop.house.holder_id, "r1")
+    # The database was put back to before it: only the institution knows of it, and its statement is read first.
+    await shop.there.refund(pix.end_to_end_id, name, 300)
+    listed = shop.there.refunds[pix.end_to_end_id, name]
+    await tell_line(shop, kind="refund", return_id=listed.return_id)
+    refund = await shop.give_back(pix, 300, external_id="r1")
+    await shop.move_orders()
+    assert await end(shop, refund) == "RETURNED"
+    assert [opposite for *_, opposite in await movements(shop.live)] == [None, "L1"]
+    assert (await funds(shop), shop.there.given_back_cents) == ((700, 0, 0), 300)
+    await check_books(shop.live)
+
+
+def run_once(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, beside: Act, *, is_before: bool) -> None:
+    """At the first call of a function, do something else, before it or while its answer is on the way."""
+    real = getattr(module, name)
+
+    async def call(*args: Any) -> Any:
+        monkeypatch.setattr(module, name, real)
+        if is_before:
+            await beside()
+        answer = await real(*args)
+        if not is_before:
+            await beside()
+        return answer
+
+    monkeypatch.setattr(module, name, call)
+
+
+def end_beside(shop: Shop, refund: Refund, moment: str, monkeypatch: pytest.MonkeyPatch) -> Act:
+    """End a refund and tell its line at once: each looked for the other before the other had written."""
+    if moment == "posting":
+        run_once(monkeypatch, movement_usecases, "post_statement_item", lambda: end(shop, refund), is_before=True)
+        return lambda: tell_line(shop)
+    run_once(monkeypatch, item_store, "find_mistaken", lambda: tell_line(shop), is_before=False)
+    return lambda: end(shop, refund)
+
+
+@pytest.mark.parametrize("moment", ["posting", "ending"])
+async def test_what_is_ended_while_its_line_is_posted_is_counted_once(
+    shop: Shop, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refund = await ask_in_doubt(shop, await receive(shop))
+    shop.there.end_refunds("returned")
+    await end_beside(shop, refund, moment, monkeypatch)()
+    for _ in range(2):
+        # Whoever died between the two finds it as the next reading of the statement does.
+        await settle_items(shop.at, shop.account)
+        assert await movements(shop.live) == TAKEN_BACK
+        assert await lines(shop.live) == [("refund", str(refund.id))]
+        assert await funds(shop) == (700, 0, 0)
+    await check_books(shop.live)
+
+
+@pytest.mark.parametrize("moment", ["posting", "recording"])
+async def test_what_is_returned_there_while_its_line_is_posted_is_counted_once(
+    shop: Shop, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pix = await receive(shop)
+    at = shop.live.clock.real_now()
+    name = "D99999004202607011500aaaaaaaaaaa"
+    listed = ListedRefund(
+        id="theirs", return_id=name, amount_cents=300, status="returned", asked_at=at, settled_at=at
+    )  # fmt: skip
+    returned = [structs.replace(pix, refunds=[listed])]
+    if moment == "posting":
+        read = partial(record_returns, shop.at, shop.account, returned)
+        run_once(monkeypatch, movement_usecases, "post_statement_item", read, is_before=True)
+        await tell_line(shop, return_id=name)
+    else:
+
+        async def tell() -> None:
+            with pytest.raises(errors.ServiceUnavailable):
+                await tell_line(shop, return_id=name)
+
+        run_once(monkeypatch, item_store, "find_mistaken", tell, is_before=False)
+    for _ in range(2):
+        await record_returns(shop.at, shop.account, returned)
+        await settle_items(shop.at, shop.account)
+        assert await movements(shop.live) == (TAKEN_BACK if moment == "posting" else [])
+        assert [kind for kind, _ in await lines(shop.live)] == ["refund"]
+        assert await funds(shop) == (700, 0, 0)
+    await check_books(shop.live)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, cut: Cut) -> None:
+    async with (
+        open_wire(database) as (wire, near),
+        open_service(near, clock=live.clock, is_sandbox=False, has_rail=False) as service,
+    ):
+        shop = await open_shop(service, FakeInstitution(service.clock))
+        pix = await receive(shop)
+        refund = await ask_in_doubt(shop, pix)
+        await tell_line(shop)
+        shop.there.end_refunds("returned")
+        # The list tells of the end, and the first commit is that of the end.
+        wire.cuts = [cut]
+        await record_returns(shop.at, shop.account, [structs.replace(pix, refunds=list(shop.there.refunds.values()))])
+        assert wire.cuts_count == 1
+        assert await end(shop, refund) == "RETURNED"
+        assert await movements(service) == TAKEN_BACK
+        assert await funds(shop) == (700, 0, 0)
+        await check_books(service)
+
+
+async def test_a_movement_stays_of_its_account_wherever_its_holder_lies_later(shop: Shop) -> None:
+    refund = await ask_in_doubt(shop, await receive(shop))
+    await tell_line(shop)
+    moves = (
+        "alter table holder disable trigger user",
+        f"update holder set institution_id = null where id = {shop.house.holder_id}",
+    )
+    for statement in moves:
+        await shop.live.execute_as_owner(statement)
+    shop.there.end_refunds("returned")
+    assert await end(shop, refund) == "RETURNED"
+    accounts = await shop.live.fetch("select distinct institution_id from movement")
+    assert [row["institution_id"] for row in accounts] == [shop.account.id]
+    assert await lines(shop.live) == [("refund", str(refund.id))]
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="never changed"):
+        await shop.live.execute_as_owner("update movement set institution_id = null")
+    # Those of before it was noted get it by their lines, though the holder lies elsewhere by now.
+    await shop.live.execute_as_owner("alter table movement disable trigger user")
+    await shop.live.execute_as_owner("update movement set institution_id = null")
+    (fill,) = [one.sql for one in read_migrations("pixconnect.store") if one.name == "accounts_of_movements_of_before"]
+    await shop.live.execute_as_owner(fill.replace("$1", "0"))
+    assert await shop.live.fetch("select distinct institution_id from movement") == accounts
+
+
+async def test_an_item_of_an_account_is_one_movement_whoever_of_its_holders_has_it(shop: Shop) -> None:
+    sister = await make_owner(shop.live, "2")
+    await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {sister}")
+    shop.live.clock.advance(minutes=1)
+    await tell_line(shop)
+    shared = (await shop.live.fetch("select * from movement"))[0]
+    report = MovementReport(
+        report_id="again", item_id=shared["item_id"], party=(await shop.context.directory.read_account(sister)).party,
+        kind="by_hand", direction="OUT", amount_cents=300, end_to_end_id=None, description=None,
+        settled_at=shared["network_settled_at"],
+    )  # fmt: skip
+    with pytest.raises(errors.InternalError):
+        await movement_usecases.post_statement_item(shop.at, sister, report)
+    assert len(await movements(shop.live)) == 1

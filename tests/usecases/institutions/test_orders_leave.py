@@ -1,0 +1,292 @@
+"""Transfers leave over an account at an institution: once, whatever becomes of the calls."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, NotSent
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, RailStep
+from pixconnect.domain.money.rail import Taken
+from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.handover import RETRY_AFTER, give_up_there
+from support.account_shop import Shop, open_shop
+from support.books import check_books
+from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution
+from support.operators import as_operator
+from support.service import Service, read_funds
+
+TURNED_AWAY = NotSent(reason="429")
+REFUSED = CertainRefusal(code="chave_favorecido_nao_encontrada", reason="there is no such key", reject_code="AC03")
+ASKED_ONLY = InstitutionTraits(sends=("KEY", "MANUAL"))
+REPEATED = structs.replace(ASKED_ONLY, resend_for=timedelta(hours=12))
+
+
+@pytest.fixture
+def there(live: Service) -> FakeInstitution:
+    """Nothing is certain of a second call."""
+    return FakeInstitution(live.clock, ASKED_ONLY)
+
+
+async def begin(shop: Shop, amount_cents: int = 1000, external_id: str | None = None) -> Transfer:
+    await shop.allow_sending()
+    shop.pay(amount_cents)
+    await shop.read()
+    return await send(shop, amount_cents, external_id)
+
+
+async def send(shop: Shop, amount_cents: int = 1000, external_id: str | None = None) -> Transfer:
+    request = KeyTransferRequest(
+        amount_cents=amount_cents, key="joana@pix.example", key_type="EMAIL", external_id=external_id
+    )
+    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+
+
+async def read_again(shop: Shop, sent: Transfer) -> Transfer:
+    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer
+
+
+async def read_state(shop: Shop, sent: Transfer) -> str:
+    (row,) = await shop.live.fetch(f"select state from rail_step where order_name = '{sent.end_to_end_id}'")
+    return row["state"]
+
+
+async def test_a_transfer_leaves_under_a_name_of_ours_and_has_the_networks_from_then_on(shop: Shop) -> None:
+    sent = await begin(shop, 400)
+    assert await read_funds(shop.live, shop.house) == (0, 400)
+    await shop.move_orders()
+    settled = await read_again(shop, sent)
+    ((name, listed),) = shop.there.sent.items()
+    assert (settled.status, settled.shown_id) == ("CONFIRMED", listed.end_to_end_id)
+    assert (name.isalnum(), listed.payee) == (True, "joana@pix.example")
+    assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((0, 0), 400)
+    await check_books(shop.live)
+
+
+async def test_one_is_under_way_at_a_time_until_it_is_silent_for_long(shop: Shop) -> None:
+    shop.there.send_status = "under_way"
+    first = await begin(shop, 400)
+    shop.pay(1000)
+    await shop.read()
+    second = await send(shop, 300)
+    for _ in range(3):
+        await shop.move_orders()
+        shop.live.clock.advance(seconds=3)
+    assert [len(shop.there.sent), await read_state(shop, second)] == [1, "minted"]
+    shop.live.clock.advance(seconds=25)
+    await shop.move_orders()
+    assert len(shop.there.sent) == 2
+    shop.there.end_sent("refused")
+    shop.live.clock.advance(seconds=60)
+    await shop.move_orders()
+    assert {(await read_again(shop, one)).status for one in (first, second)} == {"ERROR"}
+    assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((1400, 0), 0)
+    await check_books(shop.live)
+
+
+async def test_what_a_dead_worker_had_marked_does_not_miss_its_turn(shop: Shop) -> None:
+    shop.there.send_status = "under_way"
+    await begin(shop, 400)
+    await shop.move_orders()
+    shop.pay(1000)
+    await shop.read()
+    second = await send(shop, 300)
+    await _die(shop, second, "marked")
+    for _ in range(20):
+        shop.live.clock.advance(seconds=1)
+        await shop.move_orders()
+    assert [len(shop.there.sent), await read_state(shop, second)] == [1, "minted"]
+    (order,) = await shop.live.fetch(f"select due_at from open_order where name = '{second.end_to_end_id}'")
+    assert order["due_at"] <= shop.live.clock.now() + RETRY_AFTER
+    shop.live.clock.advance(seconds=15)
+    await shop.move_orders()
+    assert len(shop.there.sent) == 2
+    # Its end is asked for soon, however often it had to wait.
+    shop.there.end_sent("settled")
+    shop.live.clock.advance(seconds=5)
+    await shop.move_orders()
+    assert (await read_again(shop, second)).status == "CONFIRMED"
+
+
+async def test_what_is_there_under_our_name_is_not_given_up_when_nobody_there_knows_it_any_more(shop: Shop) -> None:
+    shop.there.send_status = "under_way"
+    sent = await begin(shop, external_id="t1")
+    await shop.move_orders()
+    # The database forgets the call.
+    await shop.live.execute_as_owner("delete from rail_step")
+    shop.live.clock.advance(seconds=61)
+    await shop.move_orders()
+    assert await read_state(shop, sent) == "asked"
+    shop.there.sent.clear()
+    for _ in range(4):
+        shop.live.clock.advance(hours=13)
+        await shop.move_orders()
+    assert (await read_again(shop, sent)).status == "PROCESSING", "a person has to look"
+
+
+async def test_where_no_source_promises_it_nothing_is_sent_again_though_nobody_there_knows_it(shop: Shop) -> None:
+    shop.there.send_answers = [LOST_BEFORE]
+    sent = await begin(shop)
+    for _ in range(8):
+        await shop.move_orders()
+        shop.live.clock.advance(hours=3)
+    assert (await read_again(shop, sent)).status == "PROCESSING", "a person has to look"
+    assert len(shop.there.calls) == 1
+
+
+async def test_where_a_source_promises_it_a_call_is_made_again_under_the_same_name(live: Service) -> None:
+    there = FakeInstitution(live.clock, REPEATED)
+    shop = await open_shop(live, there)
+    there.send_answers = [LOST_BEFORE, TURNED_AWAY, REFUSED, LOST_AFTER]
+    sent = await begin(shop)
+    for _ in range(8):
+        await shop.move_orders()
+        shop.live.clock.advance(seconds=60)
+    assert (await read_again(shop, sent)).status == "CONFIRMED"
+    assert (there.paid_cents, len(set(there.calls))) == (1000, 1)
+    await check_books(live)
+
+
+async def test_a_certain_refusal_of_the_first_call_ends_it_with_the_schemes_reason(shop: Shop) -> None:
+    shop.there.send_answers = [REFUSED]
+    sent = await begin(shop)
+    await shop.move_orders()
+    failed = await read_again(shop, sent)
+    assert (failed.status, failed.outcome_code, failed.outcome_reason) == ("ERROR", "AC03", REFUSED.reason)
+    assert await read_state(shop, sent) == "closed"
+    assert await read_funds(shop.live, shop.house) == (1000, 0)
+
+
+@pytest.mark.parametrize("is_reachable", [True, False])
+async def test_a_refusal_of_what_was_sent_before_a_restore_is_none(live: Service, *, is_reachable: bool) -> None:
+    there = FakeInstitution(live.clock, REPEATED)
+    shop = await open_shop(live, there)
+    sent = await begin(shop, external_id="t1")
+    await shop.move_orders()
+    # The database forgets the call, and that it ended.
+    again = await begin(shop)
+    there.send_answers = [REFUSED]
+    there.is_reachable = is_reachable
+    step = (await shop.memory.open([again.end_to_end_id]))[again.end_to_end_id]
+    ((_, listed),) = there.sent.items()
+    there.sent[step.name_there or ""] = structs.replace(listed, end_to_end_id=f"E{'7' * 31}")
+    await shop.move_orders()
+    assert (await read_again(shop, again)).status == ("CONFIRMED" if is_reachable else "PROCESSING")
+    there.is_reachable = True
+    live.clock.advance(seconds=60)
+    await shop.move_orders()
+    assert (await read_again(shop, again)).status == (await read_again(shop, sent)).status == "CONFIRMED"
+    assert there.paid_cents == 1000, "nothing was paid under that name again"
+
+
+async def test_the_same_request_has_the_same_name_there_whatever_was_forgotten_here(shop: Shop) -> None:
+    sent = await begin(shop, external_id="t1")
+    before = (await shop.memory.open([sent.end_to_end_id]))[sent.end_to_end_id]
+    await shop.live.execute_as_owner("delete from rail_step")
+    after = (await shop.memory.open([sent.end_to_end_id]))[sent.end_to_end_id]
+    assert (after.name_there, after.payee) == (before.name_there, "joana@pix.example")
+
+
+@pytest.mark.parametrize("changes", [dict(amount_cents=999), dict(payee="other@pix.example")])
+async def test_other_contents_under_our_name_end_nothing_and_are_sent_to_nobody(
+    shop: Shop, changes: dict[str, object]
+) -> None:
+    sent = await begin(shop)
+    shop.there.send_answers = [LOST_AFTER]
+    await shop.move_orders()
+    ((name, listed),) = shop.there.sent.items()
+    shop.there.sent[name] = structs.replace(listed, **changes)
+    for _ in range(3):
+        shop.live.clock.advance(hours=13)
+        await shop.move_orders()
+    assert (await read_again(shop, sent)).status == "PROCESSING"
+    assert await shop.at.rail.query([sent.end_to_end_id]) == [Taken()]
+    assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((0, 1000), 1000)
+
+
+async def test_what_was_open_at_a_loss_is_asked_about_and_never_sent(live: Service) -> None:
+    there = FakeInstitution(live.clock, REPEATED)
+    shop = await open_shop(live, there)
+    sent = await begin(shop)
+    await live.execute_as_owner(
+        "insert into database_loss (reason, system_identifier, orders_count) values ('another timeline', 1, 0)"
+    )
+    step = (await shop.memory.open([sent.end_to_end_id]))[sent.end_to_end_id]
+    assert (step.state, step.only_asked) == ("calling", True)
+    await live.execute_as_owner(
+        "update institution_account set lost_at = null, state = 'active', paused_because = null"
+    )
+    for _ in range(5):
+        await shop.move_orders()
+        live.clock.advance(hours=3)
+    assert (there.calls, (await read_again(shop, sent)).status) == ([], "PROCESSING")
+
+
+async def test_a_paused_account_sends_nothing_and_what_never_left_is_given_up(live: Service) -> None:
+    live.clock.stand_still()
+    shop = await open_shop(live, FakeInstitution(live.clock, ASKED_ONLY))
+    sent = await begin(shop)
+    await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
+    live.clock.advance(seconds=61)
+    await give_up_there(shop.at, shop.account.id, live.clock.now(), 16)
+    assert (await read_again(shop, sent)).status == "CANCELLED"
+    assert (shop.there.calls, await read_funds(live, shop.house)) == ([], (1000, 0))
+    await check_books(live)
+
+
+@pytest.mark.parametrize(
+    "dies",
+    ["calling", *(pytest.param(step, marks=pytest.mark.long) for step in ("marked", "named", "asked", "never"))],
+)
+async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_paid_once_at_most(live: Service, dies: str) -> None:
+    there = FakeInstitution(live.clock)
+    shop = await open_shop(live, there)
+    for traits in (REPEATED, ASKED_ONLY):
+        there.traits = traits
+        for answer in (LOST_BEFORE, LOST_AFTER, TURNED_AWAY, REFUSED, None):
+            there.send_answers = [] if answer is None else [answer]
+            before_cents = there.paid_cents
+            sent = await begin(shop)
+            await _die(shop, sent, dies)
+            for _ in range(6):
+                live.clock.advance(seconds=61)
+                await shop.move_orders()
+            ended = await read_again(shop, sent)
+            # What we say never differs from what happened there.
+            assert there.paid_cents - before_cents == (1000 if ended.status == "CONFIRMED" else 0), (traits, answer)
+            assert ended.status != "PROCESSING" or traits is ASKED_ONLY
+    await check_books(live)
+
+
+async def _die(shop: Shop, sent: Transfer, dies: str) -> None:
+    """Leave things as a worker does that is killed at this point."""
+    if dies == "never":
+        await shop.move_orders()
+        return
+    now = shop.live.clock.now()
+    name = sent.end_to_end_id
+    marked = f"handed_at = '{now}', due_at = '{now + timedelta(seconds=2)}'"
+    await shop.live.execute_as_owner(f"update open_order set {marked} where name = '{name}'")
+    if dies == "marked":
+        return
+    step = (await shop.memory.open([name]))[name]
+    if dies == "named":
+        return
+    # Its clock was ahead.
+    calling = structs.replace(step, state="calling", called_at=now + timedelta(minutes=7))
+    assert await shop.memory.take(step, calling)
+    await shop.there.send(_as_sent(sent, calling))
+    if dies == "asked":
+        await shop.memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
+
+
+def _as_sent(sent: Transfer, step: RailStep) -> OutgoingPix:
+    return OutgoingPix(
+        name=step.name_there or "",
+        amount_cents=sent.amount_cents,
+        payer_key=None,
+        payee=sent.counterparty,
+        is_by_key=True,
+    )

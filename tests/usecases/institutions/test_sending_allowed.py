@@ -1,0 +1,214 @@
+"""A transfer over an account is refused before any of its money is reserved, unless two operators have allowed it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.allowance import Allowance, WantedAllowance, cut, want
+from pixconnect.domain.institutions.institution import InstitutionTraits
+from pixconnect.domain.money.rail import Settled
+from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, TransferRequest
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.operator import acting_as
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import allowance as allowance_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.usecases.proof.proposal import confirm_proposal
+from support.account_shop import Shop, open_shop
+from support.books import check_books
+from support.fake_institution import OWNER_TAX_ID, FakeInstitution
+from support.operators import as_operator
+from support.records import outside_party, own_key
+from support.service import Service, read_funds
+
+KEY = "joana@pix.example"
+
+
+@pytest.fixture
+def there(live: Service) -> FakeInstitution:
+    return FakeInstitution(live.clock, InstitutionTraits(sends=("KEY", "MANUAL"), compares_owner=True))
+
+
+def to_key(amount_cents: int = 100, **changes: Any) -> KeyTransferRequest:
+    return structs.replace(KeyTransferRequest(amount_cents=amount_cents, key=KEY, key_type="EMAIL"), **changes)
+
+
+async def send(shop: Shop, request: TransferRequest, payee_tax_id: str | None = None) -> transfer_usecases.Transfer:
+    terms = SendingTerms(payee_tax_id=payee_tax_id)
+    return (await transfer_usecases.start_transfer(shop.context, shop.house, request, terms)).transfer
+
+
+async def fill(shop: Shop, amount_cents: int = 10_000) -> None:
+    shop.pay(amount_cents)
+    await shop.read()
+
+
+async def test_nothing_is_sent_before_it_is_allowed(shop: Shop) -> None:
+    await fill(shop)
+    with pytest.raises(errors.LimitExceeded, match=r"amount: transfers .* up to 0 cents each"):
+        await send(shop, to_key())
+    assert await read_funds(shop.live, shop.house) == (10_000, 0)
+    assert await shop.live.fetch("select from transfer where direction = 'OUT'") == []
+    await check_books(shop.live)
+
+
+async def test_what_is_allowed_holds_the_amount_the_day_and_the_payee(shop: Shop) -> None:
+    await fill(shop)
+    await shop.allow_sending(transfer_cents=500, transfers_day_cents=900, payees="own")
+    with pytest.raises(errors.LimitExceeded, match="500 cents each"):
+        await send(shop, to_key(501), OWNER_TAX_ID)
+    with pytest.raises(errors.LimitExceeded, match=r"key: .* its owner alone"):
+        await send(shop, to_key())
+    with pytest.raises(errors.LimitExceeded, match=r"credit_party: .* its owner alone"):
+        await send(shop, AccountTransferRequest(amount_cents=100, credit_party=outside_party()))
+    sent = await send(shop, to_key(500, external_id="t1"), OWNER_TAX_ID)
+    assert (sent.status, sent.own_key, sent.institution_id) == ("PROCESSING", "loja@test.example", shop.account.id)
+    assert (sent.counterparty.key, sent.counterparty.tax_id, sent.counterparty.name) == (KEY, OWNER_TAX_ID, "-")
+    own_tax_id = to_key(300, key=OWNER_TAX_ID, key_type="CNPJ")
+    await send(shop, own_tax_id)
+    with pytest.raises(errors.LimitExceeded, match="100 cents more today"):
+        await send(shop, own_tax_id)
+    assert (await send(shop, to_key(500, external_id="t1"), OWNER_TAX_ID)).id == sent.id, "a repetition is answered"
+    assert await read_funds(shop.live, shop.house) == (9_200, 800)
+    await check_books(shop.live)
+
+
+async def test_who_was_paid_before_is_known_by_the_key_or_by_the_account(shop: Shop) -> None:
+    await fill(shop)
+    await shop.allow_sending()
+    to_account = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    for request in (to_key(), to_account):
+        sent = await send(shop, request)
+        settled = Settled(settled_at=shop.live.clock.now())
+        assert await end_orders(shop.at, [(sent.end_to_end_id, settled)]) == [None]
+    await shop.allow_sending(payees="known")
+    await send(shop, to_key())
+    await send(shop, to_account)
+    with pytest.raises(errors.LimitExceeded, match="who were paid over it before"):
+        await send(shop, to_key(key="other@pix.example"))
+    # The key that a caller names with an account is nobody's word.
+    another = structs.replace(outside_party(), account_number="99", key=KEY, key_type="EMAIL")
+    with pytest.raises(errors.LimitExceeded, match="who were paid over it before"):
+        await send(shop, structs.replace(to_account, credit_party=another))
+    await check_books(shop.live)
+
+
+async def test_the_schema_holds_what_the_service_would_not(shop: Shop) -> None:
+    await fill(shop)
+    await shop.allow_sending(transfer_cents=1000, transfers_day_cents=1000)
+    # Lowered between the judgement and the writing.
+    await shop.live.execute_as_owner(
+        "create function lower_first() returns trigger language plpgsql as "
+        "$$ begin update institution_allowance set transfer_cents = 99; return null; end $$"
+    )
+    await shop.live.execute_as_owner(
+        "create trigger a_lower after insert on open_order for each row execute function lower_first()"
+    )
+    with pytest.raises(errors.PixConnectError):
+        await send(shop, to_key(100))
+    await shop.live.execute_as_owner("drop trigger a_lower on open_order")
+    await shop.allow_sending(payees="own")
+    await shop.live.execute_as_owner(
+        "create or replace function hold_transfer_days(account_ids smallint[], on_day date) "
+        "returns table (institution_id smallint, transfer_cents bigint, left_cents bigint, payees text, tax_id text) "
+        "language sql as $$ select account_ids[1], 1000000, 1000000, 'all', '' $$"
+    )
+    with pytest.raises(errors.PixConnectError):
+        await send(shop, to_key(100))
+    assert await read_funds(shop.live, shop.house) == (10_000, 0)
+
+
+async def test_whoever_is_named_as_owner_is_compared_or_it_is_not_sent(shop: Shop) -> None:
+    await fill(shop)
+    await shop.allow_sending()
+    with pytest.raises(errors.PixKeyNotFound):
+        await send(shop, to_key(key=OWNER_TAX_ID, key_type="CNPJ"), "52998224725")
+    shop.there.traits = structs.replace(shop.there.traits, compares_owner=False)
+    with pytest.raises(errors.PixKeyNotFound, match="compares"):
+        await send(shop, to_key(), OWNER_TAX_ID)
+    await send(shop, to_key())
+
+
+async def test_the_payer_is_no_payee_and_a_paused_account_takes_nothing_new(
+    live: Service, there: FakeInstitution
+) -> None:
+    live.clock.stand_still()
+    shop = await open_shop(live, there)
+    await fill(shop)
+    await shop.allow_sending()
+    with pytest.raises(errors.SameAccount):
+        await send(shop, to_key(key=own_key()))
+    sent = await send(shop, to_key(external_id="t1"))
+    await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
+    shop.live.clock.advance(seconds=2)
+    with pytest.raises(errors.ServiceUnavailable, match="paused") as refused:
+        await send(shop, to_key())
+    assert refused.value.retry_after_s == 60
+    assert (await send(shop, to_key(external_id="t1"))).id == sent.id
+
+
+async def test_more_than_can_leave_in_time_is_not_accepted(shop: Shop) -> None:
+    await fill(shop)
+    await shop.allow_sending()
+    shop.there.traits = structs.replace(shop.there.traits, sends_per_s=0.1)
+    handover_s = shop.context.policy.handover_timeout_s
+    for _ in range(int(0.1 * handover_s * 0.5)):
+        await send(shop, to_key())
+    with pytest.raises(errors.ServiceUnavailable, match="more transfers wait"):
+        await send(shop, to_key())
+
+
+async def test_a_raise_waits_for_another_operator_and_a_cut_beside_it_acts_at_once(shop: Shop) -> None:
+    await shop.live.execute_as_owner("update institution_account set environment = 'production'")
+    ana, rui = (acting_as(as_operator(shop.live.context), name) for name in ("ana", "rui"))
+    proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(payees="own"))
+    assert proposed is not None
+    assert proposed.proposal == dict(
+        refunds_day_cents=0, transfer_cents=10_000, transfers_day_cents=100_000, payees="own"
+    )
+    for raised in ("transfer_cents = 1", "transfers_day_cents = 1", "payees = 'known'"):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="raised by one person"):
+            await shop.live.execute_as_owner(f"update institution_allowance set {raised}")
+    shop.live.clock.advance(hours=1)
+    await confirm_proposal(rui, shop.context, "loja")
+    mixed = WantedAllowance(transfer_cents=5_000, payees="all")
+    assert await allowance_usecases.allow(ana, "loja", mixed) is not None
+    allowed = (await account_usecases.read_account(ana, "loja")).allowance
+    assert (allowed.transfer_cents, allowed.payees, allowed.allowed_by) == (5_000, "own", "ana")
+    shop.live.clock.advance(hours=1)
+    await confirm_proposal(rui, shop.context, "loja")
+    allowed = (await account_usecases.read_account(ana, "loja")).allowance
+    assert (allowed.transfer_cents, allowed.transfers_day_cents, allowed.payees) == (5_000, 100_000, "all")
+    verbs = [entry.verb for entry in await audit.list_newest(ana, 5)]
+    assert verbs == ["institution confirm", *["institution allow"] * 2, "institution confirm", "institution allow"]
+    await check_books(shop.live)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        (WantedAllowance(), "say what"),
+        (WantedAllowance(transfer_cents=-1), "per_transfer"),
+        (WantedAllowance(transfers_day_cents=10**12), "per_day"),
+    ],
+)
+def test_what_cannot_be_allowed_is_refused(wanted: WantedAllowance, field: str) -> None:
+    with pytest.raises(errors.BadRequest, match=field):
+        want(Allowance(institution_id=1, refunds_day_cents=0), wanted)
+
+
+def test_sums_that_are_not_said_are_small_only_where_nothing_was_sent_before() -> None:
+    none = Allowance(institution_id=1, refunds_day_cents=7)
+    some = want(none, WantedAllowance(transfer_cents=1))
+    assert (some.transfer_cents, some.transfers_day_cents, some.payees) == (1, 100_000, "own")
+    assert want(some, WantedAllowance(payees="all")) == structs.replace(some, payees="all")
+    assert want(none, WantedAllowance(transfer_cents=0)) == none
+    assert want(none, WantedAllowance(refunds_day_cents=1)) == structs.replace(none, refunds_day_cents=1)
+    assert cut(some, none) == none
+    assert cut(none, some) == none

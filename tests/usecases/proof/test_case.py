@@ -1,0 +1,166 @@
+"""What is different between the institution and the books is one case, until the missing fact is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import date
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.rail import SettledReport
+from pixconnect.domain.proof.case import Case, CaseKind
+from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.proof import case as case_usecases
+from support.account_shop import Shop, open_shop
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.service import open_service
+from support.statement_files import make_ofx, make_ofx_line
+
+DAY = date(2026, 7, 1)
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    """An account whose books begin with 100.00, on the second of July."""
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("insert into installation (mode) values ('live')")
+    await owner.close()
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        there = FakeInstitution(live.clock)
+        there.balance_cents = 10_000
+        live.clock.advance(hours=-13)
+        shop = await open_shop(live, there)
+        live.clock.advance(hours=13, days=1)
+        yield shop
+
+
+async def read(shop: Shop, *lines: str, closing: str = "100.00") -> None:
+    content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing=closing)
+    await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
+
+
+async def look(shop: Shop, *, with_ended: bool = False) -> list[Case]:
+    await case_usecases.look_for_cases(shop.live.context)
+    return [one.case for one in await case_usecases.list_cases(shop.live.context, with_ended=with_ended)]
+
+
+def told(cases: list[Case]) -> list[tuple[CaseKind, str, int | None, str | None]]:
+    return [(case.kind, case.name, case.amount_cents, case.ended_as) for case in cases]
+
+
+async def test_a_day_that_does_not_add_up_is_a_case_until_its_missing_line_is_read(shop: Shop) -> None:
+    await read(shop, closing="99.00")
+    assert told(await look(shop)) == [("day", "2026-07-01", -100, None)]
+    (again,) = await look(shop)
+    assert (again.opened_count, again.holder_id) == (1, shop.house.holder_id)
+    fee = make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA")
+    await read(shop, fee, closing="99.00")
+    assert told(await look(shop, with_ended=True)) == [("day", "2026-07-01", -100, "recorded")]
+    # It is opened again when it comes back.
+    await read(shop, fee, closing="95.00")
+    (back,) = await look(shop)
+    assert (back.id, back.amount_cents, back.opened_count) == (again.id, -400, 2)
+
+
+async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(shop: Shop, database: Addresses) -> None:
+    await read(shop, closing="99.00")
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        await owner.execute("alter table kept_case add constraint fits_nowhere check (amount_cents <> -100)")
+        assert await look(shop) == []
+        await owner.execute("alter table kept_case drop constraint fits_nowhere")
+    finally:
+        await owner.close()
+    assert told(await look(shop)) == [("day", "2026-07-01", -100, None)]
+
+
+async def test_a_balance_beyond_all_amounts_is_a_case_too(shop: Shop) -> None:
+    await read(shop, closing="-9999999999.99")
+    assert told(await look(shop)) == [("day", "2026-07-01", -AMOUNT_MAX_CENTS, None)]
+
+
+async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -> None:
+    shop.live.clock.advance(days=-1)
+    pix = shop.pay(700)
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    await read(shop, closing="100.00")
+    (missing,) = await look(shop)
+    assert (missing.kind, missing.amount_cents) == ("line_here", -700)
+    assert pix.end_to_end_id in missing.said
+    at = "20260701"
+    came = make_ofx_line(item_id="P1", at=at, amount="7.00", memo=f"PIX RECEBIDO {pix.end_to_end_id}")
+    await read(shop, came, closing="107.00")
+    assert told(await look(shop)) == []
+
+
+async def test_a_kept_report_is_a_case_and_ends_with_it_whichever_is_closed(shop: Shop) -> None:
+    context, maria = shop.live.context, as_operator(shop.live.context, "maria")
+    for number in ("1", "2"):
+        report = SettledReport(
+            report_id=number, id=f"E999990042026070115{number:0>13}", settled_at=shop.live.clock.now(), network_id=None
+        )
+        await kept_usecases.keep(context.pool, report, Misfit(reason="unknown_order", explanation="we know none"))
+        await look(shop)
+    first, second = await look(shop)
+    assert (first.kind, first.amount_cents) == ("report", None)
+    # Looks that find nothing new use no id up.
+    assert second.id == first.id + 1
+    await case_usecases.note_case(maria, first.id, "asked the institution")
+    await kept_usecases.close_kept(maria, int(first.name), "booked by hand")
+    (closed,) = await case_usecases.close_cases(maria, [second.id], "the same cause")
+    assert (closed.case.ended_as, closed.case.ended_by) == ("closed", "maria")
+    shown = await case_usecases.read_case(context, first.id)
+    assert (shown.case.ended_as, shown.case.end_reason) == ("closed", "booked by hand")
+    assert [(note.operator, note.note) for note in shown.notes] == [("maria", "asked the institution")]
+    assert await look(shop) == []
+    assert await kept_usecases.count_open(context.pool) == {}
+
+
+async def test_what_two_runs_of_verify_found_of_one_thing_is_one_case(shop: Shop) -> None:
+    looked = json.dumps([dict(rule=f"rule {number}", verdict="checked") for number in range(20)])
+    # First nobody here knew it; then it was recorded, of another amount.
+    for extent, holder_id, found in (("whole", "null", "null"), ("changes", shop.house.holder_id, "'70'")):
+        await shop.live.execute_as_owner(f"""
+            with run as (
+                insert into verify.proof_run (extent, operator, read_until, state, looked, ended_at)
+                values ('{extent}', 'maria', now(), 'ended', '{looked}', clock_timestamp()) returning id
+            )
+            insert into verify.proof_finding (run_id, number, rule, holder_id, ids, expected, found, state)
+            select id, 1, 'rail_settled_the_same', {holder_id}, array['credit E1'], '100', {found}, 'there' from run
+        """)
+    (case,) = await look(shop)
+    assert (case.kind, case.holder_id, case.amount_cents) == ("rail", shop.house.holder_id, 30)
+
+
+async def test_an_operators_word_holds_for_the_amount_that_it_was_about(shop: Shop) -> None:
+    maria = as_operator(shop.live.context, "maria")
+    await read(shop, closing="99.00")
+    (case,) = await look(shop)
+    with pytest.raises(errors.BadRequest, match="reason: must have"):
+        await case_usecases.close_cases(maria, [case.id], " ")
+    with pytest.raises(errors.NotFound, match="none with the id 77"):
+        await case_usecases.close_cases(maria, [case.id, 77], "a fee that no line tells")
+    await case_usecases.close_cases(maria, [case.id], "a fee that no line tells")
+    with pytest.raises(errors.NotFound, match="ended"):
+        await case_usecases.close_cases(maria, [case.id], "again")
+    assert await look(shop) == []
+    await read(shop, closing="98.00")
+    assert told(await look(shop)) == [("day", "2026-07-01", -200, None)]
+    for statement in (
+        "update kept_case set name = 'x'",
+        "update kept_case set opened_count = 9",
+        "delete from case_note",
+        "update kept_case set ended_as = 'closed', ended_at = now()",
+    ):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+            await shop.live.execute_as_owner(statement)

@@ -1,0 +1,137 @@
+"""What support asks where it knows no id: half a name, an amount with its day, a CPF; and nothing of other holders."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.frame.wanted import Wanted, read_known
+from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
+from pixconnect.domain.institutions.institution import UnknownOutcome
+from pixconnect.domain.money.transfer_search import TransferSearch
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.charge_opening import go_on_opening
+from pixconnect.usecases.reading import search
+from support.account_shop import Shop
+from support.console import open_console, sign_in_client
+from support.operators import as_operator
+from support.service import Service, open_holder
+from support.statement import History, make_history
+
+
+@pytest.fixture
+async def history(service: Service, caller: Caller) -> History:
+    return await make_history(service, caller)
+
+
+async def look(service: Service, holder_id: int | None = None, day: date | None = None, **wanted: Any) -> set[str]:
+    """The names of what is found."""
+    found, _ = await search.look_for(as_operator(service.context), holder_id, Wanted(**wanted), day)
+    return {one.name or "" for one in found}
+
+
+async def find(service: Service, text: str, holder_id: int | None) -> list[str | None]:
+    viewer = Viewer(holder_id=holder_id, scopes=frozenset(SCOPES))
+    return [one.name for one in await search.find_anything(service.context, viewer, text)]
+
+
+async def test_the_first_half_of_a_name_leads_to_what_has_it(
+    service: Service, caller: Caller, history: History
+) -> None:
+    stranger = await open_holder(service, account_number="2")
+    for name in (history.received, history.sent, history.refunded, history.returned):
+        assert name in await find(service, name[:16], None)
+        assert name in await find(service, name[:21], caller.holder_id)
+        assert await find(service, name[:31], caller.holder_id) == [name]
+        # One holder's are looked for only within a minute: of more there might be too many of others between them.
+        assert await find(service, name[:20], caller.holder_id) == []
+        assert await find(service, name[:31], stranger.holder_id) == []
+
+
+async def test_what_is_known_is_found_by_the_operator_and_by_its_holder_alone(
+    service: Service, caller: Caller, history: History
+) -> None:
+    stranger = await open_holder(service, account_number="2")
+    transfer = (
+        await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)
+    ).transfer
+    amount, tax_id = transfer.amount_cents, transfer.counterparty.tax_id
+    day = service.clock.now().astimezone(SAO_PAULO).date()
+    by_amount = dict(amount_min_cents=amount, amount_max_cents=amount)
+    asked: list[dict[str, Any]] = [
+        by_amount,
+        by_amount | dict(day=day),
+        dict(counterparty=tax_id, day=day),
+        dict(counterparty=f"{tax_id[:3]}.{tax_id[3:6]}.{tax_id[6:9]}-{tax_id[9:]}"),
+        dict(name_part=history.received[-9:].swapcase()),
+    ]
+    for wanted in asked:
+        for holder_id in (None, caller.holder_id):
+            assert history.received in await look(service, holder_id, **wanted), wanted
+        assert await look(service, stranger.holder_id, **wanted) == set(), wanted
+    assert await look(service, None, **by_amount, day=day - timedelta(days=1)) == set()
+
+    searches = [
+        TransferSearch(amount_cents=amount),
+        TransferSearch(tax_id=tax_id, direction="IN"),
+        TransferSearch(end_to_end_id_part=history.received[-9:].swapcase()),
+        TransferSearch(end_to_end_id=history.received, amount_cents=amount, tax_id=tax_id, end_to_end_id_part="e"),
+    ]
+    for one in searches:
+        page = await transfer_usecases.search_transfers(service.context, caller, one, Span())
+        assert [view.transfer.shown_id for view in page.items] == [history.received], one
+        page = await transfer_usecases.search_transfers(service.context, stranger, one, Span())
+        assert page.total_count == 0
+    async with open_console(service) as console:
+        for holder, count in ((caller, 1), (stranger, 0)):
+            own = console.nobody.of(await sign_in_client(console, holder.holder_id))
+            page = (await own.get(f"/transfers?part={history.received[-9:].lower()}")).content.decode()
+            assert page.count(history.received) == count
+            hint = (await own.get("/search?q=R$ 12,34 2026-11-20")).content.decode()
+            assert "/transfers?amount=12%2C34&amp;when=2026-11-20" in hint
+
+
+async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
+    midnight = shop.live.clock.real_now().astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0)
+    shop.live.clock.advance(
+        days=1, seconds=(midnight + timedelta(minutes=5) - shop.live.clock.real_now()).total_seconds()
+    )
+    pix = shop.pay(settled_at=midnight + timedelta(days=1, seconds=-2))
+    await shop.read()
+    for day, found in ((midnight.date(), {pix.end_to_end_id}), (midnight.date() + timedelta(days=1), set[str]())):
+        assert await look(shop.live, day=day, amount_min_cents=1000) == found
+
+
+async def test_a_charge_is_found_by_the_institutions_own_txid_and_by_its_holder_alone(shop: Shop) -> None:
+    shop.there.makes_txids = True
+    charge = await shop.charge()
+    for holder_id, found in ((None, [charge.txid]), (charge.holder_id, [charge.txid]), (charge.holder_id + 1, [])):
+        assert await find(shop.live, "there0", holder_id) == found
+    # One that gives ours back as its own is found once.
+    shop.there.answers, shop.there.loses_answers = [UnknownOutcome(reason="silence")], True
+    with pytest.raises(errors.OutcomeUnknown):
+        await shop.charge("order-1")
+    txid = list(shop.there.charges)[-1]
+    shop.there.charges[txid] = structs.replace(shop.there.charges[txid], network_txid=txid)
+    shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
+    await go_on_opening(shop.at, shop.opened)
+    assert await find(shop.live, txid, None) == [txid]
+
+
+async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service) -> None:
+    with pytest.raises(errors.BadRequest, match="name_part"):
+        await look(service, name_part="\0")
+    assert [read_known(text) for text in ("12", "R$ 1.234,56", "12345678000195", "a b")] == [
+        {},
+        dict(amount="1.234,56"),
+        dict(who="12345678000195"),
+        {},
+    ]

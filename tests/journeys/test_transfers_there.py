@@ -91,7 +91,7 @@ class Transfers:
 
 
 def test_each_transfer_is_paid_there_once_whoever_dies_and_whatever_is_lost(two: Both) -> None:
-    open_account(two, "efi")
+    open_account(two.bank, two.live, two.folder, "efi")
     received = receive(two)[1]
     run(two.live, "institution", "webhook", "set", "loja", "--json")
     allowed = ("--per-transfer", "100000", "--per-day", "100000", "--to", "all")

@@ -186,6 +186,18 @@ async def test_a_list_grows_by_itself(played: Any, door: Any) -> None:
         await expect(page.locator("tbody tr")).to_have_count(1)
 
 
+async def test_what_a_reader_has_opened_stays_open_when_the_page_changes(played: Any, door: Any) -> None:
+    charge = played.charge(played.holder, 4301)
+    async with door.operator() as page:
+        await page.goto(f"/charges/{charge['id']}?holder={played.holder.holder_id}")
+        await expect(page.locator("#live[data-live=on]")).to_have_count(1)
+        await page.get_by_text("Copy as…").click()
+        paid = dict(emv=charge["emvqrcps"], amount=4301)
+        played.call(played.holder, "POST", "/sandbox/v1/payments", paid)
+        await expect(page.locator("ol.line-of-time")).to_contain_text("Charge paid")
+        await expect(page.locator(".sources .source").first).to_be_visible()
+
+
 async def test_what_makes_no_sense_is_said_on_a_page(played: Any, door: Any) -> None:
     async with door.operator() as page:
         for path, status in (

@@ -16,12 +16,13 @@
   });
 
   // A live part is replaced as a whole; what the reader has opened stays open, and the focus stays where it is.
+  const nameOf = (details) => details.id || details.firstElementChild.textContent;
   const replace = (html) => {
-    const opened = new Set([...live.querySelectorAll("details[open][id]")].map((each) => each.id));
+    const opened = new Set([...live.querySelectorAll("details[open]")].map(nameOf));
     const focused = live.contains(document.activeElement) ? document.activeElement.id || document.activeElement.getAttribute("href") : null;
     const known = new Set([...live.querySelectorAll("[data-key]")].map((each) => each.dataset.key));
     live.innerHTML = html;
-    opened.forEach((id) => { const found = document.getElementById(id); if (found) found.open = true; });
+    live.querySelectorAll("details").forEach((each) => { if (opened.has(nameOf(each))) each.open = true; });
     live.querySelectorAll("[data-key]").forEach((each) => { if (known.size && !known.has(each.dataset.key)) each.dataset.fresh = ""; });
     if (focused) {
       const found = document.getElementById(focused) || [...live.querySelectorAll("a[href]")].find((each) => each.getAttribute("href") === focused);

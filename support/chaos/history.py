@@ -41,6 +41,7 @@ class Call(Struct, frozen=True, kw_only=True):
         name: The external id or txid; of a look, what is looked at.
         ended_s: Without an answer it never ends: it may act at any time.
         status: HTTP's, or ``NO_ANSWER``.
+        said: What a refusal says of itself.
         state: As told.
         cents: Current funds, or a statement's closing balance.
         reserved_cents: Of current funds.
@@ -56,6 +57,7 @@ class Call(Struct, frozen=True, kw_only=True):
     ended_s: float
     status: int
     code: str = ""
+    said: str = ""
     id: int | None = None
     state: str = ""
     cents: int = 0

@@ -321,7 +321,9 @@ def _read_told(kind: CallKind, told: Any) -> dict[str, Any]:
 
 def _read_refused(answer: dict[str, Any]) -> dict[str, Any]:
     error = answer.get("error", answer)
-    return dict(code=str(error.get("code", error.get("type", ""))))
+    return dict(
+        code=str(error.get("code", error.get("type", ""))), said=str(error.get("message", error.get("detail", "")))
+    )
 
 
 class _NoTokenError(Exception):

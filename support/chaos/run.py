@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 import time
@@ -113,6 +114,7 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
             is_over.set()
             breaker.end()
             book.close()
+            keep_logs(service, file.parent)
     return Outcome(
         seed=options.seed,
         lasted_s=time.monotonic() - began_s,
@@ -182,6 +184,14 @@ def _open(options: Options) -> Iterator[tuple[WholeInstallation, Path | None]]:
         settings = dict(_SETTINGS) | dict(options.settings)
         with open_whole_installation(home=home, source=options.source, **settings) as service:
             yield service, disk
+
+
+def keep_logs(service: WholeInstallation, folder: Path, prefix: str = "") -> None:
+    """What the service said, beside the book: its home is gone when somebody reads what was found."""
+    home = service.installation.home
+    (folder / f"{prefix}run.log").write_text("".join(service.installation.said))
+    for log in home.rglob("*.log"):
+        shutil.copyfile(log, folder / f"{prefix}{log.name}")
 
 
 def _tell(counts: Counter[str]) -> str:

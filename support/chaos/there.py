@@ -26,7 +26,7 @@ from support.chaos.breaking import Breaker
 from support.chaos.history import NO_ANSWER, Call, History, find_contradictions
 from support.chaos.judging import read_broken, read_refusals, verify
 from support.chaos.load import Book, Caller, Purse, read_book
-from support.chaos.run import UNREST, Options, Outcome
+from support.chaos.run import UNREST, Options, Outcome, keep_logs
 from support.chaos.schedule import TARGETS_HERE, TARGETS_THERE, Fault, plan_of
 from support.ports import reserved_port
 from support.waiting import wait_until
@@ -118,6 +118,8 @@ def run_there(options: Options, tell: Callable[[str], None] = lambda _: None) ->
         finally:
             is_over.set()
             book.close()
+            keep_logs(sides.bank, folder, "bank-")
+            keep_logs(sides.live, folder, "live-")
     return Outcome(
         seed=options.seed,
         lasted_s=time.monotonic() - began_s,

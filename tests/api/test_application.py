@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.simulation.sandbox_control import Arrival
+from pixconnect.foundation.current_request import has_written
 from support.records import a_charge, a_transfer
 
 CHARGE = "/v1/connect/charge"
@@ -122,6 +124,22 @@ async def test_a_database_that_is_gone_is_503_with_retry_after(api: Any, use_cas
     use_cases.answers["read_charge_by_id"] = fail
     answer = await api.get(CHARGE + "/1")
     assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "SERVICE_UNAVAILABLE", "1")
+
+
+@pytest.mark.parametrize(
+    "failure", [ConnectionRefusedError(), asyncpg.QueryCanceledError(), errors.ServiceUnavailable("nothing was done")]
+)
+async def test_what_fails_once_something_was_written_never_says_that_nothing_was_done(
+    api: Any, use_cases: Any, failure: Exception
+) -> None:
+    def fail(*_: object) -> object:
+        has_written.set(True)  # as a batch does once it is committed
+        raise failure
+
+    use_cases.answers["create_charge"] = fail
+    answer = await api.post(CHARGE, VALID[CHARGE])
+    assert (answer.status, answer.code) == (504, "OUTCOME_UNKNOWN")
+    assert "it was written" in answer.body["error"]["message"]
 
 
 # -- bad bodies -------------------------------------------------------------------------------------------------------

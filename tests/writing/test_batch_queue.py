@@ -16,6 +16,7 @@ from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, TransferView
+from pixconnect.flow.overload import Overload
 from pixconnect.foundation import pool as connection_pool
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.usecases.money import charge as charge_usecases
@@ -73,6 +74,32 @@ async def test_a_poisoned_latecomer_stands_alone_in_the_end(service: Service) ->
         b, defect, c = await late
         assert (b, type(defect), c) == ("b", errors.InternalError, "c")
         assert await words.written(service) == ["a", "b", "c"]
+
+
+class _Stumbling(Overload):
+    """Fails once when a batch has just been committed."""
+
+    has_stumbled = False
+
+    def note(self, count: int, *, is_busy: bool) -> None:
+        if not self.has_stumbled:
+            self.has_stumbled = True
+            raise KeyError("a defect of ours")
+
+
+async def test_a_defect_after_the_commit_is_never_told_as_if_nothing_was_done(service: Service) -> None:
+    await open_holder(service)
+
+    async def find_oldest() -> None:
+        return None
+
+    overload = _Stumbling(service.clock, find_oldest)
+    async with open_words(service, overload=overload) as (words, queue):
+        # Words know nothing of what was written before, as requests with ids do: tried again, it stands there twice.
+        assert await queue.submit(Word(text="a")) == "a"
+        assert overload.has_stumbled
+        assert await words.written(service) == ["a", "a"]
+    await overload.close()
 
 
 async def test_transfers_that_come_while_the_balance_is_taken_share_one_commit(

@@ -33,8 +33,9 @@ from pixconnect.domain.identity.access import Network, authorize, check_certific
 from pixconnect.flow.overload import TOO_MANY
 from pixconnect.flow.refusal_pace import RefusalPace
 from pixconnect.flow.shares import current_party
+from pixconnect.foundation.current_request import current_request, has_written
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, is_of_own_file, say_why
-from pixconnect.foundation.logging import AccessLog, current_request
+from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.http.asgi import Receive, Scope, Send, WholeAnswer
 
@@ -104,6 +105,7 @@ class Application:
         request_id = envelope.choose_request_id(headers.get(b"x-request-id"), self._entropy)
         progress = _Progress(scope, headers, self._services.trusted_proxies, request_id, started_s)
         current_request.set((request_id, None))
+        has_written.set(False)
         # Until it is known who asks, the address is what queues and pools are shared out by.
         current_party.set(progress.address or None)
         said: object = None
@@ -291,11 +293,16 @@ def make_application(services: Services, access_log: AccessLog | RequestLines) -
 
 def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
     """The error that the caller gets."""
-    if isinstance(error, errors.PixConnectError):
-        return error
     if isinstance(error, _DATABASE_GONE) and not is_of_own_file(error):
         _log.warning("the database gives no answer", error=type(error).__name__)
-        return errors.ServiceUnavailable(say_why(error))
+        error = errors.ServiceUnavailable(say_why(error))
+    # Such as for what is read to show what was written.
+    if isinstance(error, errors.ServiceUnavailable) and has_written.get():
+        return errors.OutcomeUnknown(
+            "it was written, and what it became cannot be read now: look, or repeat the request"
+        )
+    if isinstance(error, errors.PixConnectError):
+        return error
     # A defect of ours: the caller learns nothing of it, the log everything.
     operation_id = progress.operation.id if progress.operation else None
     _log.error("request failed", operation=operation_id, exc_info=error)

@@ -14,7 +14,6 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import MutableMapping, Sequence
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import IO, Any, Final, Generic, Literal, TypeVar, cast
 
@@ -23,14 +22,12 @@ import structlog
 
 from pixconnect.domain.frame.clock import Clock, format_instant
 from pixconnect.foundation import outgoing_text, terminal_log
+from pixconnect.foundation.current_request import current_request
 from pixconnect.foundation.exception_text import write_exception
 
 LogFormat = Literal["auto", "console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 AccessLogWanted = Literal["all", "refused", "off"]
-
-current_request: ContextVar[tuple[str, int | None] | None] = ContextVar("current_request", default=None)
-"""The id and the holder of the request that is being answered."""
 
 _SECRET_FIELDS: Final = re.compile(
     r"(?:^|_)(?:token|secret|password|authorization|key|tax_id|name|email|phone|pix_key)$|_sealed$|_hash$"

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextvars import Context
 from functools import partial
 from typing import Final, Generic
@@ -46,10 +46,12 @@ from pixconnect.flow.busy_holder import BusyHolder
 from pixconnect.flow.overload import Overload
 from pixconnect.flow.shares import FairQueue
 from pixconnect.flow.stalled_holders import StalledHolders
+from pixconnect.foundation.current_request import has_written
 from pixconnect.foundation.database_failure import DATABASE_AWAY, say_why
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.writing.batch import Batch
+from pixconnect.writing.batch_attempt import BatchAttempt, check_outcomes
 from pixconnect.writing.operation import Answer, Outcomes, PendingReply, Request, WriteOperation
 from pixconnect.writing.pending_request import (
     PendingRequest,
@@ -137,7 +139,9 @@ class BatchQueue(Generic[Request, Answer]):
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.put(request, answer)
-        return await answer
+        written = await answer
+        has_written.set(True)
+        return written
 
     def put(self, request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, for who waits in another way; that the queue is full is raised at once."""
@@ -256,7 +260,7 @@ class BatchQueue(Generic[Request, Answer]):
         started_s = self._clock.monotonic_s()
         retries_count = 0
         while True:
-            attempt = _Attempt(is_brief=is_brief)
+            attempt = BatchAttempt(is_brief=is_brief)
             try:
                 return await self._write_once(waiters, attempt)
             except _RETRIED:
@@ -268,24 +272,35 @@ class BatchQueue(Generic[Request, Answer]):
                 # After a lost COMMIT the lock is most likely our own lost transaction's: wait for it.
                 if not self._may_find_out(waiters):
                     raise
-            except DATABASE_AWAY as error:
-                now_s = self._clock.monotonic_s()
-                if attempt.is_committing:
-                    # The first loss counts: a second one does not give more time.
-                    for waiter in waiters:
-                        waiter.lost_at_s = waiter.lost_at_s or now_s
-                # Room is made by people, for whom nobody waits.
-                is_late = isinstance(error, asyncpg.DiskFullError) or now_s - started_s > UNREACHABLE_TIMEOUT_S
-                if is_late and not self._may_find_out(waiters):
-                    raise errors.ServiceUnavailable(f"{say_why(error)}; nothing was done") from error
-                await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
+            except Exception as error:  # noqa: BLE001  whatever comes of a COMMIT, it may have been done
+                await self._outlast(error, waiters, attempt, started_s)
+
+    async def _outlast(
+        self, error: Exception, waiters: list[PendingRequest[Request, Answer]], attempt: BatchAttempt, started_s: float
+    ) -> None:
+        """Wait a moment before the next try; raises where there is to be none."""
+        now_s = self._clock.monotonic_s()
+        if attempt.may_have_committed(error):
+            _log.warning("the outcome of a commit is unknown", error=type(error).__name__)
+            # The first loss counts: a second one does not give more time.
+            for waiter in waiters:
+                waiter.lost_at_s = waiter.lost_at_s or now_s
+        elif not isinstance(error, DATABASE_AWAY):
+            raise error
+        # Room is made by people, for whom nobody waits.
+        is_late = isinstance(error, asyncpg.DiskFullError) or now_s - started_s > UNREACHABLE_TIMEOUT_S
+        if is_late and not self._may_find_out(waiters):
+            raise errors.ServiceUnavailable(f"{say_why(error)}; nothing was done") from error
+        await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
     def _may_find_out(self, waiters: list[PendingRequest[Request, Answer]]) -> bool:
         """Whether a COMMIT with these was lost recently enough to go on trying."""
         lost_at_s = min((waiter.lost_at_s for waiter in waiters if waiter.lost_at_s is not None), default=None)
         return lost_at_s is not None and self._clock.monotonic_s() - lost_at_s <= UNKNOWN_OUTCOME_TIMEOUT_S
 
-    async def _write_once(self, waiters: list[PendingRequest[Request, Answer]], attempt: _Attempt) -> Outcomes[Answer]:
+    async def _write_once(
+        self, waiters: list[PendingRequest[Request, Answer]], attempt: BatchAttempt
+    ) -> Outcomes[Answer]:
         async with self._pool.acquire(timeout=UNREACHABLE_TIMEOUT_S) as connection:
             requests = [waiter.request for waiter in waiters]
             batch = Batch(
@@ -302,7 +317,7 @@ class BatchQueue(Generic[Request, Answer]):
                 if attempt.is_brief:
                     await connection.execute(f"set local lock_timeout = {BRIEF_LOCK_TIMEOUT_MS}")
                 outcomes = await self._operation.write(batch)
-                _check_outcomes(outcomes, batch)
+                check_outcomes(outcomes, batch)
             except DATABASE_AWAY as error:
                 # If the server itself reports the failure, such as a full disk, the connection may be intact.
                 if isinstance(error, asyncpg.PostgresError) and not connection.is_closed():
@@ -377,22 +392,3 @@ class BatchQueue(Generic[Request, Answer]):
             failure = errors.InternalError("internal error")
             failure.__cause__ = error
             waiter.resolve(failure)
-
-
-class _OutcomesMissingError(Exception):
-    """An operation did not return one outcome for each request: its batch must not be committed."""
-
-
-class _Attempt:
-    """One try to write a batch: how long it may wait for locks, and whether it has reached COMMIT."""
-
-    __slots__ = ("is_brief", "is_committing")
-
-    def __init__(self, *, is_brief: bool) -> None:
-        self.is_brief = is_brief
-        self.is_committing = False
-
-
-def _check_outcomes(outcomes: Sequence[object], requests: Sequence[object]) -> None:
-    if len(outcomes) != len(requests):
-        raise _OutcomesMissingError(f"{len(outcomes)} outcomes of {len(requests)} requests")

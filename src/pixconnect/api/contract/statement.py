@@ -26,7 +26,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money import statement as statements
-from pixconnect.foundation.logging import current_request
+from pixconnect.foundation.current_request import current_request
 from pixconnect.usecases.money import statement as statement_usecases
 
 MEDIA_TYPES: Final = {

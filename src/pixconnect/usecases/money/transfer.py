@@ -39,7 +39,7 @@ from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import transfer_search as transfer_search_store
 from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasInstitutions, HasWrites
-from pixconnect.usecases.frame.directory import with_key
+from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money import outgoing_transfer
@@ -75,8 +75,10 @@ async def start_transfer(
         OutcomeUnknown: The commit was lost; repeat the request.
     """
     lookup = Lookup()
+    # Read before anything is written: what was written can be shown then, whatever becomes of the database.
+    account = await context.directory.read_account(caller.holder_id)
     try:
-        return await view_transfer(context, await _start_transfer(context, caller, request, terms, lookup))
+        return _view(account, await _start_transfer(context, caller, request, terms, lookup))
     except errors.Refusal:
         # Looking up a key without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
@@ -301,8 +303,11 @@ def _found(transfer: Transfer | None, parameter: str) -> Transfer:
 
 async def view_transfer(context: TransferContext, transfer: Transfer) -> TransferView:
     """A transfer with both its sides."""
+    return _view(await context.directory.read_account(transfer.holder_id), transfer)
+
+
+def _view(account: OwnAccount, transfer: Transfer) -> TransferView:
     # The holder's account is shown with the key by which it was found.
-    account = await context.directory.read_account(transfer.holder_id)
     own = with_key(account.party, None if transfer.own_key is None else parse_pix_key(transfer.own_key))
     if transfer.direction == "OUT":
         return TransferView(transfer=transfer, debit_party=own, credit_party=transfer.counterparty)

@@ -1,0 +1,10 @@
+"""What is known of the request that is being answered, wherever in the service it has come to."""
+
+from contextvars import ContextVar
+from typing import Final
+
+current_request: Final[ContextVar[tuple[str, int | None] | None]] = ContextVar("current_request", default=None)
+"""Its id and its holder."""
+
+has_written: Final[ContextVar[bool]] = ContextVar("has_written", default=False)
+"""Whether a batch with a part of it was committed: from then on no failure means that nothing was done."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from msgspec import Struct
@@ -15,7 +17,13 @@ from pixconnect.api.contract.transfer import (
 from pixconnect.domain.frame.fingerprint import IdempotentRequest, fingerprint
 from pixconnect.domain.money.charge import ChargeRequest, Payer
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, QrCodeTransferRequest
+from pixconnect.domain.money.transfer import (
+    NO_TERMS,
+    AccountTransferRequest,
+    KeyTransferRequest,
+    QrCodeTransferRequest,
+    SendingTerms,
+)
 
 PARTY = {
     "account_number": "1001",
@@ -62,3 +70,33 @@ def test_our_own_names_are_unknown_to_callers(
     for unknown in ("amount_cents", "type", "operation", "br_code"):
         with pytest.raises(msgspec.ValidationError, match="unknown field"):
             msgspec.json.decode(msgspec.json.encode(body | {unknown: "x"}), type=kind)
+
+
+TO_KEY = "/v1/connect/transfer/key"
+BY_KEY = {"amount": 5, "key": "k", "key_type": "EMAIL"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "terms"),
+    [
+        ({}, NO_TERMS),
+        ({"X-Payee-Tax-Id": " 529.982.247-25 "}, SendingTerms(payee_tax_id="52998224725")),
+        ({"x-payee-tax-id": "12ABC34501DE35"}, SendingTerms(payee_tax_id="12ABC34501DE35")),
+    ],
+)
+async def test_the_owner_of_a_key_may_be_named(
+    api: Any, use_cases: Any, headers: dict[str, str], terms: SendingTerms
+) -> None:
+    await api.post(TO_KEY, BY_KEY, headers=headers)
+    [(name, (_, _, _, asked))] = use_cases.asked
+    assert (name, asked) == ("start_transfer", terms)
+
+
+@pytest.mark.parametrize(
+    "named", ["", "52998224724", "00000000000", "Maria", "529982247255", "52998224725, 52998224725", "\u00e9"]
+)
+async def test_an_owner_who_can_be_nobody_is_refused(api: Any, use_cases: Any, named: str) -> None:
+    refused = await api.post(TO_KEY, BY_KEY, headers={"X-Payee-Tax-Id": named})
+    assert (refused.status, refused.code) == (400, "BAD_REQUEST")
+    assert refused.message == "X-Payee-Tax-Id: must be a CPF or a CNPJ with right check digits"
+    assert use_cases.asked == []

@@ -26,6 +26,9 @@ _NUMBER_LENGTH_MAX: Final = 20
 _BRANCH_LENGTH_MAX: Final = 4
 _NAME_LENGTH_MAX: Final = 255
 _TAX_ID_LENGTH_MAX: Final = 14
+PAYEE_HEADER_NAME: Final = "X-Payee-Tax-Id"
+"""Names the owner of a transfer's key: the transfer is refused if the key has another."""
+PAYEE_HEADER: Final = PAYEE_HEADER_NAME.lower().encode()
 
 
 class TransferParty(Party, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -186,7 +189,9 @@ async def initiate_pix_with_key(
     The money is reserved at once; the transfer is PROCESSING until the rail has settled it. The same request again (same
     `external_id`, same contents) answers the same transfer as it is now and never sends twice.
     """
-    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
+    named = request.headers.get(PAYEE_HEADER)
+    terms = transfers.NO_TERMS if named is None else transfers.SendingTerms(payee_tax_id=_read_payee(named))
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body, terms))
 
 
 async def initiate_pix_with_account_details(
@@ -276,11 +281,16 @@ async def search_transfers(
     return asked.show(page, map(_show, page.items))
 
 
-def _read_tax_id(text: str) -> str:
+def _read_payee(header: bytes) -> str:
+    # No digit of a tax id is lost here: whatever is no ASCII is no tax id.
+    return _read_tax_id(header.decode("ascii", "replace").strip(), PAYEE_HEADER_NAME)
+
+
+def _read_tax_id(text: str, field: str = "tax_id") -> str:
     found = tax_ids.unmask_tax_id(text)
     # The zeros that stand for a payer who is not known are no CPF either.
     if not (tax_ids.is_cpf(found) or tax_ids.is_cnpj(found)):
-        raise errors.BadRequest("tax_id: must be a CPF or a CNPJ with right check digits")
+        raise errors.BadRequest(f"{field}: must be a CPF or a CNPJ with right check digits")
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pixconnect.api.contract import oauth, receipt, statement
+from pixconnect.api.contract import oauth, receipt, statement, transfer
 from pixconnect.api.docs import documents
 from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.api.docs.examples import NOW, REQUEST_ID, example_of_answer, example_of_body
@@ -145,6 +145,13 @@ IDEMPOTENCY_KEY_PARAMETER: Final = _parameter(
     "as a string of structured fields (RFC 9651) between double quotes. Where both are given they must be equal.",
     typed("string"),
 )
+_PAYEE_PARAMETER: Final = _parameter(
+    "header",
+    transfer.PAYEE_HEADER_NAME,
+    "The CPF or CNPJ of the key's owner, with its marks or without. The transfer is refused if the key is somebody else's; "
+    "where the account is at an institution that tells no owners, the institution compares it or the transfer is refused.",
+    typed("string"),
+)
 _BEARER_AUTH: Final = typed(
     "http",
     scheme="bearer",
@@ -207,7 +214,8 @@ def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema])
         found["description"] = description
     found["security"] = [] if row.scope is None else _need(() if row.scope == "any" else (row.scope,))
     headers = [_IDEMPOTENCY_KEY, _REQUEST_ID] if idempotency_key.is_taken_by(row) else [_REQUEST_ID]
-    found["parameters"] = [*_describe_parameter(row), *describe_query(row), *headers]
+    own = [_PAYEE_PARAMETER] if row.handler is transfer.initiate_pix_with_key else []
+    found["parameters"] = [*_describe_parameter(row), *describe_query(row), *own, *headers]
     if row.body is not Nothing:
         content = {"schema": to_schema(row.body.__name__), "example": example_of_body(row, schemas)}
         # Only the first: of two, generators send both at once.

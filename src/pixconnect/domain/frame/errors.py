@@ -265,7 +265,7 @@ class ServiceUnavailable(Refusal):
 
 
 class OutcomeUnknown(PixConnectError):
-    """The database went away during a commit, and what happened could not be found out in time."""
+    """It may have been done: a commit was lost, or a restored database has forgotten what was asked for before."""
 
     # The message names the external_id and says to repeat the request under it.
 

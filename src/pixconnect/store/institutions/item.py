@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import Final, LiteralString
 
 import msgspec
@@ -226,6 +226,40 @@ async def list_moved_amounts(connection: Connection, institution_id: int, days: 
     """Amounts of the items of some days that left, could be a Pix, and are movements that nobody has taken back."""
     rows = await connection.fetch(_LIST_MOVED, institution_id, *days, list(NO_PIX))
     return [row["amount_cents"] for row in rows]
+
+
+_MAY_BE_FORGOTTEN: Final[LiteralString] = """
+    select exists (
+        select from (
+            select (coalesce(known_until, noticed_at - $4::interval) at time zone 'America/Sao_Paulo')::date as first_on,
+                (noticed_at at time zone 'America/Sao_Paulo')::date + $5::integer as last_on
+            from database_loss where noticed_at > $3::timestamptz - $4::interval
+        ) as loss
+        join institution_item as item on item.institution_id = $1 and item.day between first_on and last_on
+        left join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
+        where item.direction = 'OUT' and item.amount_cents = $2 and item.kind <> all($6)
+            and coalesce(item.joined_kind, 'movement') = 'movement' and not exists (
+                select from movement as opposite
+                where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+            )
+    )
+"""
+
+
+async def may_be_forgotten(
+    pool: Pool, institution_id: int, amount_cents: int, now: datetime, known_for: timedelta
+) -> bool:
+    """Whether so much left an account, as no order of ours, in a time that the database has forgotten.
+
+    Args:
+        pool: Where to look.
+        institution_id: The account.
+        amount_cents: What left.
+        now: Of the service.
+        known_for: How long ago the loss was noticed at most; so much may be forgotten where nobody knows how much.
+    """
+    asked = (institution_id, amount_cents, now, known_for, DAYS_APART_MAX, list(NO_PIX))
+    return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)
 
 
 _REJOIN: Final[LiteralString] = """

@@ -7,7 +7,7 @@ named one: the institution compares it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Final, Protocol
 
 from msgspec import Struct, structs
@@ -20,9 +20,10 @@ from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.transfer import NewTransfer, Payee, SendingTerms, TransferRequest
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import allowance as allowance_store
+from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import order as order_store
-from pixconnect.usecases.frame.context import HasDirectory, HasInstitutions, HasPolicy, HasPool
+from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasInstitutions, HasPolicy, HasPool
 from pixconnect.usecases.frame.directory import OwnAccount
 
 _PAUSED_S: Final = 60
@@ -31,9 +32,11 @@ _UNSENT_S: Final = 5
 """When to come back while others wait to be sent."""
 _SHARE_OF_HANDOVER: Final = 0.5
 """Of the time in which an order must leave; what is accepted beyond that may be given up."""
+_REPEATED_FOR: Final = timedelta(days=35)
+"""After a loss of the database callers may still repeat what they had asked for before it."""
 
 
-class OutgoingTransferContext(HasPool, HasDirectory, HasInstitutions, HasPolicy, Protocol): ...
+class OutgoingTransferContext(HasPool, HasClock, HasDirectory, HasInstitutions, HasPolicy, Protocol): ...
 
 
 class Way(Struct, frozen=True, kw_only=True):
@@ -101,6 +104,28 @@ async def _check_flow(context: OutgoingTransferContext, opened: OpenAccount) -> 
         raise errors.ServiceUnavailable(
             "more transfers wait at the holder's institution than can be sent in time; nothing was done",
             retry_after_s=_UNSENT_S,
+        )
+
+
+async def admit_forgotten(context: OutgoingTransferContext, caller: Caller, request: TransferRequest) -> None:
+    """Refuse nothing that may have been paid: called before a refusal says that nothing was done.
+
+    What left an account in a time that the database has forgotten is a movement once its line is read, and takes the funds of
+    the very request that had ordered it. Which one that is only the institution knows, who is asked about what was accepted.
+
+    Raises:
+        OutcomeUnknown: Such a line of the same amount stands beside no order.
+    """
+    if request.external_id is None or context.policy.is_sandbox:
+        return
+    account_id = (await context.directory.read_account(caller.holder_id)).institution_id
+    if account_id is not None and await item_store.may_be_forgotten(
+        context.pool, account_id, request.amount_cents, context.clock.now(), _REPEATED_FOR
+    ):
+        raise errors.OutcomeUnknown(
+            "the database was restored, and a Pix of this amount left the account in the time that is forgotten: it may be "
+            f"this one. Repeat the request with external_id {request.external_id!r} once funds and limits allow it, and under "
+            "no other id"
         )
 
 

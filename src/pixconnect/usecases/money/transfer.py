@@ -72,16 +72,18 @@ async def start_transfer(
         RuleBroken: In the documented order.
         RateLimited: The holder looked up too many keys and did not pay them.
         ServiceUnavailable: A system that we must ask, or the database, cannot be reached; nothing was done.
-        OutcomeUnknown: The commit was lost; repeat the request.
+        OutcomeUnknown: The commit was lost, or the database was restored and it may have been paid before; repeat the request.
     """
     lookup = Lookup()
     # Read before anything is written: what was written can be shown then, whatever becomes of the database.
     account = await context.directory.read_account(caller.holder_id)
     try:
         return _view(account, await _start_transfer(context, caller, request, terms, lookup))
-    except errors.Refusal:
+    except errors.Refusal as refusal:
         # Looking up a key without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
+        if isinstance(refusal, errors.RuleBroken) and not isinstance(refusal, errors.ExternalIdConflict):
+            await outgoing_transfer.admit_forgotten(context, caller, request)
         raise
 
 

@@ -1,0 +1,135 @@
+"""What a database that was put back has forgotten of transfers is never refused as if it had not been paid, and paid once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_order_there
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.holder import UNKNOWN_PARTY
+from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.store.institutions import return_name as name_store
+from pixconnect.usecases.institutions.statement import settle_items
+from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
+from pixconnect.usecases.money import transfer as transfer_usecases
+from support.account_shop import Shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.service import Service, read_funds
+
+KEY = "joana@pix.example"
+RECEIVED_CENTS = 1000
+
+
+@pytest.fixture
+def there(live: Service) -> FakeInstitution:
+    """A name that was used is refused."""
+    return FakeInstitution(live.clock, InstitutionTraits(sends=("KEY", "MANUAL"), resend_for=timedelta(hours=12)))
+
+
+async def forget_order(shop: Shop, external_id: str, amount_cents: int) -> SentPix:
+    """An order left, and the database was put back to before it: only the institution knows of it."""
+    await shop.allow_sending()
+    shop.pay(RECEIVED_CENTS)
+    await shop.read()
+    shop.live.clock.advance(minutes=1)
+    keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
+    name = name_order_there(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
+    payee = structs.replace(UNKNOWN_PARTY, key=KEY)
+    order = OutgoingPix(name=name, amount_cents=amount_cents, payer_key=None, payee=payee, is_by_key=True)
+    sent = await shop.there.send(order)
+    assert isinstance(sent, SentPix)
+    return sent
+
+
+async def note_loss(shop: Shop) -> None:
+    """The loss is seen, and the operator lets things go on."""
+    now = shop.live.clock.now()
+    for statement in (
+        "insert into database_loss (reason, system_identifier, orders_count) values ('another timeline', 1, 0)",
+        f"update database_loss set noticed_at = '{now}', known_until = '{now - timedelta(minutes=10)}'",
+        "update institution_account set lost_at = null, state = 'active', paused_because = null",
+    ):
+        await shop.live.execute_as_owner(statement)
+
+
+async def tell_line(shop: Shop, sent: SentPix) -> None:
+    at = shop.live.clock.real_now()
+    line = InstitutionItem(
+        item_id="L1",
+        day=to_day(at),
+        settled_at=at,
+        direction="OUT",
+        amount_cents=sent.amount_cents,
+        kind="pix",
+        end_to_end_id=sent.end_to_end_id,
+    )
+    await record_listed(shop.at, shop.account, [line])
+    await note_listed(shop.at, shop.account, (line.day, line.day))
+    await settle_items(shop.at, shop.account)
+
+
+async def ask(shop: Shop, external_id: str | None, amount_cents: int) -> Transfer:
+    request = KeyTransferRequest(amount_cents=amount_cents, key=KEY, key_type="EMAIL", external_id=external_id)
+    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+
+
+async def end(shop: Shop, asked: Transfer) -> str:
+    for _ in range(3):
+        await shop.move_orders()
+        shop.live.clock.advance(seconds=60)
+    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, asked.id)).transfer.status
+
+
+@pytest.mark.parametrize("is_read_first", [True, False])
+async def test_a_request_that_was_forgotten_finds_what_it_had_paid(shop: Shop, *, is_read_first: bool) -> None:
+    sent = await forget_order(shop, "t1", 400)
+    await note_loss(shop)
+    if is_read_first:
+        await tell_line(shop, sent)
+    asked = await ask(shop, "t1", 400)
+    if not is_read_first:
+        await tell_line(shop, sent)
+    assert await end(shop, asked) == "CONFIRMED"
+    await settle_items(shop.at, shop.account)
+    assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((600, 0), 400)
+    lines = await shop.live.fetch("select joined_kind, joined_id from institution_item")
+    assert [tuple(line) for line in lines] == [("transfer", str(asked.id))]
+    await check_books(shop.live)
+
+
+async def test_what_its_own_line_left_no_funds_for_is_not_refused_as_if_it_had_not_been_paid(shop: Shop) -> None:
+    sent = await forget_order(shop, "t1", RECEIVED_CENTS)
+    await note_loss(shop)
+    await tell_line(shop, sent)
+    assert await read_funds(shop.live, shop.house) == (0, 0)
+    with pytest.raises(errors.OutcomeUnknown, match="external_id 't1'"):
+        await ask(shop, "t1", RECEIVED_CENTS)
+    # No line is of that amount, or nobody can repeat it.
+    for external_id, amount_cents in (("t2", RECEIVED_CENTS - 1), (None, RECEIVED_CENTS)):
+        with pytest.raises(errors.InsufficientFunds):
+            await ask(shop, external_id, amount_cents)
+    shop.pay(RECEIVED_CENTS)
+    await shop.read()
+    assert await end(shop, await ask(shop, "t1", RECEIVED_CENTS)) == "CONFIRMED"
+    assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((RECEIVED_CENTS, 0), RECEIVED_CENTS)
+    # Its line has found its order: from now on a refusal is one.
+    await ask(shop, "t3", RECEIVED_CENTS)
+    with pytest.raises(errors.InsufficientFunds):
+        await ask(shop, "t4", RECEIVED_CENTS)
+    await check_books(shop.live)
+
+
+async def test_without_a_loss_what_somebody_sent_there_makes_no_refusal_doubtful(shop: Shop) -> None:
+    await tell_line(shop, await forget_order(shop, "t1", RECEIVED_CENTS))
+    with pytest.raises(errors.InsufficientFunds):
+        await ask(shop, "t1", RECEIVED_CENTS)
+    await note_loss(shop)
+    shop.live.clock.advance(days=36)
+    with pytest.raises(errors.InsufficientFunds):
+        await ask(shop, "t1", RECEIVED_CENTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
@@ -23,7 +24,13 @@ def test_nobody_confirms_what_they_have_proposed(name: str) -> None:
         check_confirmation(PROPOSAL, name, LATER)
 
 
-@pytest.mark.parametrize("name", ["bia", "ana maria", "anaconsole"])
+@pytest.mark.parametrize(("proposed_by", "name"), [("console ana", "ana@bastion"), ("1000@pod-a", "1000@pod-b")])
+def test_a_person_without_a_name_of_their_own_is_one_on_every_host(proposed_by: str, name: str) -> None:
+    with pytest.raises(errors.Forbidden, match="another operator confirms"):
+        check_confirmation(structs.replace(PROPOSAL, proposed_by=proposed_by), name, LATER)
+
+
+@pytest.mark.parametrize("name", ["bia", "bia@bastion", "ana maria", "anaconsole", "@ana"])
 def test_another_operator_confirms_when_the_hour_is_over(name: str) -> None:
     check_confirmation(PROPOSAL, name, LATER)
     with pytest.raises(errors.BadRequest, match="may be confirmed from"):

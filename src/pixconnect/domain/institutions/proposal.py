@@ -33,8 +33,9 @@ def say_proposal(proposal: Proposal) -> str:
 
 
 def name_person(operator: str) -> str:
-    """Who acts, by whichever door and however typed: the audit names ``console ana`` who is ana on the command line.
+    """Who acts, by whichever door, host and typing: ``console ana`` is ana, and ``ana@host`` who has given no name.
 
+    Each run of a container may be another host; so of one name at two places there is one person.
     Names of the command line are free, so this keeps one person from confirming by a slip, and not by intent.
     """
     folded = unicodedata.normalize("NFKC", operator).casefold()
@@ -42,7 +43,8 @@ def name_person(operator: str) -> str:
     words = seen.split()
     while words[:1] == ["console"]:
         del words[0]
-    return " ".join(words)
+    name = " ".join(words)
+    return name.partition("@")[0].rstrip() or name
 
 
 def check_confirmation(proposal: Proposal, operator: str, now: datetime) -> None:

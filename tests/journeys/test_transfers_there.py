@@ -93,8 +93,10 @@ class Transfers:
 def test_each_transfer_is_paid_there_once_whoever_dies_and_whatever_is_lost(two: Both) -> None:
     open_account(two.bank, two.live, two.folder, "efi")
     received = receive(two)[1]
-    run(two.live, "institution", "webhook", "set", "loja", "--json")
     allowed = ("--per-transfer", "100000", "--per-day", "100000", "--to", "all")
+    with pytest.raises(AssertionError, match=f"keys: {KEY} cannot pay"):
+        run(two.live, "institution", "allow", "loja", *allowed, "--json")
+    run(two.live, "institution", "webhook", "set", "loja", "--json")
     assert run(two.live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
     for fault in FAULTS:
         run(two.bank, "faults", "add", fault, "--operation", "face_write", "--times", "1", "--json")

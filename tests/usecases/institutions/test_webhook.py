@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import asyncpg
 import pytest
 from msgspec import structs
 
@@ -16,6 +17,7 @@ from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.webhook import RegisteredWebhooks
 from support.account_shop import Shop
 from support.operators import as_operator
+from support.postgres import Addresses
 
 KEY = "loja@test.example"
 THEIRS = "https://erp.example/hooks"
@@ -132,3 +134,20 @@ async def test_an_account_that_is_used_keeps_its_webhook(shop: Shop) -> None:
         await webhook_usecases.withdraw_webhooks(operator_of(shop), shop.there.open, "loja")
     assert len(shop.there.webhooks) == 1
     assert (await account_usecases.read_account(operator_of(shop), "loja")).account.state == "active"
+
+
+async def test_a_key_without_a_webhook_cannot_pay_where_the_institution_says_so(
+    shop: Shop, database: Addresses
+) -> None:
+    async def check() -> None:
+        await webhook_usecases.check_keys_pay(operator_of(shop), shop.there.open, "loja")
+
+    shop.there.webhooks = []
+    await check()
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("update institution_account set kind = 'efi'")
+    await owner.close()
+    with pytest.raises(errors.BadRequest, match=f"keys: {KEY} cannot pay"):
+        await check()
+    shop.there.webhooks = [Webhook(key=KEY, url=THEIRS)]
+    await check()

@@ -98,7 +98,7 @@ def open_institution(
 
 def find_profile(account: InstitutionAccount) -> InstitutionProfile:
     """By its kind; of the kind ``standard`` by its own word."""
-    name = account.profile if account.kind == "standard" else account.kind
+    name = account.profile_name
     if name not in NAMES:
         raise InvalidInstitutionAccount(f"profile: there is no {name[:64]!r}; there are {', '.join(NAMES)}")
     return read_profile(name)

@@ -11,11 +11,15 @@ from msgspec.structs import asdict
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.cli.operator.institution_opening import AccountName
+from pixconnect.cli.operator.institution_opening import AccountName, run_at_institution
 from pixconnect.domain.institutions.allowance import Payees, WantedAllowance
 from pixconnect.domain.institutions.give_back import UnmatchedCredit
+from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions import give_back as give_back_usecases
+from pixconnect.usecases.institutions import webhook as webhook_usecases
+from pixconnect.usecases.institutions.credential import OpenInstitution
 
 _COLUMNS: Final = (
     "settled_at", "holder", "end_to_end_id", "txid", "amount_cents", "returned_cents", "given_back", "reason",
@@ -44,7 +48,13 @@ def allow(
     wanted = WantedAllowance(
         refunds_day_cents=refunds, transfer_cents=per_transfer, transfers_day_cents=per_day, payees=to
     )
-    proposed = operating.run(lambda context: allowance_usecases.allow(context, name, wanted))
+
+    async def do(context: OperatorContext, opener: OpenInstitution) -> Proposal | None:
+        if wanted.sends:
+            await webhook_usecases.check_keys_pay(context, opener, name)
+        return await allowance_usecases.allow(context, name, wanted)
+
+    proposed = run_at_institution(do)
     said: Shown = {member: value for member, value in asdict(wanted).items() if value is not None}
     if proposed is None:
         output.show(dict(name=name) | said | dict(acts_now=True), as_json=json)

@@ -90,6 +90,11 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     """When that was seen: the account is read, and nothing leaves it, until an operator says that it is in the books again."""
 
     @property
+    def profile_name(self) -> str:
+        """Of the profile by which it is reached."""
+        return self.profile if self.kind == "standard" else self.kind
+
+    @property
     def is_read(self) -> bool:
         return self.state == "active" or self.lost_at is not None
 

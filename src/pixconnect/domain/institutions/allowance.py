@@ -46,6 +46,12 @@ class WantedAllowance(Struct, frozen=True, kw_only=True):
     transfers_day_cents: int | None = None
     payees: Payees | None = None
 
+    @property
+    def sends(self) -> bool:
+        """Whether a transfer may leave by what is said here."""
+        said = (self.transfer_cents, self.transfers_day_cents, self.payees)
+        return any(one is not None for one in said) and 0 not in said
+
 
 class TransferAllowance(Struct, frozen=True, kw_only=True):
     """What may still be sent over an account today."""

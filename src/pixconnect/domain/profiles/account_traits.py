@@ -79,6 +79,8 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     revision_refusals: Sequence[CertainAnswer] = ()
     refund_refusals: Sequence[CertainAnswer] = ()
     send_refusals: Sequence[CertainAnswer] = ()
+    pays_from_webhook_keys: bool = False
+    """A key without a webhook cannot pay."""
     absent: Sequence[str] = ()
     """Names of errors with 400 that say that there is no such thing; 404 says so everywhere."""
     tells_payer: Literal["whole", "masked", "nothing"] = "nothing"

@@ -91,7 +91,7 @@ async def rehearse(
         allowance = await allowance_store.read(connection, account.id)
     check_place(account)
     plan = RehearsalTerms(
-        profile=read_profile(account.profile if account.kind == "standard" else account.kind),
+        profile=read_profile(account.profile_name),
         keys=account.keys,
         txid=context.entropy.token(_NAME_LENGTH),
         refund_id=context.entropy.token(_NAME_LENGTH),

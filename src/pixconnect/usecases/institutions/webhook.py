@@ -25,6 +25,7 @@ from pixconnect.domain.institutions.webhook import (
     judge_address,
     make_address,
 )
+from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import webhook as webhook_store
@@ -77,6 +78,27 @@ async def read_webhooks(context: OperatorContext, open_institution: OpenInstitut
     """Raises ``ServiceUnavailable`` where the institution gives no answer."""
     async with _open(context, open_institution, name) as (account, institution):
         return await _read(context, account, institution)
+
+
+async def check_keys_pay(context: OperatorContext, open_institution: OpenInstitution, name: str) -> None:
+    """Look whether each key of an account may pay.
+
+    Raises:
+        BadRequest: The institution would refuse to pay from a key, since that has no webhook.
+        ServiceUnavailable: The institution gives no answer.
+    """
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+    # Others are not asked for it: whoever lowers an allowance needs nobody's answer.
+    if not read_profile(account.profile_name).account.pays_from_webhook_keys:
+        return
+    there = await read_webhooks(context, open_institution, name)
+    silent = ", ".join(each.key for each in there.found if each.key is not None and each.url is None)
+    if silent:
+        raise errors.BadRequest(
+            f"keys: {silent} cannot pay, since the institution wants a webhook for each key that pays: "
+            f"pixconnect institution webhook set {name}"
+        )
 
 
 async def set_webhooks(

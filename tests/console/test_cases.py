@@ -4,6 +4,8 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.proposal import name_proposal
+from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import make_owner, open_shop
@@ -63,7 +65,8 @@ async def test_a_case_is_noted_adjusted_by_two_and_closed(live: Service) -> None
         # She is the same person on the command line.
         with pytest.raises(errors.Forbidden, match="another operator confirms"):
             await confirm_proposal(as_operator(live.context, "ana"), live.context, "loja")
-        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja")
+        (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)
+        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja", code=name_proposal(waiting))
         assert "console ana, bia" in (await ana.get(path)).content.decode()
         assert (await ana.post(f"{path}/close", {"reason": "the rest is the bank's"})).status == 303
         page = (await ana.get(path)).content.decode()

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.proposal import Proposal, ProposedAct
+from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, name_proposal
 from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.domain.webhooks.feed import FeedQuery
 from pixconnect.store.institutions import proposal as proposal_store
@@ -65,7 +65,9 @@ async def want(shop: Shop, case_id: int, **changes: Any) -> None:
 
 
 async def confirm(shop: Shop, operator: str = "bia", act: ProposedAct | None = None) -> None:
-    await confirm_proposal(as_operator(shop.live.context, operator), shop.live.context, "loja", act)
+    waiting = await proposal_store.list_waiting(shop.live.context.pool, shop.account.id)
+    code = next((name_proposal(one) for one in waiting if act in (None, one.act)), None)
+    await confirm_proposal(as_operator(shop.live.context, operator), shop.live.context, "loja", act, code)
 
 
 async def adjust(shop: Shop, case_id: int, **changes: Any) -> None:
@@ -179,6 +181,22 @@ async def test_what_waits_keeps_nobody_from_confirming_what_waits_behind_it(shop
         await confirm(shop, act="close")
     await confirm(shop, act="allow")
     assert [one.act for one in await proposal_store.list_waiting(shop.live.context.pool, shop.account.id)] == ["adjust"]
+
+
+async def test_nobody_confirms_another_adjustment_than_the_one_that_they_have_read(shop: Shop) -> None:
+    tenant = await make_owner(shop.live, "2")
+    await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {tenant}")
+    case_id, bia = await open_case(shop, 300), as_operator(shop.live.context, "bia")
+    await want(shop, case_id)
+    (read,) = await proposal_store.list_waiting(shop.live.context.pool, shop.account.id)
+    # Between her look and her word it is another holder's.
+    await want(shop, case_id, holder_id=tenant)
+    for code in (name_proposal(read), None, ""):
+        with pytest.raises(errors.BadRequest, match=f"code: .*holder_id {tenant}.* code [0-9a-f]{{8}}"):
+            await confirm_proposal(bia, shop.live.context, "loja", code=code)
+    assert (await balance(shop, tenant), await balance(shop)) == ((0, 0, 0, 0), (10_000, 0, -10_000, 0))
+    await confirm(shop)
+    assert await balance(shop, tenant) == (300, 0, 0, -300)
 
 
 async def test_who_does_not_lie_on_the_account_is_not_adjusted(shop: Shop) -> None:

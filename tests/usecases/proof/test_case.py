@@ -142,6 +142,13 @@ async def test_what_two_runs_of_verify_found_of_one_thing_is_one_case(shop: Shop
     assert (case.kind, case.holder_id, case.amount_cents) == ("rail", shop.house.holder_id, 30)
 
 
+async def test_a_variable_that_is_not_set_takes_no_cases(shop: Shop) -> None:
+    with pytest.raises(errors.BadRequest, match="said: must not be empty"):
+        await case_usecases.list_cases(shop.live.context, said="")
+    with pytest.raises(errors.NotFound, match="there is no account"):
+        await case_usecases.list_cases(shop.live.context, institution="")
+
+
 async def test_an_operators_word_holds_for_the_amount_that_it_was_about(shop: Shop) -> None:
     maria = as_operator(shop.live.context, "maria")
     await read(shop, closing="99.00")

@@ -33,15 +33,16 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
     )
 
 
-def confirm(name: AccountName, *, act: ProposedAct | None = None) -> None:
-    """Do what another operator has proposed for an account; it shows in `institution show` what that is.
+def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | None = None) -> None:
+    """Do what another operator has proposed for an account; `institution show` says what that is, and its code.
 
     Args:
         act: Which of what waits; the oldest, if it is missing.
+        code: That of what you have read: an adjustment is not confirmed without, since another may have taken its place.
     """
 
     async def do(operator: OperatorContext, writes: SettlingContext) -> tuple[InstitutionAccount, Proposal]:
-        return await proposal_usecases.confirm_proposal(operator, writes, name, act)
+        return await proposal_usecases.confirm_proposal(operator, writes, name, act, code)
 
     account, proposal = operating.run_writing(do)
     terminal.say(terminal.on_one_line(f"{account.name}: confirmed: {say_proposal(proposal)}"))

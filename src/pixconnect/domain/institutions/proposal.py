@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 
 ProposedAct = Literal["close", "allow", "adjust"]
+_CODE_LENGTH: Final = 8
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
@@ -29,7 +32,25 @@ class Proposal(Struct, frozen=True, kw_only=True):
 def say_proposal(proposal: Proposal) -> str:
     """All of it in one line: who confirms must see what, for a later one may have taken the place of the one they know."""
     said = ", ".join(f"{name} {value}" for name, value in sorted(proposal.proposal.items()))
-    return f"{proposal.act} ({said}), proposed by {proposal.proposed_by}"
+    return f"{proposal.act} ({said}), proposed by {proposal.proposed_by}, code {name_proposal(proposal)}"
+
+
+def name_proposal(proposal: Proposal) -> str:
+    """A short code of all of it, by which who confirms says what they have read."""
+    read = (proposal.act, sorted(proposal.proposal.items()), proposal.proposed_by, proposal.proposed_at.timestamp())
+    return hashlib.sha256(msgspec.json.encode(read)).hexdigest()[:_CODE_LENGTH]
+
+
+def check_reading(proposal: Proposal, code: str | None) -> None:
+    """Refuse who confirms something else than what they have read.
+
+    What allows more or closes waits anew for an hour when it is replaced; an adjustment may be confirmed at once, so its code
+    must be said.
+    """
+    if code is None and proposal.act == "adjust":
+        raise errors.BadRequest(f"code: say which you have read; what waits is {say_proposal(proposal)}")
+    if code is not None and code != name_proposal(proposal):
+        raise errors.BadRequest(f"code: what waits is another: {say_proposal(proposal)}")
 
 
 def name_person(operator: str) -> str:

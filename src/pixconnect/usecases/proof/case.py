@@ -199,17 +199,22 @@ async def list_cases(
     """Open cases, or all, the oldest open one first; with ``said`` those of which this text is known.
 
     Raises:
+        BadRequest: The text is empty: a variable that is not set would take all.
         NotFound: There is no such account.
     """
+    if said == "":
+        raise errors.BadRequest("said: must not be empty: all of the kind would be taken")
     async with context.pool.acquire() as connection:
         named = {account.id: account.name for account in await account_store.list_all(connection)}
-        only = institution and found(await account_store.find_named(connection, institution), institution)
+        only = (
+            None if institution is None else found(await account_store.find_named(connection, institution), institution)
+        )
         cases = await case_store.list_oldest(
             connection,
             with_ended=with_ended,
             kind=kind,
             institution_id=only.id if only else None,
-            said=said or None,
+            said=said,
             count_max=LISTED_MAX,
         )
     return [_show(context, case, named) for case in cases]

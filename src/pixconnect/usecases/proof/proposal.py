@@ -7,7 +7,7 @@ from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.proposal import Proposal, ProposedAct
+from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, check_confirmation, check_reading
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -23,14 +23,25 @@ _ACTS: Final[Mapping[str, Confirmed]] = dict(close=close_account, allow=allow_mo
 
 
 async def confirm_proposal(
-    context: OperatorContext, writes: SettlingContext, name: str, act: ProposedAct | None = None
+    context: OperatorContext,
+    writes: SettlingContext,
+    name: str,
+    act: ProposedAct | None = None,
+    code: str | None = None,
 ) -> tuple[InstitutionAccount, Proposal]:
     """Do the oldest proposal that waits on an account, or that of an act.
+
+    Args:
+        context: Of the operator who confirms.
+        writes: What writes money.
+        name: The account.
+        act: Which of what waits.
+        code: That of what the operator has read, which of an adjustment must be said.
 
     Raises:
         NotFound: There is no such account, or nothing of the kind waits on it.
         Forbidden: It is this operator's own.
-        BadRequest: It may not be confirmed yet, or cannot be done.
+        BadRequest: It may not be confirmed yet, cannot be done, or is not what the operator has read.
     """
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
@@ -39,5 +50,7 @@ async def confirm_proposal(
     if not waiting:
         raise errors.NotFound(f"name: nothing waits for a second operator on {name}")
     proposal = waiting[0]
+    check_confirmation(proposal, context.operator, context.clock.real_now())
+    check_reading(proposal, code)
     await _ACTS[proposal.act](context, writes, account, proposal)
     return account, proposal

@@ -54,15 +54,22 @@ def _adjust(live: CommandLine, *words: str) -> dict[str, Any]:
     return live.json("case", "adjust", "1", "--operator", "ana", *words)
 
 
+def _read_code(live: CommandLine) -> str:
+    """As who confirms reads it."""
+    return _show(live)["waiting"].rpartition(" ")[2]
+
+
 def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None:
     proposed = _adjust(live, "--kind", "bank_error")
     assert (proposed["act"], proposed["direction"], proposed["amount_cents"]) == ("adjust", "OUT", 300)
-    assert _show(live)["waiting"] == "adjust, proposed by ana"
+    waiting = _show(live)["waiting"]
+    assert ("amount_cents 300" in waiting, "proposed by ana, code " in waiting) == (True, True)
     for same in ("ana", "console ana"):
         assert "another operator confirms" in live.refusal("institution", "confirm", "loja", "--operator", same)
     assert "adjustments" not in _show(live) or _show(live)["adjustments"] == []
     confirm = ("institution", "confirm", "loja", "--operator", "bia")
-    assert live.run(*confirm).returncode == 0
+    assert "code: say which you have read" in live.refusal(*confirm)
+    assert live.run(*confirm, "--code", _read_code(live)).returncode == 0
     assert "nothing waits" in live.refusal(*confirm)
     shown = _show(live)
     (made,) = shown["adjustments"]
@@ -73,7 +80,7 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
     told = live.run("verify", "--rule", "difference_is_nothing", "--again-after-s", "0", "--json")
     assert (told.returncode, '"found":"300"' in told.stdout) == (7, True), told.stderr
     _adjust(live, "--kind", "found", "--undo", str(made["id"]))
-    assert live.run(*confirm).returncode == 0
+    assert live.run(*confirm, "--code", _read_code(live)).returncode == 0
     assert [one.get("undoes") for one in _show(live)["adjustments"]] == [None, made["id"]]
     _prove(live)
 

@@ -13,6 +13,7 @@ from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import AdjustmentKind
 from pixconnect.domain.proof.case import CaseKind
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -82,7 +83,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
         )
         for one in found.adjustments
     ]
-    waits: Shown = {} if found.waiting is None else dict(waiting=f"adjust, proposed by {found.waiting.proposed_by}")
+    waits: Shown = {} if found.waiting is None else dict(waiting=say_proposal(found.waiting))
     listed_too: Shown = dict(notes=notes, adjustments=adjusted) if json else {}
     output.show(_shown(found) | waits | listed_too, as_json=json)
     for name, listed in (("notes", notes), ("adjustments", adjusted)):

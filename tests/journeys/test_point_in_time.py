@@ -21,6 +21,7 @@ import pytest
 
 from journeys.test_money_in import Both
 from journeys.test_refunds_there import Refunds
+from journeys.test_transfers_there import Transfers
 from pixconnect.config import POSTGRES_NEWEST
 from pixconnect.local import postgres_programs
 from support.account_at_face import LIVE, open_account, run
@@ -94,7 +95,10 @@ class Keeper:
 def live_on(home: Path, port: int, settings: Mapping[str, str]) -> Iterator[Installation]:
     """Our installation on a database of its own, which is killed in the end."""
     addresses = {name: settings[f"PIXCONNECT_{name.upper()}"] for name in _SETTINGS}
-    with Installation(home, PORT=str(port), SECRET_KEY=SECRET_KEY, **LIVE, **addresses) as live:
+    callbacks = f"http://127.0.0.1:{port}"
+    with Installation(
+        home, PORT=str(port), SECRET_KEY=SECRET_KEY, CALLBACK_BASE_URL=callbacks, **LIVE, **addresses
+    ) as live:
         yield live.wait_until_ready()
 
 
@@ -145,6 +149,64 @@ async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_pa
                 wait_until(lambda: again.are_over(set()), "what was asked for again has ended")
                 wait_until(lambda: has_one_balance(after), "both books say the same")
                 assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS}
+                assert look(after, "pixconnect verify --whole --again-after-s 5")
+        finally:
+            keeper.run('pg_ctl --pgdata="$RESTORED" --mode=immediate --wait stop')
+
+
+async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tmp_path: Path) -> None:
+    with (
+        new_home() as server_home,
+        new_home() as copies,
+        new_home() as home,
+        running(tmp_path / "bank", FACES="efi:0") as bank,
+        reserved_port() as port,
+        ExitStack() as ended,
+    ):
+        async with prepared_server(server_home, durable=True) as (_, url):
+            keeper = Keeper(copies, url)
+            await execute(url, LET_IN, f"alter system set unix_socket_directories = '{copies}'")
+            fetching = keeper.start(KEEP_LOG)
+            ended.callback(keeper.end, fetching)
+            with live_on(home, port, settings_on(url)) as live:
+                two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=tmp_path)
+                open_account(two.bank, two.live, two.folder, "efi")
+                receive(two, RECEIVED_CENTS)
+                run(live, "institution", "webhook", "set", "loja", "--json")
+                allowed = ("--per-transfer", "5000", "--per-day", "50000", "--to", "all")
+                assert run(live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
+                transfers = Transfers(two)
+                transfers.ask("before", BEFORE_CENTS)
+                wait_until(transfers.are_over, "the transfer of before has ended")
+                keeper.run(COPY if keeper.can_verify() else COPY.replace(VERIFY, ":"))
+                instant = str(await fetch(url, "select now()"))
+                transfers.ask("forgotten", FORGOTTEN_CENTS)
+                wait_until(transfers.are_over, "the transfer has ended that will be forgotten")
+                # Nobody knows how far it comes.
+                transfers.ask("under way", LATER_CENTS)
+                live.kill()
+            while not await fetch(url, _KEPT):  # noqa: ASYNC110  it is in the database
+                await asyncio.sleep(0.1)
+        ended.close()
+        keeper.run(RESTORE, INSTANT=instant)
+        try:
+            with live_on(home, port, settings_on(f"postgresql://@/postgres?host={copies}")) as live:
+                after = Both(bank=bank, live=live, url=two.url, folder=tmp_path)
+                look(after, LOOK)
+                again = Transfers(after)
+                assert "nothing was done" in again.read_refusal("forgotten", FORGOTTEN_CENTS)
+                assert not look(after, "pixconnect institution resume loja", may_fail=True)
+                # Efi's API tells no statement: without the operator's word nothing goes on, however much was read.
+                wait_until(
+                    lambda: look(after, f"{RECOVERED.strip()} --statement-was-read", may_fail=True),
+                    "everything was read",
+                )
+                for name, cents in transfers.cents.items():
+                    again.ask(name, cents)
+                wait_until(again.are_over, "what was asked for again has ended")
+                assert {each["status"] for each in again.read_here().values()} == {"CONFIRMED"}
+                assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS, LATER_CENTS}
+                wait_until(lambda: has_one_balance(after), "both books say the same")
                 assert look(after, "pixconnect verify --whole --again-after-s 5")
         finally:
             keeper.run('pg_ctl --pgdata="$RESTORED" --mode=immediate --wait stop')

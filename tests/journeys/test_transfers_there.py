@@ -66,6 +66,11 @@ class Transfers:
         self.cents: dict[str, int] = {}
         """By external_id."""
 
+    def read_refusal(self, external_id: str, cents: int) -> str:
+        """Why nothing is accepted for now."""
+        body = dict(amount=cents, key=PAYEE, key_type="EMAIL", external_id=external_id)
+        return self._caller.insist("POST", "/v1/connect/transfer/key", body, (503,))["error"]["message"]
+
     def ask(self, external_id: str, cents: int, key: str = PAYEE) -> None:
         body = dict(amount=cents, key=key, key_type="EMAIL", external_id=external_id)
         made = self._caller.insist("POST", "/v1/connect/transfer/key", body)

@@ -73,6 +73,12 @@ class FakeInstitution:
         self.send_status: Literal["under_way", "settled", "refused"] = "settled"
         self.paid_cents = 0
         """Out of the account, by Pix that were sent: one that pays twice pays each time."""
+        self.tells_codes = False
+        """Whether what is sent has a code of its own, which its answer tells, and a list by our name where it ``is_listed``."""
+        self.is_listed = True
+        self.forgets_names = False
+        self.asked: list[str | None] = []
+        """By which codes it was asked about sent Pix."""
         self.items: list[InstitutionItem] = []
         self.day_files: DayFiles | None = None
         self.closing_balances: dict[date, int] = {}
@@ -201,10 +207,15 @@ class FakeInstitution:
         answer = self.send_answers.pop(0) if self.send_answers else None
         if isinstance(answer, CertainRefusal | NotSent) or answer is LOST_BEFORE:
             return answer
-        if pix.name in self.sent and self.traits.resend_for:
+        is_known = pix.name in self.sent and not self.forgets_names
+        if is_known and self.traits.resend_for and not self.tells_codes:
             return answer or UnknownOutcome(reason="the name was used")
-        self.sent[pix.name] = self._pay(pix)
-        return answer or self.sent[pix.name]
+        if not is_known or not self.tells_codes:
+            self.sent[pix.name] = self._pay(pix)
+        sent = self.sent[pix.name]
+        if self.tells_codes:
+            sent = structs.replace(sent, status="under_way", end_to_end_id=None, settled_at=None, payee=None)
+        return answer or sent
 
     def _pay(self, pix: OutgoingPix) -> SentPix:
         if self.send_status != "refused":
@@ -212,6 +223,7 @@ class FakeInstitution:
             self.balance_cents -= pix.amount_cents
         return SentPix(
             name=pix.name,
+            code=f"code-{len(self.calls)}" if self.tells_codes else None,
             end_to_end_id=f"E{OUTSIDE_ISPB}202607011500{len(self.calls):011}",
             amount_cents=pix.amount_cents,
             status=self.send_status,
@@ -229,9 +241,11 @@ class FakeInstitution:
                     self.paid_cents -= sent.amount_cents
                     self.balance_cents += sent.amount_cents
 
-    async def read_sent(self, name: str) -> SentPix | None:
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         self._check()
-        return self.sent.get(name)
+        self.asked.append(code)
+        found = self.sent.get(name)
+        return None if self.tells_codes and code is None and not self.is_listed else found
 
     async def read_balance(self) -> int:
         self._check()

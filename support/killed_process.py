@@ -78,9 +78,10 @@ _REFUNDS_THERE: Final = (
     *(("refund there", f"pixconnect.adapters.institutions.{there}.refund") for there in (_STANDARD, _WOOVI)),
     *(("question there", f"pixconnect.adapters.institutions.{there}.read_refund") for there in (_STANDARD, _WOOVI)),
 )
+_SENDERS: Final = ("efi:EfiInstitution", "inter:InterInstitution")
 _TRANSFERS_THERE: Final = (
-    ("transfer there", "pixconnect.adapters.institutions.efi:EfiInstitution.send"),
-    ("question of a transfer there", "pixconnect.adapters.institutions.efi:EfiInstitution.read_sent"),
+    *(("transfer there", f"pixconnect.adapters.institutions.{there}.send") for there in _SENDERS),
+    *(("question of a transfer there", f"pixconnect.adapters.institutions.{there}.read_sent") for there in _SENDERS),
 )
 _CALLS_THERE: Final = dict(serve=_CHANGES_THERE, work=(*_REFUNDS_THERE, *_TRANSFERS_THERE, *_CHANGES_THERE))
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.

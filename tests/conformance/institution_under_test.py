@@ -58,6 +58,9 @@ class Steps(Struct):
     async def count_in_flight(self, since: datetime) -> int:
         return 0
 
+    async def find_loss(self) -> datetime | None:
+        return None
+
     def mint(self, order: RefundOrder, clock: MonthClock) -> None:
         self.of[order.return_id] = RailStep(
             order_name=order.return_id,

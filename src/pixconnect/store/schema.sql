@@ -3246,12 +3246,12 @@ comment on column return_name.transfer_id is 'The payment that it returns.';
 comment on column return_name.holder_id is 'The holder who had received it.';
 comment on column return_name.refund_id is 'The refund that was recorded of it.';
 
--- check_rail_step: migrations 0069, 0081, 0110
+-- check_rail_step: migrations 0069, 0081, 0110, 0112
 create function check_rail_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
     if tg_op = 'INSERT' then
-        if new.may_be_done or not exists (
+        if new.may_be_done or new.code_there is not null or not exists (
             select from open_order
             where name = new.order_name and holder_id = new.holder_id and institution_id = new.institution_id
                 and (left(name, 1) = 'E') = (new.kind = 'order')
@@ -3272,9 +3272,11 @@ begin
             ('calling', 'closed'), ('asked', 'calling'), ('asked', 'closed')
         ) and ((old.state, new.state) <> ('calling', 'minted') or old.may_be_done)
             and (old.state <> new.state or old.only_asked or not new.only_asked)
+            and ((old.state, new.state) <> ('asked', 'asked') or old.code_there is not null or new.code_there is null)
         or old.only_asked and (not new.only_asked or new.state not in ('asked', 'closed'))
         or old.may_be_done and not new.may_be_done
         or old.name_there is distinct from new.name_there and old.name_there is not null
+        or old.code_there is distinct from new.code_there and (old.code_there is not null or not new.may_be_done)
         or old.called_at is distinct from new.called_at and old.called_at is not null and new.state <> 'minted'
         or new.outcome = 'never' and old.state not in ('new', 'minted')
     then
@@ -3314,7 +3316,9 @@ create table rail_step (
     created_at timestamp with time zone not null,
     only_asked boolean default false not null,
     payee text,
+    code_there text collate "C",
     constraint rail_step_pkey primary key (order_name),
+    constraint a_code_has_its_form check (code_there ~ '^[a-zA-Z0-9-]{1,100}$'),
     constraint a_refund_has_its_original check ((kind = 'refund') = (original_end_to_end_id is not null)),
     constraint a_refusal_has_a_code check ((not outcome is distinct from 'refused') = (refusal_code is not null)),
     constraint an_order_has_its_payee check ((kind = 'order') = (payee is not null)),
@@ -3343,8 +3347,8 @@ create unique index rail_step_name_there on rail_step (institution_id, name_ther
 create trigger check_step before insert or update on rail_step for each row execute function check_rail_step();
 create trigger hold_after_a_loss before update of state on rail_step for each row when (new.state = 'calling' and old.state <>
     'calling' and not new.only_asked) execute function hold_after_a_loss();
-grant insert, select, update (name_there, state, may_be_done, called_at, outcome, refusal_code, refusal_reason) on table
-    rail_step to pixconnect_service;
+grant insert, select, update (name_there, state, may_be_done, called_at, outcome, refusal_code, refusal_reason, code_there) on
+    table rail_step to pixconnect_service;
 comment on table rail_step is 'What is asked of institutions under orders of ours: a row each, written before each call.';
 comment on column rail_step.order_name is 'The order''s return_id or end_to_end_id.';
 comment on column rail_step.institution_id is 'The account at which it is asked for.';
@@ -3365,6 +3369,8 @@ comment on column rail_step.created_at is 'In real time.';
 comment on column rail_step.only_asked is
     'Whether its order was open at a loss of the database: a call of it may be forgotten, so that it is asked about and never called.';
 comment on column rail_step.payee is 'Whom an order to send goes to: the key, or the account with its bank; null of a refund.';
+comment on column rail_step.code_there is
+    'The institution''s own code of it, where it is asked by that; null before it is told. It never changes.';
 
 -- check_give_back: migration 0076
 create function check_give_back() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'

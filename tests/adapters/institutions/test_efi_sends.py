@@ -40,9 +40,9 @@ async def register(bank: Bank) -> None:
     await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
 
 
-def test_only_efi_has_a_list_and_each_reason_is_the_schemes() -> None:
+def test_who_sends_has_a_list_and_each_reason_is_the_schemes() -> None:
     lists = {name: read_profile(name).account.send_refusals for name in NAMES}
-    assert [name for name, known in lists.items() if known] == ["efi"]
+    assert [name for name, known in lists.items() if known] == ["efi", "inter"]
     assert {one.reject_code for one in lists["efi"]} <= reject_code.REASONS.keys()
     assert {(one.status, one.name) for one in lists["efi"]} == {
         (400, "documento_bloqueado"), (400, "chave_invalida"), (400, "chave_nao_pertence_ao_documento"),

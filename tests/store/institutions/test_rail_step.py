@@ -45,6 +45,12 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
         ((_CALLING, _ASKED), "update rail_step set state = 'minted', called_at = null"),
         ((_CALLING, _ASKED, "update rail_step set state = 'calling'"), "update rail_step set state = 'minted'"),
         (("update rail_step set state = 'closed', outcome = 'never'",), _CALLING),
+        ((), "update rail_step set code_there = 'a-code'"),
+        (
+            (_CALLING, _ASKED, "update rail_step set code_there = 'a-code'"),
+            "update rail_step set code_there = 'another'",
+        ),
+        ((_CALLING, f"{_ASKED}, code_there = 'a-code'"), "update rail_step set code_there = null"),
     ],
 )
 async def test_no_call_is_forgotten(shop: Shop, allowed: tuple[str, ...], refused: str) -> None:

@@ -99,6 +99,8 @@ class CallParts(Struct, frozen=True, kw_only=True):
     credential: Credential
     traits: AccountTraits
     tokens: Tokens
+    sending_tokens: Tokens
+    """The same, where a token is not asked for by scopes."""
     paces: CallPaces
     clock: Clock
     entropy: Entropy

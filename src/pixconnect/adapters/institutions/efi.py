@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from msgspec import structs
@@ -116,7 +116,7 @@ class EfiInstitution(StandardInstitution):
             return UnknownOutcome(reason="the institution answered another Pix than we sent")
         return sent
 
-    async def read_sent(self, name: str) -> SentPix | None:
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         content = await self._calls.read("sent", f"{_SENT}/{name}")
         sent = self._read_found(content, lambda: decode_sent(content.members))
         if sent is not None and sent.name != name:

@@ -1,19 +1,30 @@
-"""Inter beside the standard: its balance, and the whole statement, which names every Pix of a day both ways.
+"""Inter beside the standard: sending, its balance, and the whole statement, which names every Pix of a day both ways.
 
 Of more lines than its pages may count, it scrolls: one reader at a time, since a second scroll of an account ends the first.
+
+What is sent has a code of Inter's, which its answer alone tells, and is asked about by that. Where the answer is lost, the same
+request under the same ``x-id-idempotente`` is answered as before; and later the statement has the code, beside a description
+that ends with a mark of ours.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final, Literal
 
 from msgspec import structs
 
-from pixconnect.adapters.institutions.calls import CallParts
-from pixconnect.adapters.institutions.message import LIST_MAX, as_members
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall
+from pixconnect.adapters.institutions.inter_records import (
+    decode_pix_of_code,
+    find_marked,
+    take_code,
+    write_key,
+    write_send,
+)
+from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
 from pixconnect.adapters.institutions.standard import StandardInstitution
 from pixconnect.adapters.institutions.wire import (
     Malformed,
@@ -29,17 +40,29 @@ from pixconnect.adapters.institutions.wire import (
     take_rows,
     take_text,
 )
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
     InstitutionItem,
     InstitutionTraits,
     InstitutionUnavailable,
     ItemKind,
     MalformedItem,
     PermissionTried,
+    SendAnswer,
+    UnknownOutcome,
 )
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.profiles.profile import InstitutionProfile
 
 _BALANCE: Final = "/banking/v2/saldo"
+_SEND: Final = "/banking/v2/pix"
+_RESENT_FOR: Final = timedelta(seconds=60)
+"""Libraries say that the same key is answered as before, and no source for how long."""
+_OUTCOME_S: Final = 4.0
+"""About so long an order takes until we know how it ended: it is asked about 15 times a minute."""
+_LOOKED_FOR: Final = timedelta(days=40)
+_CLOCKS_APART: Final = timedelta(hours=1)
 _STATEMENT: Final = "/banking/v2/extrato/completo"
 _BLOCKED: Final = ("bloqueadoCheque", "bloqueadoJudicialmente", "bloqueadoAdministrativo")
 # At most 90 days a call; fewer, so that most have no more lines than pages may count.
@@ -70,11 +93,89 @@ class InterInstitution(StandardInstitution):
 
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
         super().__init__(parts, profile)
+        self._sending = Calls(structs.replace(parts, tokens=parts.sending_tokens))
         self._one_scroll = asyncio.Lock()
 
     @property
     def traits(self) -> InstitutionTraits:
-        return structs.replace(super().traits, has_balance=True, has_statement=True)
+        in_flight = self._account.options.get("in_flight", 1)
+        at_once = in_flight if type(in_flight) is int else 1
+        return structs.replace(
+            super().traits,
+            has_balance=True,
+            has_statement=True,
+            sends=("KEY", "MANUAL"),
+            resend_for=_RESENT_FOR,
+            resends_after_restart=False,
+            sends_at_once=at_once,
+            sends_per_s=1 / _OUTCOME_S,
+        )
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        body = write_send(pix)
+        if body is None:
+            # Certain, since nothing is sent at all.
+            return CertainRefusal(code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14")
+        answer = await self._sending.change(
+            ChangingCall(
+                route="send",
+                method="POST",
+                path=_SEND,
+                body=body,
+                headers={"x-id-idempotente": write_key(pix.name)},
+                # Under the same key nothing is paid again, so a token that had ended is no reason to leave it.
+                repeated_on=self._ended,
+                is_on_new_connection=True,
+            )
+        )
+        if not isinstance(answer, Content):
+            return answer
+        if not answer.is_success:
+            # A banking error has a title; what has none is a gateway's word, or nobody's.
+            is_told = isinstance(answer.members.get("title"), str)
+            return self._judge(answer, self._known.send_refusals if is_told else ())
+        try:
+            code = take_code(answer.members)
+        except Malformed as error:
+            return UnknownOutcome(reason=error.reason)
+        # Taken, and no more, whatever its word is: a person may have to approve it. What it is tells the question.
+        return SentPix(
+            name=pix.name,
+            code=code,
+            end_to_end_id=None,
+            amount_cents=pix.amount_cents,
+            status="under_way",
+            settled_at=None,
+        )
+
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
+        known = code or await self._find_code(name, since)
+        if known is None:
+            return None
+        content = await self._sending.read("sent", f"{_SEND}/{known}")
+        # One that it has told of and does not find is no absence.
+        return self._read_required(content, lambda: decode_pix_of_code(name, known, content.members))
+
+    async def _find_code(self, name: str, since: datetime | None) -> str | None:
+        """The code of what was sent under our name since then; ``None`` where no line of the statement has it yet."""
+        now = self._clock.real_now()
+        oldest = now - _LOOKED_FOR
+        begin = (max(since or oldest, oldest) - _CLOCKS_APART).astimezone(SAO_PAULO).date()
+        codes = set[str]()
+        async for rows in self._list_rows(self._sending, begin, now.astimezone(SAO_PAULO).date()):
+            for row in rows:
+                try:
+                    code = find_marked(row, name)
+                except Malformed as error:
+                    raise InstitutionUnavailable(error.reason) from None
+                codes |= set() if code is None else {code}
+        if len(codes) > 1:
+            raise InstitutionUnavailable(f"the statement has {len(codes)} Pix under one name of ours")
+        return next(iter(codes), None)
+
+    async def close(self) -> None:
+        await super().close()
+        self._sending.close()
 
     async def read_balance(self) -> int:
         return await self._read_balance({})
@@ -96,6 +197,10 @@ class InterInstitution(StandardInstitution):
     async def list_statement(
         self, since: date, until: date
     ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+        async for rows in self._list_rows(self._calls, since, until):
+            yield [_read_row(row) for row in rows]
+
+    async def _list_rows(self, calls: Calls, since: date, until: date) -> AsyncGenerator[Sequence[object]]:
         spans = _split_days(since, until, _DAYS_MAX)
         while spans:
             first, last = spans.pop(0)
@@ -103,9 +208,9 @@ class InterInstitution(StandardInstitution):
             number, count, total_count = 0, 1, 0
             while number < count and total_count <= _PAGED_MAX:
                 paged = days | {"pagina": str(number), "tamanhoPagina": str(_PAGE_SIZE)}
-                rows, count, total_count = await self._read_page(paged, has_days=first < last)
+                rows, count, total_count = await self._read_page(calls, paged, has_days=first < last)
                 if total_count <= _PAGED_MAX:
-                    yield [_read_row(row) for row in rows]
+                    yield rows
                 number += 1
             if total_count > _PAGED_MAX and first < last:
                 # Each day alone may have fewer.
@@ -113,15 +218,17 @@ class InterInstitution(StandardInstitution):
             elif total_count > _PAGED_MAX:
                 # Pages end there: all of it again, as a line that comes twice is one line.
                 async with self._one_scroll:
-                    async for rows in self._scroll(days):
-                        yield [_read_row(row) for row in rows]
+                    async for rows in self._scroll(calls, days):
+                        yield rows
 
     async def _try_own(self) -> Sequence[PermissionTried]:
         return [await self._try("extrato.read", "account", _BALANCE)]
 
-    async def _read_page(self, query: Mapping[str, str], *, has_days: bool) -> tuple[Sequence[object], int, int]:
+    async def _read_page(
+        self, calls: Calls, query: Mapping[str, str], *, has_days: bool
+    ) -> tuple[Sequence[object], int, int]:
         """Lines, how many pages and how many lines there are; where a span of days is refused, more than pages may count."""
-        content = await self._calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
+        content = await calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
         if has_days and content.status == _REFUSED:
             return (), 1, _PAGED_MAX + 1
         members = content.members
@@ -134,11 +241,11 @@ class InterInstitution(StandardInstitution):
             ),
         )
 
-    async def _scroll(self, days: Mapping[str, str]) -> AsyncGenerator[Sequence[object]]:
+    async def _scroll(self, calls: Calls, days: Mapping[str, str]) -> AsyncGenerator[Sequence[object]]:
         query = {**days, "tamanhoPagina": str(_PAGE_SIZE), **_SCROLLED}
         known = set[str]()
         for _ in range(_ITEMS_MAX // _PAGE_SIZE):
-            content = await self._calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
+            content = await calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
             rows, scroll_id, has_more = self._read_required(
                 content, lambda content=content: _read_scrolled(content.members)
             )

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from pixconnect.adapters.institutions.calls import CallParts
 from pixconnect.adapters.institutions.certificate import read_account_certificates
 from pixconnect.adapters.institutions.connection import (
@@ -80,13 +82,17 @@ def open_institution(
         raise InvalidInstitutionAccount(f"certificate_file, private_key_file, ca_file: {error}") from None
     connection = connect(tls, bounds)
     paces = CallPaces(profile.account, clock, entropy, is_homologation=account.environment == "homologation")
+    tokens = _open_tokens(account, credential, profile, connection, paces, clock)
+    sends = profile.account.asked_to_send
+    sending = structs.replace(profile, account=structs.replace(profile.account, scopes=sends))
     parts = CallParts(
         connection=connection,
         host=parse_institution_host(account.base_url),
         account=account,
         credential=credential,
         traits=profile.account,
-        tokens=_open_tokens(account, credential, profile, connection, paces, clock),
+        tokens=tokens,
+        sending_tokens=tokens if not sends else _open_tokens(account, credential, sending, connection, paces, clock),
         paces=paces,
         clock=clock,
         entropy=entropy,

@@ -189,7 +189,7 @@ class StandardInstitution:
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         return NotSent(reason="the central bank's API sends nothing")
 
-    async def read_sent(self, name: str) -> SentPix | None:
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         raise InstitutionUnavailable("the central bank's API sends nothing")
 
     async def read_balance(self) -> int:

@@ -209,7 +209,7 @@ class WooviInstitution:
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         return NotSent(reason="nothing is sent over accounts at this institution yet")
 
-    async def read_sent(self, name: str) -> SentPix | None:
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         raise InstitutionUnavailable("nothing is sent over accounts at this institution yet")
 
     async def read_balance(self) -> int:

@@ -78,6 +78,8 @@ class _Heard(Struct, frozen=True, kw_only=True):
     reason: str | None
     payee: str | None = None
     """Where it tells whom a transfer goes to."""
+    code: str | None = None
+    """The institution's own, of a transfer that is asked about by it."""
 
 
 _Answer = _Heard | CertainRefusal | NotSent | UnknownOutcome
@@ -105,6 +107,8 @@ class InstitutionRail(RecordingRail):
         self._sender: Sender = sender or institution
         self._memory = memory
         self._clock = clock
+        self._called = dict[str, datetime]()
+        """What this process has called and may call again, though another one may not."""
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         try:
@@ -158,7 +162,7 @@ class InstitutionRail(RecordingRail):
         if not self._may_call(step):
             return AlreadyKnown()
         try:
-            if not self._repeated_for(step):
+            if await self._may_be_forgotten(step):
                 # A restored database may have forgotten that it was asked for, and a second call would do it twice.
                 found = await self._read(step)
                 if found is not None:
@@ -167,6 +171,7 @@ class InstitutionRail(RecordingRail):
             calling = structs.replace(step, state="calling", called_at=step.called_at or now)
             if not await self._memory.take(step, calling):
                 return Unknown()
+            self._note_call(calling)
             return await self._conclude(calling, await call(calling))
         except (MemoryUnavailable, InstitutionUnavailable):
             # The row may say that we call; so it is asked about, and never given up as if it could not be there.
@@ -184,7 +189,33 @@ class InstitutionRail(RecordingRail):
             return traits.resend_for
         return REPEATED_FOR if traits.repeats_refunds else timedelta(0)
 
+    async def _may_be_forgotten(self, step: RailStep) -> bool:
+        if not self._repeated_for(step):
+            return True
+        # For how long a name is known there no source says; a request may come again long after the call that was forgotten.
+        return self._is_listed(step) and step.state == "minted" and await self._memory.find_loss() is not None
+
+    async def _is_worth_a_question(self, step: RailStep) -> bool:
+        """What waits for its first call is looked at each second; to read a list each time would leave no budget."""
+        return not self._is_listed(step) or await self._may_be_forgotten(step)
+
+    def _is_listed(self, step: RailStep) -> bool:
+        """Whether a list has to be read where its code is not known, as no question takes our name."""
+        return step.kind == "order" and not self._institution.traits.resends_after_restart
+
+    def _note_call(self, calling: RailStep) -> None:
+        if self._is_listed(calling):
+            now, repeated_for = self._clock.real_now(), self._institution.traits.resend_for
+            young = {name: at for name, at in self._called.items() if now < at + repeated_for}
+            self._called = young | {calling.order_name: young.get(calling.order_name, now)}
+
+    def _is_asked_by_repeat(self, step: RailStep) -> bool:
+        """Where a name of ours cannot be asked by, the repeat tells the code, and at once; a list would tell it later."""
+        return self._is_listed(step) and self._may_repeat(step)
+
     def _may_repeat(self, step: RailStep) -> bool:
+        if self._is_listed(step) and (step.order_name not in self._called or step.code_there is not None):
+            return False
         repeated_for = self._repeated_for(step)
         # Another worker's clock may have been ahead: what may not be made again is not young either.
         is_young = step.called_at is not None and self._clock.real_now() < step.called_at + repeated_for
@@ -211,7 +242,10 @@ class InstitutionRail(RecordingRail):
 
     async def _read(self, step: RailStep) -> _Heard | None:
         if step.kind == "order":
-            found = await self._sender.read_sent(step.name_there or "")
+            lost_since = None if step.code_there is not None else await self._memory.find_loss()
+            called_at = step.called_at or step.created_at
+            since = called_at if lost_since is None else min(called_at, lost_since)
+            found = await self._sender.read_sent(step.name_there or "", step.code_there, since)
         else:
             found = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
         return None if found is None else _as_heard(found)
@@ -233,7 +267,8 @@ class InstitutionRail(RecordingRail):
 
     async def _believe(self, calling: RailStep, refusal: CertainRefusal) -> SubmitAnswer:
         """A restored database has forgotten calls that were done: a second one may be refused because of the first."""
-        found = await self._read(calling)
+        # A list was read before this call, if anything can be forgotten; a spent budget must leave no refusal open.
+        found = None if self._is_listed(calling) else await self._read(calling)
         if found is not None:
             return await self._hear(calling, found)
         refused = _close(calling, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
@@ -256,10 +291,15 @@ class InstitutionRail(RecordingRail):
             if not await self._memory.take(step, asked):
                 return Taken()  # another worker has it
             step = asked
+        if self._is_asked_by_repeat(step):
+            return Unknown(is_repeatable=True)
+        is_late = identifiers.is_outside_window(step.order_name, self._clock.now())
+        if step.state == "minted" and not is_late and not await self._is_worth_a_question(step):
+            return Unknown()
         found = await self._read(step)
         if found is not None:
             return await self._hear(step, found)
-        if step.state != "minted" or not identifiers.is_outside_window(step.order_name, self._clock.now()):
+        if step.state != "minted" or not is_late:
             # What was called is durably dated, so no start of the database ends the time for which it is repeated.
             return Unknown(is_repeatable=self._may_repeat(step))
         # Closed first: from then on nobody calls.
@@ -271,10 +311,13 @@ class InstitutionRail(RecordingRail):
         if heard.amount_cents != step.amount_cents or heard.payee not in (None, step.payee):
             # Neither an end of ours nor a reason to send it again: a person has to look.
             _log.critical("an institution has an order of ours with other contents", order=step.order_name)
-            await self._note_done(step)
+            await self._note_done(step, heard.code)
+            return Taken()
+        if heard.code is not None and step.code_there not in (None, heard.code):
+            _log.critical("an institution has an order of ours twice", order=step.order_name, code=heard.code)
             return Taken()
         if heard.status == "under_way":
-            await self._note_done(step)
+            await self._note_done(step, heard.code)
             return Taken(network_id=heard.network_id)
         if heard.status == "done":
             await self._end(step, _close(step, "answered"))
@@ -283,15 +326,17 @@ class InstitutionRail(RecordingRail):
         await self._end(step, refused)
         return structs.replace(_reject(refused), network_id=heard.network_id)
 
-    async def _note_done(self, step: RailStep) -> None:
+    async def _note_done(self, step: RailStep, code: str | None) -> None:
         """The institution has it, so it was called, also where a restored database has forgotten that."""
         if step.state == "minted":
             calling = structs.replace(step, state="calling", called_at=self._clock.real_now())
             if not await self._memory.take(step, calling):
                 return
             step = calling
-        if step.state == "calling":
-            await self._memory.take(step, structs.replace(step, state="asked", may_be_done=True))
+        code_there = step.code_there or code
+        if step.state == "calling" or (step.state == "asked" and code_there != step.code_there):
+            asked = structs.replace(step, state="asked", may_be_done=True, code_there=code_there)
+            await self._memory.take(step, asked)
 
     async def _end(self, step: RailStep, closed: RailStep) -> None:
         if step.state != "closed":
@@ -307,6 +352,7 @@ def _as_heard(listed: ListedRefund | SentPix) -> _Heard:
             settled_at=listed.settled_at,
             reason=listed.reason,
             payee=listed.payee,
+            code=listed.code,
         )
     return _Heard(
         status="done" if listed.status == "returned" else listed.status,

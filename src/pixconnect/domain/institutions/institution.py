@@ -59,6 +59,8 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """So many are under way there together."""
     resend_for: timedelta = timedelta(0)
     """From its first call on an order may be sent again under its name: a source says that a second call moves nothing more."""
+    resends_after_restart: bool = True
+    """Otherwise only the process that made the first call makes another."""
     compares_owner: bool = False
     """A payee's CPF or CNPJ can be said beside a key, and the order is refused if the key is somebody else's."""
     has_balance: bool = True
@@ -266,8 +268,8 @@ class Sender(Protocol):
         """Send a Pix under our name; only where ``traits.sends``."""
         ...
 
-    async def read_sent(self, name: str) -> SentPix | None:
-        """A Pix by our name of it; ``None`` where the institution says that it has none. It may have it later."""
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
+        """A Pix by our name, or by their code where one is told; ``None`` where there is none, though it may come later."""
         ...
 
     async def close(self) -> None:
@@ -348,8 +350,7 @@ class Institution(Sender, Protocol):
 
 
 DaySource = Literal["api", "own_file", "file_by_hand"]
-"""Where an account's days come from: the API's list of lines, the file that the institution writes of a day and that is fetched
-here, or files that somebody exports and reads."""
+"""Where an account's days come from: the API's list of lines, the file that the institution writes of a day, or one by hand."""
 
 
 def find_day_source(institution: Institution) -> DaySource:

@@ -52,6 +52,8 @@ class SentPix(Struct, frozen=True, kw_only=True):
 
     name: str
     """Of whoever asked for it."""
+    code: str | None = None
+    """The institution's own, where it is asked by that and not by ours."""
     end_to_end_id: str | None
     """The network's, once it is told."""
     amount_cents: int
@@ -87,6 +89,8 @@ class RailStep(Struct, frozen=True, kw_only=True):
     """Whom an order to send goes to (``name_payee``)."""
     name_there: str | None
     """What the institution knows it by; it never changes."""
+    code_there: str | None = None
+    """The institution's own code of it (``SentPix.code``), once it is told; it never changes either."""
     state: State
     may_be_done: bool = False
     """Whether a call of it may have taken effect."""
@@ -114,6 +118,10 @@ class RailMemory(Protocol):
 
     async def count_in_flight(self, since: datetime) -> int:
         """How many orders to send were first called since then, and have not ended as far as we know."""
+        ...
+
+    async def find_loss(self) -> datetime | None:
+        """Since when calls may have been forgotten here, where the database has lost something of late."""
         ...
 
     async def take(self, before: RailStep, after: RailStep) -> bool:

@@ -134,6 +134,8 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     """Of what the holder owed: taken of what had just become available."""
     adjustment: AdjustmentKind | None = None
     """Set where two operators have adjusted the books for a case."""
+    payer_message: str | None = None
+    """Of a transfer; the statement does not show it."""
     network_settled_at: datetime | None = None
     """When it settled by the network's clock, where that is minutes from ours; of a movement always."""
 

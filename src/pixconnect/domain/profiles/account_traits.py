@@ -36,7 +36,7 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
 
     status: int
     name: str
-    """The error's, as ``nome``, ``title`` or the last part of ``type`` say it."""
+    """The error's, as ``nome`` or the last part of ``type`` say it; nothing where the form has no such name."""
     properties: Sequence[str] = ()
     """If there are any, it is certain only where all violations are of these members."""
     reject_code: str | None = None
@@ -65,6 +65,8 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """All that receiving needs."""
     sending_scopes: Sequence[str] = ()
     """What a credential for receiving had better not have."""
+    asked_to_send: Sequence[str] = ()
+    """The scopes of a token of its own for sending: a credential without them receives all the same."""
     token_ended: Sequence[int] = (401,)
     """Statuses of a call whose token has ended."""
     homologation_paths: Mapping[str, str] = {}

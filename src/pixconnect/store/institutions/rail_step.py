@@ -22,7 +22,7 @@ STEP: Final = Table(
     """
     order_name text, institution_id smallint, kind text, holder_id bigint, original_end_to_end_id text,
     amount_cents bigint, name_there text, state text, may_be_done boolean, called_at timestamptz, outcome text,
-    refusal_code text, refusal_reason text, created_at timestamptz, only_asked boolean, payee text
+    refusal_code text, refusal_reason text, created_at timestamptz, only_asked boolean, payee text, code_there text
     """,
     key=("order_name",),
 )
@@ -91,6 +91,16 @@ async def count_in_flight(pool: Pool, institution_id: int, since: datetime) -> i
     return await pool.fetchval(_COUNT_IN_FLIGHT, institution_id, since)
 
 
+_FIND_LOSS: Final[LiteralString] = """
+    select min(coalesce(known_until, noticed_at - interval '1 day')) from database_loss where noticed_at > $1
+"""
+
+
+async def find_loss(pool: Pool, since: datetime) -> datetime | None:
+    """From when on something may be forgotten, of the losses that were noticed since then."""
+    return await pool.fetchval(_FIND_LOSS, since)
+
+
 _INSERT: Final[LiteralString] = (
     f"insert into rail_step ({STEP.names}) values ({STEP.parameters}) on conflict do nothing"
 )
@@ -104,8 +114,9 @@ async def insert(connection: Connection | Pool, step: RailStep) -> None:
 # With the fence in it, it is one statement: it holds the account's slot before it touches the row.
 _TAKE: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD})
-    update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10
-    where order_name = $3 and state = $4 and only_asked = $11 and (select count(*) from held) = cardinality($1)
+    update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10,
+        code_there = $11
+    where order_name = $3 and state = $4 and only_asked = $12 and (select count(*) from held) = cardinality($1)
     returning order_name
 """
 
@@ -113,8 +124,9 @@ _TAKE: Final[LiteralString] = f"""
 async def take(pool: Pool, epochs: Mapping[int, int], before: RailStep, after: RailStep) -> bool:
     """Change one that is in the state that it was in; ``False`` if it is not, or the slot is another worker's."""
     changed = (after.state, after.may_be_done, after.called_at, after.outcome, after.refusal_code, after.refusal_reason)
+    named = (after.code_there, before.only_asked)
     taken = await pool.fetchval(
-        _TAKE, list(epochs), list(epochs.values()), before.order_name, before.state, *changed, before.only_asked
+        _TAKE, list(epochs), list(epochs.values()), before.order_name, before.state, *changed, *named
     )
     return taken is not None
 

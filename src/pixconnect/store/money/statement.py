@@ -56,11 +56,11 @@ _READ_LINES: Final[LiteralString] = """
             when coalesce(returned.network_settled_at, original.network_settled_at)
                 not between entry.created_at - interval '1 minute' and entry.created_at + interval '1 minute'
             then coalesce(returned.network_settled_at, original.network_settled_at)
-        end
+        end, case when entry.refund_id is null then original.payer_message end
     from ledger_entry as entry
     left join lateral (
         select coalesce(network_id, end_to_end_id) as shown_id, counterparty ->> 'name' as name,
-            counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb, external_id, txid, charge_id,
+            counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb, external_id, txid, charge_id, payer_message,
             case when entry.refund_id is null then network_settled_at end as network_settled_at
         from transfer where transfer.id = entry.transfer_id and transfer.holder_id = $1 limit 1
     ) as original on true
@@ -133,6 +133,7 @@ def _line(row: asyncpg.Record) -> StatementLine:
         external_id,
         txid,
         network_settled_at,
+        payer_message,
     ) = row
     return StatementLine(
         id=entry_id,
@@ -147,4 +148,5 @@ def _line(row: asyncpg.Record) -> StatementLine:
         external_id=external_id,
         txid=txid,
         network_settled_at=network_settled_at,
+        payer_message=payer_message,
     )

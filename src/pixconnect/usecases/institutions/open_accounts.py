@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -46,7 +47,7 @@ class NoSender:
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         return NotSent(reason=self._reason)
 
-    async def read_sent(self, name: str) -> SentPix | None:
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         raise InstitutionUnavailable(self._reason)
 
     async def close(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,8 @@ from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.store.institutions.rail_step import OrderNaming
 from pixconnect.usecases.money.settlement import Fence
 
+LOSS_REMEMBERED_FOR: Final = timedelta(days=35)
+"""So long after a loss a request that comes again may be one whose call was forgotten."""
 _FAILED = (*DATABASE_FAILED, errors.PixConnectError)
 _decode_party = msgspec.json.Decoder(Party).decode
 
@@ -72,6 +75,12 @@ class StoredRailMemory:
     async def count_in_flight(self, since: datetime) -> int:
         try:
             return await step_store.count_in_flight(self._pool, self._institution_id, since)
+        except _FAILED as error:
+            raise MemoryUnavailable(type(error).__name__) from error
+
+    async def find_loss(self) -> datetime | None:
+        try:
+            return await step_store.find_loss(self._pool, self._clock.real_now() - LOSS_REMEMBERED_FOR)
         except _FAILED as error:
             raise MemoryUnavailable(type(error).__name__) from error
 

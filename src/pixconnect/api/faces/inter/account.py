@@ -227,7 +227,7 @@ def _show_details(line: StatementLine, own: Party) -> DetalhePix | None:
         txid=line.txid,
         end_to_end_id=line.end_to_end_id,
         codigo_solicitacao=line.external_id if is_sent and is_code(line.external_id) else None,
-        descricao_pix=line.description,
+        descricao_pix=line.payer_message if is_sent else line.description,
         payer_name=payer[0],
         payer_tax_id=payer[1],
         payee_name=payee[0],

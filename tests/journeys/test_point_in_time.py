@@ -38,6 +38,7 @@ GUIDE = (ROOT / "docs" / "guides" / "back-up-and-restore.md").read_text(encoding
 VERIFY = 'pg_verifybackup --quiet "$BACKUP/base-new"'
 KEEP_LOG, COPY, RESTORE, LOOK, RECOVERED, *_ = blocks("sh", GUIDE)
 RECEIVED_CENTS, BEFORE_CENTS, FORGOTTEN_CENTS, LATER_CENTS = 10_000, 100, 200, 300
+SENT_CENTS, FORGOTTEN_SENT_CENTS = 110, 220
 _KEPT = (
     "select flush_lsn >= pg_current_wal_flush_lsn() from pg_stat_replication where application_name = 'pixconnect_log'"
 )
@@ -120,13 +121,17 @@ async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_pa
                 two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=tmp_path)
                 open_account(two.bank, two.live, two.folder, "inter")
                 received = receive(two, RECEIVED_CENTS)
-                refunds = Refunds(two, received)
+                refunds, transfers = Refunds(two, received), Transfers(two)
                 refunds.ask("before", BEFORE_CENTS)
-                wait_until(lambda: refunds.are_over(set()), "the refund of before has ended")
+                allowed = ("--per-transfer", "1000", "--per-day", "1000", "--to", "all")
+                assert run(live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
+                transfers.ask("sent before", SENT_CENTS)
+                wait_until(lambda: refunds.are_over(set()) and transfers.are_over(), "what was asked before has ended")
                 keeper.run(COPY if keeper.can_verify() else COPY.replace(VERIFY, ":"))
                 instant = str(await fetch(url, "select now()"))
                 refunds.ask("forgotten", FORGOTTEN_CENTS)
-                wait_until(lambda: refunds.are_over(set()), "the refund has ended that will be forgotten")
+                transfers.ask("sent and forgotten", FORGOTTEN_SENT_CENTS)
+                wait_until(lambda: refunds.are_over(set()) and transfers.are_over(), "what will be forgotten has ended")
                 receive(two, LATER_CENTS)
                 live.kill()
             while not await fetch(url, _KEPT):  # noqa: ASYNC110  it is in the database
@@ -143,12 +148,17 @@ async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_pa
                 assert (shown["state"], shown["paused_because"][:16]) == ("paused", "another timeline")
                 wait_until(lambda: look(after, RECOVERED, may_fail=True), "everything was read")
                 assert run(live, "institution", "show", "loja", "--json")["state"] == "active"
-                again = Refunds(after, received)
-                for name, cents in refunds.cents.items():
-                    again.ask(name, cents)
-                wait_until(lambda: again.are_over(set()), "what was asked for again has ended")
+                again, sent_again = Refunds(after, received), Transfers(after)
+                for asked, before in ((again, refunds), (sent_again, transfers)):
+                    for name, cents in before.cents.items():
+                        asked.ask(name, cents)
+                wait_until(
+                    lambda: again.are_over(set()) and sent_again.are_over(), "what was asked for again has ended"
+                )
                 wait_until(lambda: has_one_balance(after), "both books say the same")
                 assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS}
+                assert sent_again.read_there().keys() == {SENT_CENTS, FORGOTTEN_SENT_CENTS}
+                assert {each["status"] for each in sent_again.read_here().values()} == {"CONFIRMED"}
                 assert look(after, "pixconnect verify --whole --again-after-s 5")
         finally:
             keeper.run('pg_ctl --pgdata="$RESTORED" --mode=immediate --wait stop')

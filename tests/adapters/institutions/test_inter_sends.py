@@ -13,6 +13,7 @@ from msgspec import structs
 from api.faces.test_face_fault import Control
 from pixconnect.adapters.institutions.inter_records import decode_pix_of_code, find_marked, mark, write_key, write_send
 from pixconnect.adapters.institutions.wire import Malformed
+from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     InstitutionUnavailable,
@@ -25,9 +26,11 @@ from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import Settled
 from pixconnect.domain.profiles.profile import read_profile
+from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money.settlement import end_orders
 from support.account_there import AccountThere, open_account_there
 from support.faces import ACCOUNT, PAYEE, Bank
+from support.operators import as_operator
 from support.records import outside_party
 
 NAME = "34c6ee378432224104a8e8b0d45d767b"
@@ -124,6 +127,17 @@ async def test_an_answer_that_says_nothing_is_never_a_refusal(
         control.set(("face_write", fault))
         assert isinstance(await there.institution.send(TO_KEY), outcome)
         assert await _count_sent(bank) == (1 if is_there else 0)
+
+
+async def test_a_credential_that_may_not_send_sends_nothing_and_reads_all_the_same(bank: Bank, tmp_path: Path) -> None:
+    may = [scope for scope in SCOPES if scope != "transfer.write"]
+    operator = as_operator(bank.service.context)
+    only = await access_usecases.create_client(operator, bank.service.caller.holder_id, "only receives", may)
+    async with _open(structs.replace(bank, issued=only), tmp_path) as there:
+        for _ in range(3):
+            assert isinstance(await there.institution.send(TO_KEY), NotSent | CertainRefusal)
+        assert await there.institution.read_balance() > 0
+        assert await _count_sent(bank) == 0
 
 
 async def test_a_code_that_inter_told_and_does_not_know_any_more_is_no_absence(bank: Bank, tmp_path: Path) -> None:

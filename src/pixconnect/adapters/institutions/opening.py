@@ -31,9 +31,11 @@ from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.address import find_address_fault, token_address
 from pixconnect.domain.institutions.institution import Institution
+from pixconnect.domain.profiles.account_traits import Pace
 from pixconnect.domain.profiles.profile import NAMES, InstitutionProfile, read_profile
 
 _BOUNDS: Final = CallBounds()
+_SENDING_TOKENS: Final = Pace(routes=("token",), burst=1, per_minute=1)
 _KINDS: Final = dict[str, type[StandardInstitution | WooviInstitution]](
     efi=EfiInstitution,
     inter=InterInstitution,
@@ -83,8 +85,6 @@ def open_institution(
     connection = connect(tls, bounds)
     paces = CallPaces(profile.account, clock, entropy, is_homologation=account.environment == "homologation")
     tokens = _open_tokens(account, credential, profile, connection, paces, clock)
-    sends = profile.account.asked_to_send
-    sending = structs.replace(profile, account=structs.replace(profile.account, scopes=sends))
     parts = CallParts(
         connection=connection,
         host=parse_institution_host(account.base_url),
@@ -92,7 +92,7 @@ def open_institution(
         credential=credential,
         traits=profile.account,
         tokens=tokens,
-        sending_tokens=tokens if not sends else _open_tokens(account, credential, sending, connection, paces, clock),
+        sending_tokens=_open_sending_tokens(account, credential, profile, connection, clock, entropy) or tokens,
         paces=paces,
         clock=clock,
         entropy=entropy,
@@ -108,6 +108,24 @@ def find_profile(account: InstitutionAccount) -> InstitutionProfile:
     if name not in NAMES:
         raise InvalidInstitutionAccount(f"profile: there is no {name[:64]!r}; there are {', '.join(NAMES)}")
     return read_profile(name)
+
+
+def _open_sending_tokens(
+    account: InstitutionAccount,
+    credential: Credential,
+    profile: InstitutionProfile,
+    connection: InstitutionConnection,
+    clock: Clock,
+    entropy: Entropy,
+) -> BareKey | AccountTokens | None:
+    """Of a token that is asked for apart; ``None`` where one does for all."""
+    known = profile.account
+    if not known.asked_to_send:
+        return None
+    # Of a pace of its own: what is refused here, time and again, keeps nobody from receiving.
+    traits = structs.replace(known, scopes=known.asked_to_send, paces=(_SENDING_TOKENS, *known.paces))
+    paces = CallPaces(traits, clock, entropy, is_homologation=account.environment == "homologation")
+    return _open_tokens(account, credential, structs.replace(profile, account=traits), connection, paces, clock)
 
 
 def _open_tokens(

@@ -255,10 +255,13 @@ async def _at_account(books: AllBooks) -> None:
     paid = await shop.charge(f"there-{MARK}")
     pix = shop.pay(1000, txid=paid.txid)
     other = shop.pay(5000)
+    for cents in (701, 702):
+        shop.pay(cents)
     await shop.read()
     await shop.charge(f"there-waiting-{MARK}")
     clock.advance(minutes=1)
-    await shop.give_back(pix, 300, external_id=f"there-back-{MARK}")
+    for name, cents in (("back", 300), ("gone", 20), ("named", 30)):
+        await shop.give_back(pix, cents, external_id=f"there-{name}-{MARK}")
     await shop.move_orders()
     shop.there.refund_status = "under_way"
     await shop.give_back(pix, 100, external_id=f"there-open-{MARK}")

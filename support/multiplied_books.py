@@ -43,7 +43,7 @@ _TABLES: Final = dict(
                 "received_known",
                 "event",
             ),
-            *("event_feed", "webhook_endpoint", "key_webhook", "delivery"),
+            *("event_feed", "webhook_endpoint", "key_webhook", "delivery", "origin_batch"),
         ),
         _OF_HOLDER,
     ),
@@ -115,8 +115,8 @@ def _copied(table: str, name: str, of_type: str) -> str:
         return f"replace(replace(replace(body, '{MARK}', {_CODE}), {shown[0]}, {shown[2]}), {shown[1]}, {shown[3]})"
     if of_type == "bigint" and name in _IDS:
         return f"{name} + copy * {_NEAR.get((table, name), SHIFT)}"
-    if name == "event_ids":
-        return f"(select array_agg(each + copy * {SHIFT}) from unnest(event_ids) as each)"
+    if name in ("event_ids", "ids"):
+        return f"(select array_agg(each + copy * {SHIFT}) from unnest({name}) as each)"
     if of_type in ("text", "jsonb"):
         return f"replace({name}::text, '{MARK}', {_CODE})::{of_type}"
     return name

@@ -5,14 +5,22 @@ from contextlib import asynccontextmanager
 
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import VERIFIER_ROLE
+from pixconnect.store.running.installation import take_mode
 from pixconnect.usecases.proof.verify import BookReader
 from support.books import chain_all
 from support.postgres import Addresses
 from support.service import Service, open_holder, open_service
 
 
+async def be_started(service: Service) -> None:
+    """Note the mode, as each start does: services of tests are not started."""
+    async with service.context.pool.acquire() as connection:
+        await take_mode(connection, "sandbox")
+
+
 @asynccontextmanager
 async def open_book_reader(service: Service, database: Addresses) -> AsyncIterator[BookReader]:
+    await be_started(service)
     connection = await pool.connect(
         database.service_url, role=VERIFIER_ROLE, schema="pixconnect, verify", name="verify", reads_tables=True
     )
@@ -25,6 +33,7 @@ async def open_book_reader(service: Service, database: Addresses) -> AsyncIterat
 async def chain_deposit(database: Addresses, account_number: str = "1") -> tuple[int, int]:
     """A holder with R$ 10.00 whose entry is chained; its id, and the entry's."""
     async with open_service(database) as service:
+        await be_started(service)
         holder = await open_holder(service, account_number=account_number, funds_cents=1_000)
         await chain_all(service.context)
         return holder.holder_id, await service.context.pool.fetchval("select max(id) from ledger_entry")

@@ -139,6 +139,7 @@ async def _find(service: Service, database: Addresses) -> set[str]:
 async def test_a_database_that_was_restored_from_a_dump_is_as_it_was_made(
     postgres_server: Addresses, service: Service, database: Addresses, request: pytest.FixtureRequest
 ) -> None:
+    assert await _find(service, database) == FORGETFUL
     # A restore reads PostgreSQL's own words for a check, and says them with fewer parentheses afterwards.
     version = cast("PostgresVersion", request.config.getoption("postgres_version"))
     program = find_programs(version) / "bin" / "pg_dump"

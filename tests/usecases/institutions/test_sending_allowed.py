@@ -11,14 +11,12 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.allowance import Allowance, WantedAllowance, cut, want
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.money.rail import Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, TransferRequest
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.operator import acting_as
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop
 from support.books import check_books
@@ -84,9 +82,9 @@ async def test_who_was_paid_before_is_known_by_the_key_or_by_the_account(shop: S
     await shop.allow_sending()
     to_account = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
     for request in (to_key(), to_account):
-        sent = await send(shop, request)
-        settled = Settled(settled_at=shop.live.clock.now())
-        assert await end_orders(shop.at, [(sent.end_to_end_id, settled)]) == [None]
+        await send(shop, request)
+        await shop.move_orders()
+    assert {one.status for one in shop.there.sent.values()} == {"settled"}
     await shop.allow_sending(payees="known")
     await send(shop, to_key())
     await send(shop, to_account)

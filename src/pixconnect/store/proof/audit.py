@@ -146,12 +146,12 @@ AUDIT: Final = (
             """
                 select 'institution ' || name as subject, to_jsonb(shown) as state from (
                     select id, name, kind, profile, environment, state, tax_id, base_url, token_url, authorities, account, keys,
-                        poll_s, house_id, opened_at, opening_cents, created_at
+                        poll_s, options, house_id, opened_at, opening_cents, created_at
                     from institution_account where removed_at is null
                 ) as shown
             """,
-            "id,name,kind,profile,environment,state,tax_id,base_url,token_url,authorities,account,keys,poll_s,house_id,"
-            "opened_at,opening_cents,created_at",
+            "id,name,kind,profile,environment,state,tax_id,base_url,token_url,authorities,account,keys,poll_s,options,"
+            "house_id,opened_at,opening_cents,created_at",
             only="coalesce(after, before) ? 'profile'",
             # What the database has forgotten pauses every account, and closing one begins with it.
             counts="not (key = 'state' and is_now.value = 'paused')",
@@ -160,6 +160,19 @@ AUDIT: Final = (
         of="installation",
         meaning="somebody has let the service ask another address, or another account, by hand",
         todo="pause the account, and compare it with its file: `pixconnect institution pause NAME`",
+    ),
+    Rule(
+        name="house_lies_on_its_account",
+        says="the house of an account at an institution lies on it",
+        broken="""
+            select house_id as holder_id, array['institution ' || account.name] as ids, account.id::text as expected,
+                holder.institution_id::text as found, account.created_at as since
+            from institution_account as account left join holder on holder.id = house_id
+            where account.state <> 'closed' and removed_at is null and account.id is distinct from holder.institution_id
+        """,
+        of="installation",
+        meaning="the house or its holder's account was written by hand: what belongs to nobody else goes to a stranger",
+        todo="pause the account, and compare both with the audit: `pixconnect institution pause NAME`",
     ),
     Rule(
         name="key_is_as_audited",
@@ -227,21 +240,24 @@ AUDIT: Final = (
             ) as proposal
             where not is_proposed or confirmed_by is not null and not is_confirmed
             union all
-            select null, array['institution ' || name, 'allowance'], coalesce(allowed.said, '0 0 0 own'), standing.said,
-                allowed.at
-            from institution_allowance join institution_account on institution_account.id = institution_id
-            cross join lateral (
-                select concat_ws(' ', refunds_day_cents, transfer_cents, transfers_day_cents, payees) as said
-            ) as standing
+            select null, array['institution ' || name, 'allowance'], coalesce(allowed.said, '0 0 0 own by nobody'),
+                standing.said, allowed.at
+            from institution_account left join institution_allowance on institution_account.id = institution_id
+            left join lateral (
+                select concat_ws(' ', refunds_day_cents, transfer_cents, transfers_day_cents, payees, 'by',
+                    coalesce(allowed_by, 'nobody')) as said
+                where institution_id is not null
+            ) as standing on true
             left join lateral (
                 -- Rows of before transfers could leave say nothing of them.
                 select concat_ws(' ', after ->> 'refunds_day_cents', coalesce(after ->> 'transfer_cents', '0'),
-                    coalesce(after ->> 'transfers_day_cents', '0'), coalesce(after ->> 'payees', 'own')) as said, at from audit
+                    coalesce(after ->> 'transfers_day_cents', '0'), coalesce(after ->> 'payees', 'own'), 'by',
+                    coalesce(after ->> 'allowed_by', 'nobody')) as said, at from audit
                 where subject = 'institution ' || name and verb in ('institution allow', 'institution confirm')
                     and after ? 'allowed_by' and (after ->> 'institution_id')::int = institution_account.id
                 order by audit.id desc limit 1
             ) as allowed on true
-            where standing.said <> coalesce(allowed.said, '0 0 0 own')
+            where standing.said is distinct from coalesce(allowed.said, '0 0 0 own by nobody')
         """,
         of="installation",
         meaning="one person has let more leave an account, or has closed it",

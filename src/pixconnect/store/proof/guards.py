@@ -8,9 +8,14 @@ from pixconnect.domain.proof.rule import Rule
 from pixconnect.store.proof.shape import SHAPE_SQL
 from pixconnect.store.running.installation import COUNTED, select_reach
 
-# $1 is what the migrations make. What is in one of them alone, or is otherwise in the other.
+# $1 is what the migrations make. What is in one of them alone, or is otherwise in the other. A table that is gone is told by
+# its name and its indexes': that its columns, guards and grants are gone with it says nothing more.
 _OTHERWISE: Final[LiteralString] = (
     """
+    with gone as (
+        select thing.key as name from jsonb_each($1::jsonb) as schema, jsonb_each_text(schema.value -> 'table') as thing
+        where to_regclass(format('%I.%I', schema.key, thing.key)) is null
+    )
     select null::bigint as holder_id, array[coalesce(there.kind, made.kind) || ' ' || coalesce(there.name, made.name)] as ids,
         case when made.name is null then null else 'as its migrations make it: ' || made.digest end as expected,
         there.text as found, null::timestamptz as since
@@ -22,7 +27,10 @@ _OTHERWISE: Final[LiteralString] = (
         from jsonb_each($1::jsonb) as schema, jsonb_each(schema.value) as kind, jsonb_each_text(kind.value) as thing
         where kind.key in ({kinds})
     ) as made on made.schema = there.schema and made.kind = there.kind and made.name = there.name
-    where made.name is null or there.name is null or strpos(made.digest, left(md5(there.text), 12)) = 0
+    where made.name is null or strpos(made.digest, left(md5(there.text), 12)) = 0 or there.name is null and not exists (
+        select from gone where starts_with(made.name, gone.name || '.') or strpos(made.name, ' ' || gone.name || '.') > 0
+            or right(made.name, length(gone.name) + 1) = ' ' || gone.name
+    )
 """
 )
 
@@ -38,6 +46,17 @@ _SET_BACK: Final[LiteralString] = " union all ".join(
     from ({select_reach(counted)}) as reach where taken >= next
     """
     for counted in COUNTED
+)
+# Of each of these there is one row, and whoever reads it finds it there.
+_ONE_ROW: Final[LiteralString] = " union all ".join(
+    f"select '{table}' as name, count(*) as rows_count from {table}"
+    for table in (
+        "access_revision",
+        "clock",
+        "event_feed_state",
+        "installation",
+        "partition_pass",
+    )
 )
 _REPAIR: Final = (
     "ask who may log in as the owner; put it back as it is in schema.sql, and look at everything with --whole"
@@ -82,6 +101,28 @@ GUARDS: Final = (
         of="installation",
         meaning="a start was cut off, or somebody granted it by hand",
         todo="start the service once: it takes that away; then ask who granted it",
+    ),
+    Rule(
+        name="installation_is_known",
+        says="what these tables are for is known, of which environment their accounts are, and how far the service has come",
+        broken="""
+            select null::bigint as holder_id, array['row of ' || name] as ids, '1' as expected, rows_count::text as found,
+                null::timestamptz as since
+            from ("""
+        + _ONE_ROW
+        + """) as counted where rows_count <> 1
+            union all
+            select null, array['environment of ' || institution_account.name], installation.environment,
+                institution_account.environment, institution_account.created_at
+            from institution_account cross join installation
+            where institution_account.environment is distinct from installation.environment
+            union all
+            select null, array['mode'], 'live', mode, made_at from installation
+            where mode <> 'live' and exists (select from institution_account)
+        """,
+        of="installation",
+        meaning="somebody has written by hand what decides whether money is play money, or has lost it",
+        todo="put the row back from a backup before anything is started: without it a start takes the mode of its settings",
     ),
     Rule(
         name="sequences_are_ahead",

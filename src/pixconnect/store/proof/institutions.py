@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
 _ASK: Final = "ask the institution about it: `pixconnect institution ask`, and compare with its statement"
+# As `name_payee` of domain/institutions/rail_memory.py says it.
+_PAYEE: Final[LiteralString] = """
+                    case initiation_type when 'KEY' then coalesce(counterparty ->> 'key', '')
+                        else concat_ws('/', counterparty ->> 'ispb', counterparty ->> 'branch',
+                            counterparty ->> 'account_number')
+                    end"""
+# Names there are HMAC-SHA-256, for which PostgreSQL has no function: of the key, as long as a block, it takes both paddings.
+_PADDED: Final[LiteralString] = """
+                select institution_id,
+                    decode(string_agg(lpad(to_hex(get_byte(block, place) # 54), 2, '0'), '' order by place), 'hex')
+                        as inner_key,
+                    decode(string_agg(lpad(to_hex(get_byte(block, place) # 92), 2, '0'), '' order by place), 'hex')
+                        as outer_key
+                from institution_allowance
+                cross join lateral (
+                    select naming_key || decode(repeat('00', 64 - length(naming_key)), 'hex') as block
+                ) as blocked
+                cross join generate_series(0, 63) as place
+                group by institution_id
+            """
 
 INSTITUTIONS: Final = (
     Rule(
@@ -45,21 +65,155 @@ INSTITUTIONS: Final = (
     ),
     Rule(
         name="step_agrees_with_its_order",
-        says="what was asked of an institution is what was ordered, and is over only with it",
+        says="what was asked of an institution is what was ordered, there, under its name, and is over only with it",
         broken="""
-            select step.holder_id, array['order ' || order_name] as ids,
-                format('%s %s %s', refund.amount_cents, refund.original_end_to_end_id, refund.status) as expected,
-                format('%s %s %s %s', step.amount_cents, step.original_end_to_end_id, state, outcome) as found,
-                step.created_at as since
-            from (select * from rail_step where holder_id between $1 and $2 and kind = 'refund') as step
-            left join refund on refund.return_id = order_name and refund.flow = 'OUT' and refund.holder_id = step.holder_id
-            left join open_order on open_order.name = order_name
-            where refund.id is null or refund.amount_cents <> step.amount_cents
-                or refund.original_end_to_end_id <> step.original_end_to_end_id
-                or state <> 'closed' and open_order.name is null
-                or outcome in ('never', 'refused') and refund.status = 'RETURNED'
+            with ordered as (
+                select 'refund' as kind, return_id as name, refund.holder_id, refund.amount_cents,
+                    transfer.end_to_end_id as about, institution_id, refund.status, refund.settled_at, refund.handed_at,
+                    coalesce(refund.external_id, return_id) as asked_as,
+                    refund.made_by = 'service' and not refund.is_book and institution_id is not null as is_there
+                from {refunds} as refund
+                join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+                where flow = 'OUT'
+                union all
+                select 'order', end_to_end_id, holder_id, amount_cents, """
+        + _PAYEE
+        + """, institution_id, status, settled_at, handed_at, coalesce(external_id, end_to_end_id),
+                    not is_book and institution_id is not null
+                from {transfers} as transfer where direction = 'OUT'
+            ),
+            padded as ("""
+        + _PADDED
+        + """)
+            select ordered.holder_id, array['order ' || ordered.name] as ids,
+                format('%s %s %s at %s: %s %s', ordered.kind, ordered.amount_cents, ordered.about, ordered.institution_id,
+                    ordered.status, named.name_there) as expected,
+                case when step.order_name is not null
+                    then format('%s %s %s at %s: %s %s %s', step.kind, step.amount_cents,
+                        coalesce(step.original_end_to_end_id, step.payee), step.institution_id, step.state, step.outcome,
+                        step.name_there)
+                end as found,
+                coalesce(step.created_at, ordered.handed_at, ordered.settled_at) as since
+            from ordered
+            left join rail_step as step on step.order_name = ordered.name
+            left join open_order on open_order.name = ordered.name
+            left join padded on padded.institution_id = ordered.institution_id
+            cross join lateral (
+                select left(encode(sha256(outer_key || sha256(inner_key || convert_to(concat_ws('|', ordered.institution_id,
+                    ordered.kind, ordered.holder_id, ordered.asked_as), 'UTF8'))), 'hex'), 32) as name_there
+            ) as named
+            where case when step.order_name is null
+                -- Between the mark and the call there is none yet: its worker may have ended then.
+                then ordered.is_there and (
+                    ordered.settled_at is not null or ordered.status <> 'PROCESSING' and ordered.handed_at is not null
+                )
+                else not ordered.is_there
+                    or (step.kind, step.holder_id, step.amount_cents, step.institution_id)
+                        <> (ordered.kind, ordered.holder_id, ordered.amount_cents, ordered.institution_id)
+                    or coalesce(step.original_end_to_end_id, step.payee) <> ordered.about
+                    or step.name_there is distinct from named.name_there
+                        and not (step.name_there is null and (step.state = 'new' or step.outcome = 'never'))
+                    or state <> 'closed' and open_order.name is null
+                    or outcome in ('never', 'refused') and ordered.settled_at is not null
+                    or outcome = 'never' and called_at is not null and not only_asked
+            end
         """,
         meaning="the order, or what is remembered of the calls about it, was lost or written by hand: it may be sent again",
+        todo=_ASK,
+    ),
+    Rule(
+        name="step_has_its_order",
+        says="what was asked of an institution is an order or refund of its holder",
+        broken="""
+            select step.holder_id, array['order ' || order_name] as ids, step.kind as expected, null as found,
+                step.created_at as since
+            from (select * from rail_step where holder_id between $1 and $2) as step
+            where case kind
+                when 'refund' then not exists (
+                    select from refund where return_id = order_name and flow = 'OUT' and refund.holder_id = step.holder_id
+                )
+                else not exists (
+                    select from transfer where end_to_end_id = order_name and direction = 'OUT'
+                        and transfer.holder_id = step.holder_id
+                )
+            end
+        """,
+        is_of_whole_runs=True,
+        meaning="the order was lost, or what was asked for under it is another holder's",
+        todo=_ASK,
+    ),
+    Rule(
+        name="return_made_there_has_its_name",
+        says="a return that the institution made, and no other, has what it was asked under there, of the same payment",
+        broken="""
+            select refund.holder_id, array['refund ' || refund.id] as ids,
+                case made_by when 'institution' then format('transfer %s, %s', refund.transfer_id, external_id) end as expected,
+                case when named.refund_id is not null then format('transfer %s, %s', named.transfer_id, asked_as) end as found,
+                refund.created_at as since
+            from {refunds} as refund
+            left join return_name as named on named.refund_id = refund.id and named.holder_id = refund.holder_id
+            where (made_by = 'institution') <> (named.refund_id is not null) or named.transfer_id <> refund.transfer_id
+                -- Where no list told the network's name, its own is made of this one.
+                or starts_with(external_id, 'theirs:' || original_end_to_end_id || ':')
+                    and external_id <> 'theirs:' || original_end_to_end_id || ':' || asked_as
+        """,
+        meaning="a name was lost or written by hand: the same return, told once more, is recorded twice",
+        todo=_ASK,
+    ),
+    Rule(
+        name="return_name_has_its_refund",
+        says="whatever a return was asked under there is of a return that is here",
+        broken="""
+            select named.holder_id, array['refund ' || refund_id, 'name ' || asked_as] as ids, 'a return' as expected,
+                null as found, null::timestamptz as since
+            from (select * from return_name where holder_id between $1 and $2) as named
+            where not exists (
+                select from refund where refund.id = refund_id and refund.holder_id = named.holder_id
+            )
+        """,
+        is_of_whole_runs=True,
+        meaning="a name was invented, or its return was lost: a return of that name is taken for one that is known",
+        todo=_ASK,
+    ),
+    Rule(
+        name="money_lies_on_one_account",
+        says="until a holder has nothing again, all that moves is of one account, and what there is now is of the holder's",
+        broken="""
+            with concerned as (
+                select id as holder_id, institution_id from holder where id between $1 and $2 and (
+                    institution_id is not null
+                    or id in (select holder_id from transfer where institution_id is not null and holder_id between $1 and $2)
+                )
+            ),
+            moved as (
+                select entry.holder_id, entry.id, entry.number, entry.created_at, concerned.institution_id as lies_on,
+                    case when transfer.id is not null then coalesce(transfer.institution_id, 0)
+                        when movement.item_id is not null then coalesce(movement.institution_id, 0) end as on_account,
+                    -- What comes after a balance of nothing begins anew, and may lie elsewhere.
+                    count(*) filter (where running_balance_cents = 0) over before as time_number,
+                    bool_or(running_balance_cents = 0) over after as goes_on
+                from concerned
+                join ledger_entry as entry on entry.holder_id = concerned.holder_id and number is not null
+                left join transfer on transfer.id = entry.transfer_id and transfer.holder_id = entry.holder_id
+                    and not transfer.is_book
+                left join movement on entry.transfer_id is null and movement.entry_id = entry.id
+                    and movement.holder_id = entry.holder_id
+                window before as (
+                    partition by entry.holder_id order by number rows between unbounded preceding and 1 preceding
+                ),
+                after as (partition by entry.holder_id order by number rows between current row and unbounded following)
+            )
+            select holder_id, array['entry ' || id] as ids, format('account %s', wanted) as expected,
+                format('account %s', on_account) as found, created_at as since
+            from (
+                select *, case when goes_on then first_value(on_account) over (partition by holder_id, time_number
+                    order by number) else coalesce(lies_on, 0) end as wanted
+                from moved where on_account is not null
+            ) as placed
+            where on_account <> wanted
+        """,
+        is_of_whole_runs=True,
+        meaning="the account of a transfer or movement, or of its holder, was written by hand: both accounts' sums are wrong",
         todo=_ASK,
     ),
     Rule(

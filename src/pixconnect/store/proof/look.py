@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, LiteralString
+from typing import Final, LiteralString, TypeVar
 
 import asyncpg
 from msgspec import Struct, structs
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.proof.rule import Finding, Rule
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.proof.shape import read_expected
+from pixconnect.store.proof.shape import fit_shape, read_expected
 
 FOUND_MAX: Final = 10_000
 """Of one rule and slice: who has damaged more knows enough, and memory has an end."""
@@ -157,6 +158,31 @@ class NotReadableError(Exception):
     """The reader has no right to what a rule compares, or it is not there."""
 
 
+Answer = TypeVar("Answer")
+
+
+async def read(asked: Awaitable[Answer]) -> Answer:
+    """What is asked beside the rules; ``NotReadableError`` where a table that it reads, or its only row, is not there."""
+    try:
+        return await asked
+    except (asyncpg.SyntaxOrAccessError, errors.InvariantBroken) as error:
+        raise NotReadableError(str(error)) from None
+
+
+async def find_partial(connection: Connection, rules: Sequence[Rule]) -> Mapping[str, str]:
+    """Rules that ask more of a live installation, where nothing says whether it is one, and why they could not."""
+    try:
+        is_known: bool = await read(connection.fetchval("select exists (select from installation)"))
+    except NotReadableError:
+        is_known = False
+    if is_known:
+        return {}
+    concerned = [rule for rule in rules if "{runs_on}" in rule.broken or _RUNS_ON in rule.broken]
+    return {
+        rule.name: "nothing says whether this is a sandbox: the row of `installation` is lost" for rule in concerned
+    }
+
+
 async def ask(connection: Connection, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
     """What breaks a rule. Values that cannot even be compared break it too, and keep nobody else's books from being asked.
 
@@ -205,6 +231,7 @@ async def _ask(connection: Connection, rule: Rule, part: HolderRange | None, sin
     broken = (
         broken.replace("{runs_on}", _RUNS_ON).replace("{kept_since}", _KEPT_SINCE).replace("{feed_from}", _FEED_FROM)
     )
+    broken = await fit_shape(connection, broken)
     sql = _ASK.replace("{limit}", str(FOUND_MAX)).replace("{broken}", broken)
     try:
         return [read_finding(rule.name, row) for row in await connection.fetch(sql, *given)]

@@ -12,23 +12,31 @@ _ASK_THE_RAIL: Final = "look at it with `pixconnect find ID`, and let the rail's
 ORDERS: Final = (
     Rule(
         name="under_way_has_order",
-        says="whatever is under way over the rail has its order, and nothing else has one",
+        says="whatever is under way over the rail or an account has its order there, and nothing else has one",
         broken="""
             select coalesce(under_way.holder_id, open_order.holder_id) as holder_id,
-                array[coalesce(under_way.name, open_order.name)] as ids,
-                format('%s %s %s', under_way.id, under_way.holder_id, under_way.slot) as expected,
-                format('%s %s %s', resource_id, open_order.holder_id, open_order.slot) as found,
+                array['order ' || coalesce(under_way.name, open_order.name)] as ids,
+                format('%s %s %s at %s', under_way.id, under_way.holder_id, under_way.slot, under_way.institution_id)
+                    as expected,
+                format('%s %s %s at %s', resource_id, open_order.holder_id, open_order.slot, open_order.institution_id)
+                    as found,
                 coalesce(modified_at, ordered_at) as since
             from (
-                select end_to_end_id as name, id, holder_id, slot, modified_at, network_id from transfer
+                select end_to_end_id as name, id, holder_id, slot, modified_at, network_id, institution_id from transfer
                 where holder_id between $1 and $2 and direction = 'OUT' and status = 'PROCESSING' and not is_book
                 union all
-                select return_id, id, holder_id, slot, modified_at, network_id from refund
-                where holder_id between $1 and $2 and flow = 'OUT' and status = 'PROCESSING' and not is_book
+                select return_id, refund.id, refund.holder_id, refund.slot, refund.modified_at, refund.network_id,
+                    institution_id
+                from refund left join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
+                where refund.holder_id between $1 and $2 and flow = 'OUT' and refund.status = 'PROCESSING'
+                    and not refund.is_book
             ) as under_way
             full join (select * from open_order where holder_id between $1 and $2) as open_order using (name)
-            where (under_way.id, under_way.holder_id, under_way.slot, under_way.network_id)
-                is distinct from (resource_id, open_order.holder_id, open_order.slot, open_order.network_id)
+            where (
+                under_way.id, under_way.holder_id, under_way.slot, under_way.network_id, under_way.institution_id
+            ) is distinct from (
+                resource_id, open_order.holder_id, open_order.slot, open_order.network_id, open_order.institution_id
+            )
         """,
         meaning="money is reserved for an order that no worker looks at, or an order is asked about for nothing",
         todo=_ASK_THE_RAIL,

@@ -1,4 +1,4 @@
-"""The rules of reports that wait for a person, and of what was refused: each against what it names."""
+"""The rules of reports that wait for a person, of what was refused, and of who asked for what: each against what it names."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ _NAMED: Final[LiteralString] = """
     or exists (select from refund where return_id = {name}) or exists (select from refund where network_id = {name})
     or exists (select from movement where item_id = {name})
 """
+_ASK_CLIENT: Final = "ask the holder whether they asked for it: `pixconnect find ID` shows by whom it is said to be"
+# Kept for 400 days, the oldest are deleted first: what is older than the first that is kept was told, or was before all this.
+_TOLD_SINCE: Final[LiteralString] = """(
+                select case when first_id = 1 then first_at else first_at + interval '1 day' end from (
+                    select min(id) as first_id, min(at) as first_at
+                    from (select id, at from origin_batch order by id limit 1000) as oldest
+                ) as first
+            )"""
 
 REPORTS: Final = (
     Rule(
@@ -75,5 +83,69 @@ REPORTS: Final = (
         is_of_whole_runs=True,
         meaning="the payer has the money back, and the holder has it too: one of the two was written by hand",
         todo=_ASK,
+    ),
+    Rule(
+        name="fact_has_its_origin",
+        says="of whatever a client asked for is told who asked, once",
+        broken="""
+            with asked as (
+                select 'transfer' as kind, id, holder_id, created_at from {transfers} as transfer where direction = 'OUT'
+                union all
+                select 'refund', id, holder_id, created_at from {refunds} as refund
+                where flow = 'OUT' and made_by = 'service' and not starts_with(external_id, 'auto:')
+                union all
+                select 'charge', id, holder_id, created_at from {charges} as charge
+            ),
+            told as (
+                select batch.kind, batch.holder_id, each.id, count(*) as times
+                from (select distinct kind, holder_id, created_at from asked) as moment
+                -- Looked up for each (`offset 0` keeps it so): all that was ever asked for would be read and left out.
+                cross join lateral (
+                    select kind, holder_id, ids from origin_batch
+                    where holder_id = moment.holder_id and kind = moment.kind and at = moment.created_at offset 0
+                ) as batch
+                cross join lateral unnest(ids) as each (id)
+                group by batch.kind, batch.holder_id, each.id
+            )
+            select asked.holder_id, array[kind || ' ' || id] as ids, '1' as expected, coalesce(times, 0)::text as found,
+                created_at as since
+            from asked left join told using (kind, holder_id, id)
+            where times is distinct from 1 and created_at >= """
+        + _TOLD_SINCE
+        + """
+        """,
+        meaning="what is told of who asked was lost or written by hand, or what was asked for was invented",
+        todo=_ASK_CLIENT,
+    ),
+    Rule(
+        name="origin_is_of_its_fact",
+        says="whatever is told to have been asked for is here, of that holder, of that instant, and asked for by one of theirs",
+        broken="""
+            with batch as materialized (select * from origin_batch where holder_id between $1 and $2)
+            select batch.holder_id, array[batch.kind || ' ' || each.id, 'origin ' || batch.id] as ids,
+                batch.at::text as expected,
+                coalesce(transfer.created_at, refund.created_at, charge.created_at)::text as found, batch.at as since
+            from batch cross join lateral unnest(ids) as each (id)
+            left join transfer on batch.kind = 'transfer' and transfer.id = each.id
+                and transfer.holder_id = batch.holder_id and direction = 'OUT'
+            left join refund on batch.kind = 'refund' and refund.id = each.id and refund.holder_id = batch.holder_id
+                and flow = 'OUT'
+            left join charge on batch.kind in ('charge', 'charge_change') and charge.id = each.id
+                and charge.holder_id = batch.holder_id
+            where case batch.kind
+                when 'endpoint' then false
+                when 'charge_change' then charge.id is null
+                else coalesce(transfer.created_at, refund.created_at, charge.created_at) is distinct from batch.at
+            end
+            union all
+            select batch.holder_id, array['origin ' || id], 'one of holder ' || batch.holder_id,
+                coalesce(operator, format('%s of holder %s', batch.client_id, client.holder_id)), at
+            from batch left join client using (client_id)
+            where client.holder_id <> batch.holder_id or (batch.client_id is null) = (operator is null)
+                or cardinality(ids) <> cardinality(request_ids)
+        """,
+        is_of_whole_runs=True,
+        meaning="what is told of who asked was written by hand, or what was asked for was lost",
+        todo=_ASK_CLIENT,
     ),
 )

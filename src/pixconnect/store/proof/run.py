@@ -81,21 +81,21 @@ async def find_stopped(connection: Connection, extent: Extent, now: datetime) ->
 
 
 _NOTE_SLICE: Final[LiteralString] = """
-    with noted as (
-        update proof_run set last_holder_id = $3, holders_count = holders_count + $4, seen_at = clock_timestamp()
-        where id = $1
-    )
+    update proof_run set last_holder_id = $2, holders_count = holders_count + $3, seen_at = clock_timestamp() where id = $1
+"""
+_NOTE_HOLDERS: Final[LiteralString] = """
     insert into proof_checkpoint (holder_id, run_id, read_until)
-    select holder_id, $1, $5 from balance where holder_id between $2 and $3 and $6
+    select holder_id, $1, $4 from balance where holder_id between $2 and $3
     on conflict (holder_id) do update set run_id = excluded.run_id, read_until = excluded.read_until
 """
 
 
 async def note_slice(connection: Connection, run: Run, part: HolderRange, *, has_all_rules: bool) -> None:
     """These holders' books were looked at, as they were at the run's begin at least."""
-    await connection.execute(
-        _NOTE_SLICE, run.id, part.first_id, part.last_id, part.holders_count, run.read_until, has_all_rules
-    )
+    if has_all_rules:
+        # First: what ends here is looked at again.
+        await connection.execute(_NOTE_HOLDERS, run.id, part.first_id, part.last_id, run.read_until)
+    await connection.execute(_NOTE_SLICE, run.id, part.last_id, part.holders_count)
 
 
 _EARLIEST_READ: Final[LiteralString] = """

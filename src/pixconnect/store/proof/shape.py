@@ -31,7 +31,7 @@ _SHAPE: Final[LiteralString] = r"""(
     own as (
         select * from every where not relispartition
             -- What retention has taken off and has not dropped yet is on its way out.
-            and not exists (select from {own}.event_partition where name = relname and detached_at is not null)
+            and not exists (select from {of_partitions} as event_partition where name = relname and detached_at is not null)
     ),
     grants as (
         select relname as name, grantee, privilege_type from every cross join aclexplode(relacl) where grantee <> relowner
@@ -139,10 +139,11 @@ _SHAPE: Final[LiteralString] = r"""(
 )"""
 _CLOSED_LISTS: Final[LiteralString] = """
     select 'pixconnect', 'posting',
-        concat_ws(' ', kind, direction, is_book, status, debit_account, credit_account, made_by), '' from allowed_posting
+        concat_ws(' ', kind, direction, is_book, status, debit_account, credit_account, made_by), ''
+    from {of_postings} as allowed_posting
     union all
     select 'pixconnect', 'transition', concat_ws(' ', kind, direction, is_book, before, after, made_by), ''
-    from allowed_transition
+    from {of_transitions} as allowed_transition
 """
 # Roles are the whole server's. Logins have names of the operator's own; ours are nobody else beside what is granted here.
 _ROLES: Final[LiteralString] = """
@@ -177,13 +178,43 @@ _MIGRATIONS: Final[LiteralString] = " union all ".join(
 )
 SHAPE_SQL: Final[LiteralString] = " union all ".join(
     [
-        *(_SHAPE.replace("{schema}", f"'{schema}'").replace("{own}", SCHEMAS[0]) for schema in SCHEMAS),
+        *(_SHAPE.replace("{schema}", f"'{schema}'") for schema in SCHEMAS),
         _ROLES,
         _CLOSED_LISTS,
         _MIGRATIONS,
     ]
 )
-"""Selects ``schema``, ``kind``, ``name`` and ``text`` of each thing that is there now."""
+"""Selects ``schema``, ``kind``, ``name`` and ``text`` of each thing that is there now, once ``fit_shape`` has fitted it."""
+
+# What it reads beside PostgreSQL's own tables, and what stands for one that was dropped: the rest is told all the same.
+_READ_BESIDE: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
+    "{of_partitions}": ("event_partition", "(select ''::name as name, now() as detached_at where false)"),
+    "{of_postings}": (
+        "allowed_posting",
+        """(
+            select '' as kind, '' as direction, true as is_book, '' as status, '' as debit_account, '' as credit_account,
+                '' as made_by
+            where false
+        )""",
+    ),
+    "{of_transitions}": (
+        "allowed_transition",
+        """(
+            select '' as kind, '' as direction, true as is_book, '' as before, '' as after, '' as made_by where false
+        )""",
+    ),
+}
+_IS_THERE: Final[LiteralString] = "select to_regclass($1) is not null"
+
+
+async def fit_shape(connection: Connection, sql: str) -> str:
+    """Let what asks for the shape read those of its tables that are there."""
+    for place, (table, instead) in _READ_BESIDE.items():
+        if place in sql:
+            named = f"{SCHEMAS[0]}.{table}"
+            sql = sql.replace(place, named if await connection.fetchval(_IS_THERE, named) else instead)
+    return sql
+
 
 _READ: Final[LiteralString] = f"""
     select schema, kind, name, left(md5(text), 12) as digest from ({SHAPE_SQL}) as shape
@@ -194,7 +225,7 @@ _READ: Final[LiteralString] = f"""
 async def read_shape(connection: Connection) -> Shape:
     """What the schemas consist of now."""
     found: Shape = {}
-    for row in await connection.fetch(_READ):
+    for row in await connection.fetch(await fit_shape(connection, _READ)):
         found.setdefault(row["schema"], {}).setdefault(row["kind"], {})[row["name"]] = row["digest"]
     return found
 

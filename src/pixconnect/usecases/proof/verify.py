@@ -8,7 +8,7 @@ after its last slice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -26,7 +26,8 @@ from pixconnect.store.proof import chain as chain_store
 from pixconnect.store.proof import look as look_store
 from pixconnect.store.proof import record_chain as record_chain_store
 from pixconnect.store.proof import run as run_store
-from pixconnect.store.proof.look import HOLDER_ID_MAX, HolderRange, NotReadableError
+from pixconnect.store.proof.account import CLOSED_DAYS
+from pixconnect.store.proof.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
 from pixconnect.store.proof.rules import RULES
 from pixconnect.store.proof.run import Run
 from pixconnect.usecases.frame.context import HasPool
@@ -77,9 +78,9 @@ class Verification(Struct, frozen=True, kw_only=True):
     unreadable_count: int
     """Rules that the reader could not ask, though there is what they compare."""
     holders_count: int
-    unchained_count: int
-    """Entries that wait to be chained."""
-    unchained_records_count: int
+    unchained_count: int | None
+    """Entries that wait to be chained; ``None`` where they cannot be read."""
+    unchained_records_count: int | None
     """Rows of the audit and kept reports that do."""
 
 
@@ -111,20 +112,23 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
     connection = reader.connection
     # Rules by name are asked of everything, and leave no checkpoint: others were not looked at.
     has_all = not request.rules
-    now = await service_now(reader.clock, connection)
+    now = await _read_now(reader)
     run = await run_store.find_stopped(connection, request.extent, now) if has_all else None
     if run is None:
         run = await run_store.begin(connection, request.extent, reader.operator, now)
-    unreadable: Unreadable = {}
+    unreadable: Unreadable = dict(await look_store.find_partial(connection, rules))
     try:
         of_holders = [rule for rule in rules if rule.of == "holders"]
         await _look_at_holders(reader, run, of_holders, tell, unreadable, has_all=has_all)
         others = [rule for rule in rules if rule.of in ("installation", "server")]
         await _look(connection, run, others, None, None, unreadable)
         why_not = await _look_at_rail(reader, run, [rule.name for rule in rules if rule.of == "rail"])
-        of_accounts = await _look_at_accounts(reader, run) if any(rule.of == "accounts" for rule in rules) else []
+        of_accounts: list[Judgement] = []
+        if any(rule.of == "accounts" for rule in rules):
+            of_accounts, found = await _judge_accounts(reader, unreadable)
+            await run_store.add_seen(connection, run, found)
         # Without a file there is nothing to compare, and the rule is told as one that nobody could look at.
-        await run_store.add_seen(connection, run, await chain_store.compare_heads(connection, request.heads))
+        await run_store.add_seen(connection, run, await _compare_heads(connection, request, unreadable) or [])
         why_not = await _look_again(reader, run, request, unreadable) or why_not
     except BaseException:
         # Whatever stopped it, what was found is kept, and it goes on there.
@@ -143,8 +147,8 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
         findings=findings,
         unreadable_count=len(unreadable),
         holders_count=ended.holders_count,
-        unchained_count=await chain_store.count_unchained(connection),
-        unchained_records_count=await record_chain_store.count_unchained_records(connection),
+        unchained_count=await _find(chain_store.count_unchained(connection)),
+        unchained_records_count=await _find(record_chain_store.count_unchained_records(connection)),
     )
 
 
@@ -158,6 +162,18 @@ def choose_rules(request: ProofRequest) -> Sequence[Rule]:
     return [rule for rule in RULES if request.extent == "whole" or not rule.is_of_whole_runs]
 
 
+async def _find(asked: Awaitable[Answer]) -> Answer | None:
+    """What is asked beside the rules; ``None`` where a table that it reads is not there, which a rule tells."""
+    try:
+        return await look_store.read(asked)
+    except NotReadableError:
+        return None
+
+
+async def _read_now(reader: BookReader) -> datetime:
+    return await _find(service_now(reader.clock, reader.connection)) or reader.clock.real_now()
+
+
 async def _look_at_holders(
     reader: BookReader, run: Run, rules: Sequence[Rule], tell: Progress, unreadable: Unreadable, *, has_all: bool
 ) -> None:
@@ -165,8 +181,8 @@ async def _look_at_holders(
     holders_count, found_count = run.holders_count, 0
     # A run that goes on behind the last holder asks once more all the same: which rules it may not ask is not kept.
     rest = HolderRange(first_id=run.last_holder_id + 1, last_id=HOLDER_ID_MAX, holders_count=0)
-    for part in await look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE) or [rest]:
-        since = await run_store.find_read_until(connection, part) if run.extent == "changes" else None
+    for part in await _find(look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE)) or [rest]:
+        since = await _find(run_store.find_read_until(connection, part)) if run.extent == "changes" else None
         # Nobody has read what is to come: a clock was set back, or somebody wrote the checkpoint by hand.
         since = None if since is None or since > run.read_until else since
         found_count += await _look(connection, run, rules, part, since and since - OVERLAP, unreadable)
@@ -205,17 +221,33 @@ async def _look_at_rail(reader: BookReader, run: Run, rules: Sequence[str]) -> s
     connection = reader.connection
     since = await run_store.find_last_checked(connection, rules[0]) if rules and run.extent == "changes" else None
     try:
-        found = await compare_with_rail(connection, reader.rail, since and since - OVERLAP, rules)
+        asked = compare_with_rail(connection, reader.rail, since and since - OVERLAP, rules)
+        found = await look_store.read(asked)
+    except NotReadableError as error:
+        return _explain(error)
     except RailUnavailable as error:
         return f"the rail does not answer: {error}"
     await run_store.add_seen(connection, run, found)
     return None
 
 
-async def _look_at_accounts(reader: BookReader, run: Run) -> list[Judgement]:
-    judgements, found = await judge_accounts(reader.connection, await service_now(reader.clock, reader.connection))
-    await run_store.add_seen(reader.connection, run, found)
-    return judgements
+async def _judge_accounts(reader: BookReader, unreadable: Unreadable) -> tuple[list[Judgement], list[Finding]]:
+    try:
+        return await look_store.read(judge_accounts(reader.connection, await _read_now(reader)))
+    except NotReadableError as error:
+        reason = unreadable[CLOSED_DAYS.name] = _explain(error)
+        return [Judgement(rule=CLOSED_DAYS.name, verdict="not_checkable", reason=reason)], []
+
+
+async def _compare_heads(
+    connection: Connection, request: ProofRequest, unreadable: Unreadable
+) -> Sequence[Finding] | None:
+    """``None`` where they could not be compared."""
+    try:
+        return await look_store.read(chain_store.compare_heads(connection, request.heads))
+    except NotReadableError as error:
+        unreadable[chain_store.KEPT_HEADS.name] = _explain(error)
+        return None
 
 
 async def _judge(
@@ -249,10 +281,13 @@ async def _look_again(reader: BookReader, run: Run, request: ProofRequest, unrea
         of_part = [each for each in seen if each.rule == rule.name and part in (None, _part_of(each))]
         await _judge_seen(connection, run, of_part, found)
     if of_accounts := [each for each in beside if by_name[each.rule].of == "accounts"]:
-        _, found = await judge_accounts(connection, await service_now(reader.clock, connection))
-        await _judge_seen(connection, run, of_accounts, found)
+        _, found = await _judge_accounts(reader, unreadable)
+        if CLOSED_DAYS.name not in unreadable:
+            await _judge_seen(connection, run, of_accounts, found)
     if of_heads := [each for each in beside if by_name[each.rule].of == "heads"]:
-        await _judge_seen(connection, run, of_heads, await chain_store.compare_heads(connection, request.heads))
+        compared = await _compare_heads(connection, request, unreadable)
+        if compared is not None:
+            await _judge_seen(connection, run, of_heads, compared)
     return await _look_at_rail_again(reader, run, [each for each in beside if by_name[each.rule].of == "rail"])
 
 
@@ -273,7 +308,9 @@ async def _look_at_rail_again(reader: BookReader, run: Run, seen: Sequence[Findi
     since = min((each.since for each in seen if each.since is not None), default=None)
     rules = {each.rule for each in seen}
     try:
-        found = await compare_with_rail(reader.connection, reader.rail, since and since - APART, rules)
+        found = await look_store.read(compare_with_rail(reader.connection, reader.rail, since and since - APART, rules))
+    except NotReadableError as error:
+        return _explain(error)
     except RailUnavailable as error:
         return f"the rail does not answer: {error}"
     await _judge_seen(reader.connection, run, seen, found)

@@ -13,12 +13,13 @@ from pixconnect.store.proof.rules import RULES
 from support.command_line import CommandLine
 from support.postgres import Addresses
 from support.service import open_holder, open_service
-from support.verifier import chain_deposit
+from support.verifier import be_started, chain_deposit
 from support.waiting import wait_until
 
 
 async def fund(database: Addresses) -> int:
     async with open_service(database) as service:
+        await be_started(service)
         return (await open_holder(service, funds_cents=1_000)).holder_id
 
 
@@ -62,6 +63,15 @@ def test_a_cent_that_is_gone_is_found_with_what_to_do(database: Addresses, pixco
     assert told["broken"] == len({each["rule"] for each in told["findings"]})
     assert "balance_is_sum" in pixconnect.run("verify", "--rule", "balance_is_sum", "--again-after-s", "0").stdout
     assert "there is no rule" in pixconnect.refusal("verify", "--rule", "sums")
+
+
+def test_a_table_that_is_gone_is_a_finding_and_no_lost_database(database: Addresses, pixconnect: CommandLine) -> None:
+    asyncio.run(fund(database))
+    asyncio.run(execute(database, "drop table balance cascade"))
+    ended = pixconnect.run("verify", "--again-after-s", "0")
+    assert ended.returncode == ExitStatus.BROKEN
+    assert "! tables_are_as_made: table balance" in ended.stdout
+    assert "~ balance_follows_last_entry: not_checkable" in ended.stdout
 
 
 def test_a_rule_that_cannot_be_asked_is_none_that_holds(database: Addresses, pixconnect: CommandLine) -> None:

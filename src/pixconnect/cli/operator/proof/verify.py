@@ -133,5 +133,10 @@ def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:
     checked_count = sum(each.verdict == "checked" for each in found.judgements)
     terminal.say(
         f"{checked_count} rules, {found.holders_count} holders, {len(found.findings)} findings, "
-        f"{found.unchained_count} entries and {found.unchained_records_count} rows of the audit and reports not chained yet"
+        f"{_say_count(found.unchained_count)} entries and {_say_count(found.unchained_records_count)} rows of the audit and "
+        "reports not chained yet"
     )
+
+
+def _say_count(count: int | None) -> str:
+    return "an unknown number of" if count is None else str(count)

@@ -1,0 +1,100 @@
+"""A table or a row that is gone is found, and keeps nothing else from being looked at."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.proof.rule import Extent
+from pixconnect.store.proof.rules import RULES
+from pixconnect.usecases.proof.verify import ProofRequest, Verification, verify
+from support.postgres import Addresses
+from support.service import Service
+from support.verifier import open_book_reader
+
+# In the order in which they are looked for: what a run itself asks, what the shape does, and some others.
+TABLES = ("clock", "balance", "ledger_entry", "holder", "institution_account", "event_partition", "allowed_posting")
+ASKS_THE_MODE = {
+    rule.name for rule in RULES if "{runs_on}" in rule.broken or "from installation where mode = 'live'" in rule.broken
+}
+
+
+@pytest.fixture
+async def owner(caller: Caller, database: Addresses) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    yield connection
+    await connection.close()
+
+
+async def look(service: Service, database: Addresses, extent: Extent = "whole") -> Verification:
+    async with open_book_reader(service, database) as reader:
+        return await verify(reader, ProofRequest(extent=extent, again_after_s=0), lambda *_: None)
+
+
+async def lose_mode(owner: asyncpg.Connection) -> None:
+    await owner.execute("set session_replication_role = replica")
+    await owner.execute("delete from installation")
+    await owner.execute("set session_replication_role = origin")
+
+
+@pytest.mark.parametrize("table", TABLES)
+async def test_a_table_that_is_gone_is_found_and_the_other_rules_go_on(
+    service: Service, owner: asyncpg.Connection, database: Addresses, table: str
+) -> None:
+    await owner.execute(f"drop table {table} cascade")
+    await owner.execute("alter table refund disable trigger check_moved")
+    found = await look(service, database)
+    told = {(each.rule, *each.ids) for each in found.findings}
+    assert ("tables_are_as_made", f"table {table}") in told
+    assert ("guards_are_as_made", "trigger refund.check_moved") in told
+    # That its columns, triggers and grants are gone with it says nothing more.
+    assert not [name for _, *names in told for name in names if name.startswith(f"column {table}.")]
+    unread = [each for each in found.judgements if f'"{table}" does not exist' in (each.reason or "")]
+    assert {each.verdict for each in unread} <= {"not_checkable"}
+    assert found.unreadable_count == 0 or unread
+    # What of holders could not be looked at is looked at once it can be.
+    of_holders = {rule.name for rule in RULES if rule.of == "holders"} & {each.rule for each in unread}
+    assert not (of_holders and await owner.fetchval("select exists (select from verify.proof_checkpoint)"))
+
+
+@pytest.mark.long
+async def test_any_table_of_ours_that_has_another_name_is_found(
+    service: Service, owner: asyncpg.Connection, database: Addresses
+) -> None:
+    tables = await owner.fetch(
+        "select relname::text as name from pg_class where relnamespace = 'pixconnect'::regnamespace "
+        "and relkind in ('r', 'p') and not relispartition order by 1"
+    )
+    for (table,) in tables:
+        await owner.execute(f"alter table {table} rename to another")
+        found = await look(service, database, "changes")
+        named = {name for each in found.findings if each.rule == "tables_are_as_made" for name in each.ids}
+        assert {f"table {table}", "table another"} <= named, table
+        await owner.execute(f"alter table another rename to {table}")
+
+
+async def test_a_mode_that_is_lost_is_found_and_whatever_asks_for_it_says_so(
+    service: Service, owner: asyncpg.Connection, database: Addresses
+) -> None:
+    async with open_book_reader(service, database) as reader:
+        await lose_mode(owner)
+        found = await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)
+        by_name = ProofRequest(extent="whole", rules=["live_has_no_play_money"], again_after_s=0)
+        alone = await verify(reader, by_name, lambda *_: None)
+    assert ("installation_is_known", ("row of installation",)) in {(each.rule, each.ids) for each in found.findings}
+    partial = {each.rule for each in found.judgements if "the row of `installation` is lost" in (each.reason or "")}
+    assert (
+        partial == ASKS_THE_MODE >= {"deposit_has_its_entry", "live_has_no_play_money", "charge_says_what_it_asks_for"}
+    )
+    assert found.unreadable_count == len(ASKS_THE_MODE)
+    assert (alone.findings, alone.unreadable_count) == ([], 1)
+    assert not await owner.fetchval("select exists (select from verify.proof_checkpoint)")
+
+
+async def test_the_clock_is_found_when_its_row_is_lost(
+    service: Service, owner: asyncpg.Connection, database: Addresses
+) -> None:
+    await owner.execute("delete from clock")
+    found = await look(service, database)
+    assert ("installation_is_known", ("row of clock",)) in {(each.rule, each.ids) for each in found.findings}

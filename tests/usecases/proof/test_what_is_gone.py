@@ -66,12 +66,13 @@ async def test_any_table_of_ours_that_has_another_name_is_found(
         "select relname::text as name from pg_class where relnamespace = 'pixconnect'::regnamespace "
         "and relkind in ('r', 'p') and not relispartition order by 1"
     )
-    for (table,) in tables:
-        await owner.execute(f"alter table {table} rename to another")
-        found = await look(service, database, "changes")
-        named = {name for each in found.findings if each.rule == "tables_are_as_made" for name in each.ids}
-        assert {f"table {table}", "table another"} <= named, table
-        await owner.execute(f"alter table another rename to {table}")
+    async with open_book_reader(service, database) as reader:
+        for (table,) in tables:
+            await owner.execute(f"alter table {table} rename to another")
+            found = await verify(reader, ProofRequest(again_after_s=0), lambda *_: None)
+            named = {name for each in found.findings if each.rule == "tables_are_as_made" for name in each.ids}
+            assert {f"table {table}", "table another"} <= named, table
+            await owner.execute(f"alter table another rename to {table}")
 
 
 async def test_a_mode_that_is_lost_is_found_and_whatever_asks_for_it_says_so(

@@ -95,22 +95,24 @@ REPORTS: Final = (
                 where flow = 'OUT' and made_by = 'service' and not starts_with(external_id, 'auto:')
                 union all
                 select 'charge', id, holder_id, created_at from {charges} as charge
-            ),
-            told as (
-                select batch.kind, batch.holder_id, each.id, count(*) as times
+            )
+            -- Gathered, and not joined: where PostgreSQL expects few of them, it would look for each among all.
+            select holder_id, array[kind || ' ' || id] as ids, '1' as expected, count(batch_id)::text as found,
+                min(created_at) as since
+            from (
+                select kind, holder_id, id, created_at, null::bigint as batch_id from asked
+                union all
+                select moment.kind, moment.holder_id, each.id, null, batch.id
                 from (select distinct kind, holder_id, created_at from asked) as moment
                 -- Looked up for each (`offset 0` keeps it so): all that was ever asked for would be read and left out.
                 cross join lateral (
-                    select kind, holder_id, ids from origin_batch
+                    select id, ids from origin_batch
                     where holder_id = moment.holder_id and kind = moment.kind and at = moment.created_at offset 0
                 ) as batch
                 cross join lateral unnest(ids) as each (id)
-                group by batch.kind, batch.holder_id, each.id
-            )
-            select asked.holder_id, array[kind || ' ' || id] as ids, '1' as expected, coalesce(times, 0)::text as found,
-                created_at as since
-            from asked left join told using (kind, holder_id, id)
-            where times is distinct from 1 and created_at >= """
+            ) as listed
+            group by kind, holder_id, id
+            having count(batch_id) <> 1 and min(created_at) >= """
         + _TOLD_SINCE
         + """
         """,

@@ -30,6 +30,7 @@ _OTHERWISE: Final[LiteralString] = (
     where made.name is null or strpos(made.digest, left(md5(there.text), 12)) = 0 or there.name is null and not exists (
         select from gone where starts_with(made.name, gone.name || '.') or strpos(made.name, ' ' || gone.name || '.') > 0
             or right(made.name, length(gone.name) + 1) = ' ' || gone.name
+            or made.kind = 'migration' and gone.name = 'schema_version'
     )
 """
 )

@@ -173,7 +173,7 @@ _ROLES: Final[LiteralString] = """
         and setdatabase in (0, (select oid from pg_database where datname = current_database()))
 """
 _MIGRATIONS: Final[LiteralString] = " union all ".join(
-    f"select '{schema}', 'migration', format('%s %s', version, name), checksum from {schema}.schema_version"
+    f"select '{schema}', 'migration', format('%s %s', version, name), checksum from {{of_{schema}}} as schema_version"
     for schema in SCHEMAS
 )
 SHAPE_SQL: Final[LiteralString] = " union all ".join(
@@ -187,10 +187,13 @@ SHAPE_SQL: Final[LiteralString] = " union all ".join(
 """Selects ``schema``, ``kind``, ``name`` and ``text`` of each thing that is there now, once ``fit_shape`` has fitted it."""
 
 # What it reads beside PostgreSQL's own tables, and what stands for one that was dropped: the rest is told all the same.
+_NO_STEPS: Final[LiteralString] = "(select 0 as version, '' as name, '' as checksum where false)"
 _READ_BESIDE: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
-    "{of_partitions}": ("event_partition", "(select ''::name as name, now() as detached_at where false)"),
+    "{of_pixconnect}": ("pixconnect.schema_version", _NO_STEPS),
+    "{of_verify}": ("verify.schema_version", _NO_STEPS),
+    "{of_partitions}": ("pixconnect.event_partition", "(select ''::name as name, now() as detached_at where false)"),
     "{of_postings}": (
-        "allowed_posting",
+        "pixconnect.allowed_posting",
         """(
             select '' as kind, '' as direction, true as is_book, '' as status, '' as debit_account, '' as credit_account,
                 '' as made_by
@@ -198,7 +201,7 @@ _READ_BESIDE: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
         )""",
     ),
     "{of_transitions}": (
-        "allowed_transition",
+        "pixconnect.allowed_transition",
         """(
             select '' as kind, '' as direction, true as is_book, '' as before, '' as after, '' as made_by where false
         )""",
@@ -211,8 +214,7 @@ async def fit_shape(connection: Connection, sql: str) -> str:
     """Let what asks for the shape read those of its tables that are there."""
     for place, (table, instead) in _READ_BESIDE.items():
         if place in sql:
-            named = f"{SCHEMAS[0]}.{table}"
-            sql = sql.replace(place, named if await connection.fetchval(_IS_THERE, named) else instead)
+            sql = sql.replace(place, table if await connection.fetchval(_IS_THERE, table) else instead)
     return sql
 
 

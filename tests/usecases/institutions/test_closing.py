@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount
 from pixconnect.usecases.frame.operator import Operator, acting_as
 from pixconnect.usecases.institutions import account as account_usecases
@@ -95,10 +96,10 @@ async def test_nothing_is_adjusted_on_a_closed_account_whoever_has_proposed_it_b
         f" values ('day', {shop.account.id}, {shop.account.house_id}, '2026-06-30', 300, 'a difference', now()) returning id"
     )
     wanted = WantedAdjustment(case_id=case["id"], kind="bank_error")
-    await propose_adjustment(maria, wanted)
+    code = name_proposal(await propose_adjustment(maria, wanted))
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     await confirm_proposal(joana, shop.context, "loja", "close")
-    for refused in (confirm_proposal(joana, shop.context, "loja"), propose_adjustment(maria, wanted)):
+    for refused in (confirm_proposal(joana, shop.context, "loja", code=code), propose_adjustment(maria, wanted)):
         with pytest.raises(errors.BadRequest, match="the account loja is closed"):
             await refused
     assert await funds_of(shop) == (0, 0, 0)

@@ -77,7 +77,8 @@ async def test_a_name_is_given_once(live: Service, there: FakeInstitution) -> No
 async def test_a_key_lies_on_one_account(live: Service, there: FakeInstitution) -> None:
     await add(live, there)
     with pytest.raises(errors.BadRequest, match="is on the account loja"):
-        await add(live, there, "banco", house=await make_owner(live, "2"))
+        other = dict(keys=["other@test.example"], base_url="https://127.0.0.1:8106")
+    await add(live, there, "banco", house=await make_owner(live, "2"), **other)
     await add(live, there, "banco", house=2, keys=["banco@test.example"], receiving=Credential(client_id="branch"))
     said = a_description(keys=["banco@test.example"])
     with pytest.raises(errors.BadRequest, match="is on the account banco"):
@@ -122,6 +123,14 @@ async def test_who_has_money_stays_where_it_is(live: Service, there: FakeInstitu
     await ledger_usecases.deposit(live.context, other, 1)
     with pytest.raises(errors.BadRequest, match="it has money"):
         await move_holder(as_operator(live.context), other, "loja")
+
+
+async def test_the_house_of_an_account_stays_on_it(live: Service, there: FakeInstitution) -> None:
+    account = await add(live, there)
+    other = dict(keys=["other@test.example"], base_url="https://127.0.0.1:8106")
+    await add(live, there, "banco", house=await make_owner(live, "2"), **other)
+    with pytest.raises(errors.BadRequest, match="house"):
+        await move_holder(as_operator(live.context), account.house_id, "banco")
 
 
 async def test_pausing_twice_is_one_act(live: Service, there: FakeInstitution) -> None:

@@ -129,6 +129,10 @@ _FIND_USE_OF_ACCOUNT: LiteralString = """
         when exists (
             select from kept_case where kept_case.holder_id = balance.holder_id and ended_at is null
         ) then 'it has open cases'
+        when exists (
+            select from holder join institution_account as account on account.id = holder.institution_id
+            where holder.id = balance.holder_id and account.house_id = holder.id and account.state in ('active', 'paused')
+        ) then 'it is the house of its account, to which belongs what belongs to nobody else there'
     end
     from balance where holder_id = $1
 """

@@ -49,6 +49,8 @@ class Words:
             self.batches[-1] = [word.text for word in batch]
         if any(word.text == "defect" for word in batch):
             raise KeyError("a defect of ours")
+        if any(word.text == "no memory" for word in batch):
+            raise MemoryError
         await batch.connection.executemany(
             "insert into tally_change select $1, 'charge', $2, now(), 1",
             [(word.holder_id, word.text) for word in batch],

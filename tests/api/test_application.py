@@ -126,6 +126,16 @@ async def test_a_database_that_is_gone_is_503_with_retry_after(api: Any, use_cas
     assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "SERVICE_UNAVAILABLE", "1")
 
 
+async def test_without_memory_a_read_is_503_and_nobody_knows_what_became_of_a_change(api: Any, use_cases: Any) -> None:
+    def fail(*_: object) -> object:
+        raise MemoryError
+
+    use_cases.answers["read_charge_by_id"] = use_cases.answers["create_charge"] = fail
+    read, changed = await api.get(CHARGE + "/1"), await api.post(CHARGE, VALID[CHARGE])
+    assert (read.status, read.code) == (503, "SERVICE_UNAVAILABLE")
+    assert (changed.status, changed.code) == (504, "OUTCOME_UNKNOWN")
+
+
 @pytest.mark.parametrize(
     "failure", [ConnectionRefusedError(), asyncpg.QueryCanceledError(), errors.ServiceUnavailable("nothing was done")]
 )

@@ -76,6 +76,14 @@ async def test_a_poisoned_latecomer_stands_alone_in_the_end(service: Service) ->
         assert await words.written(service) == ["a", "b", "c"]
 
 
+async def test_who_finds_no_memory_is_told_that_nothing_was_done_and_the_others_are_written(service: Service) -> None:
+    await open_holder(service)
+    async with open_words(service) as (words, queue):
+        a, refused, b = await outcomes_of(queue, [Word(text="a"), Word(text="no memory"), Word(text="b")])
+        assert (a, type(refused), b) == ("a", errors.ServiceUnavailable, "b")
+        assert await words.written(service) == ["a", "b"]
+
+
 class _Stumbling(Overload):
     """Fails once when a batch has just been committed."""
 

@@ -44,6 +44,7 @@ DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 _DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
 """Raised by reads, and by writes that were not done; one that may have been done raises ``OutcomeUnknown``."""
 
+_READING: Final = frozenset({"GET", "HEAD"})
 _RATE_LIMITED: Final = envelope.STATUSES["RATE_LIMITED"]
 _FULL: Final = envelope.STATUSES["SERVICE_UNAVAILABLE"]
 _log = structlog.get_logger(__name__)
@@ -296,6 +297,12 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
     if isinstance(error, _DATABASE_GONE) and not is_of_own_file(error):
         _log.warning("the database gives no answer", error=type(error).__name__)
         error = errors.ServiceUnavailable(say_why(error))
+    elif isinstance(error, MemoryError):
+        _log.error("no memory is left", operation=progress.operation.id if progress.operation else None)
+        if progress.scope["method"] not in _READING:
+            # Whatever was asked of others before it ran out may have been done.
+            return errors.OutcomeUnknown("the service ran out of memory on the way: look, or repeat the request")
+        error = errors.ServiceUnavailable("the service has no memory left")
     # Such as for what is read to show what was written.
     if isinstance(error, errors.ServiceUnavailable) and has_written.get():
         return errors.OutcomeUnknown(

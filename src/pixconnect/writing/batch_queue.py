@@ -389,6 +389,8 @@ class BatchQueue(Generic[Request, Answer]):
             return
         for waiter in waiters:
             _log.error("request failed", exc_info=error)
-            failure = errors.InternalError("internal error")
+            failure: errors.PixConnectError = errors.InternalError("internal error")
+            if isinstance(error, MemoryError):
+                failure = errors.ServiceUnavailable("the service has no memory left; nothing was done")
             failure.__cause__ = error
             waiter.resolve(failure)

@@ -77,8 +77,7 @@ async def test_a_name_is_given_once(live: Service, there: FakeInstitution) -> No
 async def test_a_key_lies_on_one_account(live: Service, there: FakeInstitution) -> None:
     await add(live, there)
     with pytest.raises(errors.BadRequest, match="is on the account loja"):
-        other = dict(keys=["other@test.example"], base_url="https://127.0.0.1:8106")
-    await add(live, there, "banco", house=await make_owner(live, "2"), **other)
+        await add(live, there, "banco", house=await make_owner(live, "2"))
     await add(live, there, "banco", house=2, keys=["banco@test.example"], receiving=Credential(client_id="branch"))
     said = a_description(keys=["banco@test.example"])
     with pytest.raises(errors.BadRequest, match="is on the account banco"):

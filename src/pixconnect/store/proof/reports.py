@@ -18,11 +18,22 @@ _NAMED: Final[LiteralString] = """
 """
 _ASK_CLIENT: Final = "ask the holder whether they asked for it: `pixconnect find ID` shows by whom it is said to be"
 # Kept for 400 days, the oldest are deleted first: what is older than the first that is kept was told, or was before all this.
+# Where something is older than the first of all, processes of a version that told nothing went on beside, for a day at most.
 _TOLD_SINCE: Final[LiteralString] = """(
-                select case when first_id = 1 then first_at else first_at + interval '1 day' end from (
-                    select min(id) as first_id, min(at) as first_at
-                    from (select id, at from origin_batch order by id limit 1000) as oldest
-                ) as first
+                select case when first_id = 1 and not is_upgraded then first_at else first_at + interval '1 day' end from (
+                    select first_id, first_at, exists (
+                        select from (
+                            (select created_at from charge order by id limit 1)
+                            union all
+                            select created_at from (select direction, created_at from transfer order by id limit 1000) as oldest
+                            where direction = 'OUT'
+                        ) as made where made.created_at < first_at
+                    ) as is_upgraded
+                    from (
+                        select min(id) as first_id, min(at) as first_at
+                        from (select id, at from origin_batch order by id limit 1000) as oldest
+                    ) as first
+                ) as told
             )"""
 
 REPORTS: Final = (

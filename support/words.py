@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
@@ -50,7 +51,8 @@ class Words:
         if any(word.text == "defect" for word in batch):
             raise KeyError("a defect of ours")
         if any(word.text == "no memory" for word in batch):
-            raise MemoryError
+            # As the driver raises it.
+            raise asyncpg.DataError("invalid input") from MemoryError()
         await batch.connection.executemany(
             "insert into tally_change select $1, 'charge', $2, now(), 1",
             [(word.holder_id, word.text) for word in batch],

@@ -34,7 +34,7 @@ from pixconnect.flow.overload import TOO_MANY
 from pixconnect.flow.refusal_pace import RefusalPace
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.current_request import current_request, has_written
-from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, is_of_own_file, say_why
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, is_of_own_file, lacks_memory, say_why
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.http.asgi import Receive, Scope, Send, WholeAnswer
@@ -297,7 +297,7 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
     if isinstance(error, _DATABASE_GONE) and not is_of_own_file(error):
         _log.warning("the database gives no answer", error=type(error).__name__)
         error = errors.ServiceUnavailable(say_why(error))
-    elif isinstance(error, MemoryError):
+    elif not isinstance(error, errors.PixConnectError) and lacks_memory(error):
         _log.error("no memory is left", operation=progress.operation.id if progress.operation else None)
         if progress.scope["method"] not in _READING:
             # Whatever was asked of others before it ran out may have been done.

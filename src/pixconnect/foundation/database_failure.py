@@ -49,6 +49,11 @@ def is_of_own_file(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.filename is not None
 
 
+def lacks_memory(error: BaseException) -> bool:
+    """Whether this process got no memory; the driver makes another error of that where it writes a value down."""
+    return isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
+
+
 def say_why(error: BaseException) -> str:
     """Why the database cannot do it now, for callers: a database that is full or out of connections can be reached."""
     match error:

@@ -47,7 +47,7 @@ from pixconnect.flow.overload import Overload
 from pixconnect.flow.shares import FairQueue
 from pixconnect.flow.stalled_holders import StalledHolders
 from pixconnect.foundation.current_request import has_written
-from pixconnect.foundation.database_failure import DATABASE_AWAY, say_why
+from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, say_why
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.writing.batch import Batch
@@ -390,7 +390,7 @@ class BatchQueue(Generic[Request, Answer]):
         for waiter in waiters:
             _log.error("request failed", exc_info=error)
             failure: errors.PixConnectError = errors.InternalError("internal error")
-            if isinstance(error, MemoryError):
+            if lacks_memory(error):
                 failure = errors.ServiceUnavailable("the service has no memory left; nothing was done")
             failure.__cause__ = error
             waiter.resolve(failure)

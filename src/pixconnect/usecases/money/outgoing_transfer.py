@@ -50,7 +50,7 @@ class Way(Struct, frozen=True, kw_only=True):
 
 
 async def choose_way(
-    context: OutgoingTransferContext, caller: Caller, request: TransferRequest, payee: Payee, terms: SendingTerms
+    context: OutgoingTransferContext, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
 ) -> Way:
     """Find the account over which a transfer leaves, the key that pays there, and whose the payee's is to be.
 
@@ -58,7 +58,6 @@ async def choose_way(
         RuleBroken: The payee is the payer, or cannot be compared with the owner that the caller names.
         ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
     """
-    payer = await context.directory.read_account(caller.holder_id)
     opened = None if context.policy.is_sandbox else await _find_account(context, payer, payee, request)
     if opened is None:
         return Way(payer=payer.party, payee=payee, terms=terms)

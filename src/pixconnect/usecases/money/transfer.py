@@ -78,7 +78,7 @@ async def start_transfer(
     # Read before anything is written: what was written can be shown then, whatever becomes of the database.
     account = await context.directory.read_account(caller.holder_id)
     try:
-        return _view(account, await _start_transfer(context, caller, request, terms, lookup))
+        return _view(account, await _start_transfer(context, caller, account, request, terms, lookup))
     except errors.Refusal as refusal:
         # Looking up a key without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
@@ -88,7 +88,12 @@ async def start_transfer(
 
 
 async def _start_transfer(
-    context: TransferContext, caller: Caller, request: TransferRequest, terms: SendingTerms, lookup: Lookup
+    context: TransferContext,
+    caller: Caller,
+    account: OwnAccount,
+    request: TransferRequest,
+    terms: SendingTerms,
+    lookup: Lookup,
 ) -> Transfer:
     end_to_end_id = terms.end_to_end_id or identifiers.make_end_to_end_id(
         context.policy.ispb, context.clock.now(), context.entropy
@@ -102,7 +107,7 @@ async def _start_transfer(
         payee = await find_payee(context, caller, request, end_to_end_id, lookup)
         if payee is not None and outgoing_transfer.is_another(payee, terms):
             raise PayeeIsAnother("key: belongs to another tax id")
-        way = None if payee is None else await outgoing_transfer.choose_way(context, caller, request, payee, terms)
+        way = None if payee is None else await outgoing_transfer.choose_way(context, account, request, payee, terms)
     except (errors.RuleBroken, errors.RateLimited, errors.ServiceUnavailable) as refusal:
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
         if replayed is not None:

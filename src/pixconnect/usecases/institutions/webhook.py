@@ -184,8 +184,9 @@ def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
 
 def _judge(account: InstitutionAccount, there: RegisteredWebhook) -> PermissionTried:
     costs = "payments are seen when the account is read, not before"
-    if account.kind == "efi":
-        costs += "; Efi sends nothing from a key without one"
+    profile = read_profile(account.profile_name)
+    if profile.account.pays_from_webhook_keys:
+        costs += f"; {profile.title} sends nothing from a key without one"
     told: dict[Whose | None, str] = {
         "ours": "",
         "outdated": "it is an older address of ours, which rings no more: institution webhook set",

@@ -61,8 +61,6 @@ class EfiInstitution(StandardInstitution):
 
     @property
     def traits(self) -> InstitutionTraits:
-        in_flight = self._account.options.get("in_flight", 1)
-        at_once = in_flight if type(in_flight) is int else 1
         return structs.replace(
             super().traits,
             has_balance=True,
@@ -70,8 +68,8 @@ class EfiInstitution(StandardInstitution):
             compares_owner=True,
             # A name that was used is refused (409), whatever is asked under it.
             resend_for=_RESENT_FOR,
-            sends_at_once=at_once,
-            sends_per_s=at_once / _OUTCOME_S,
+            sends_at_once=self._in_flight,
+            sends_per_s=self._in_flight / _OUTCOME_S,
         )
 
     @property

@@ -10,17 +10,14 @@ from pixconnect.adapters.institutions.message import as_members
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_instant,
-    find_text,
+    find_whole_key,
     take_end_to_end_id,
     take_members,
     take_reais,
     take_text,
 )
-from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
-from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
 from pixconnect.domain.money.tax_id import is_cpf
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
@@ -63,16 +60,5 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
         status=status,
         # It may lie a second before the request: theirs are not put in order.
         settled_at=find_instant(instants, "liquidacao") if status == "settled" else None,
-        payee=_find_payee(members),
+        payee=find_whole_key(as_members(members.get("favorecido")) or {}, "chave"),
     )
-
-
-def _find_payee(members: Mapping[str, object]) -> str | None:
-    """The key that was paid, where it is told whole."""
-    key = find_text(as_members(members.get("favorecido")) or {}, "chave", KEY_LENGTH_MAX)
-    if key is None or "*" in key:
-        return None
-    try:
-        return pix_key.parse_pix_key(key).key
-    except errors.InvalidPixKey:
-        return None

@@ -98,8 +98,6 @@ class InterInstitution(StandardInstitution):
 
     @property
     def traits(self) -> InstitutionTraits:
-        in_flight = self._account.options.get("in_flight", 1)
-        at_once = in_flight if type(in_flight) is int else 1
         return structs.replace(
             super().traits,
             has_balance=True,
@@ -107,7 +105,7 @@ class InterInstitution(StandardInstitution):
             sends=("KEY", "MANUAL"),
             resend_for=_RESENT_FOR,
             resends_after_restart=False,
-            sends_at_once=at_once,
+            sends_at_once=self._in_flight,
             sends_per_s=1 / _OUTCOME_S,
         )
 

@@ -13,18 +13,15 @@ from pixconnect.adapters.institutions.message import as_list, as_members
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_free_text,
-    find_text,
+    find_whole_key,
     take_end_to_end_id,
     take_local_day,
     take_members,
     take_number_of_reais,
     take_text,
 )
-from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
-from pixconnect.domain.money import pix_key
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
 
 _CODE: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MESSAGE_MAX: Final = 140
@@ -101,7 +98,7 @@ def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> S
         amount_cents=take_number_of_reais(told, "valor"),
         status=status,
         settled_at=take_local_day(told, "dataHoraMovimento")[1] if status == "settled" else None,
-        payee=_find_payee(told),
+        payee=find_whole_key(told, "chave"),
         reason=_find_reason(word, told) if status == "refused" else None,
     )
 
@@ -114,17 +111,6 @@ def find_marked(row: object, name: str) -> str | None:
         return None
     text = find_free_text(details, "descricaoPix", _REASON_MAX)
     return take_code(details) if text is not None and text.split()[-1:] == [mark(name)] else None
-
-
-def _find_payee(told: Mapping[str, object]) -> str | None:
-    """The key that was paid, where it is told whole."""
-    key = find_text(told, "chave", KEY_LENGTH_MAX)
-    if key is None or "*" in key:
-        return None
-    try:
-        return pix_key.parse_pix_key(key).key
-    except errors.InvalidPixKey:
-        return None
 
 
 def _find_reason(word: str, told: Mapping[str, object]) -> str:

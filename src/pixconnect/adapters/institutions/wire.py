@@ -15,11 +15,12 @@ from typing import Final
 import msgspec
 
 from pixconnect.adapters.institutions.message import as_list, as_members
-from pixconnect.domain.frame import identifiers
+from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.domain.institutions.institution import MalformedItem
+from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
 
 _REAIS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 _ANY_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
@@ -66,6 +67,17 @@ def find_text(members: Mapping[str, object], name: str, length_max: int) -> str 
     if not isinstance(value, str) or len(value) > length_max:
         raise Malformed(f"{name} is no text of at most {length_max} characters")
     return keep_storable(value)
+
+
+def find_whole_key(members: Mapping[str, object], name: str) -> str | None:
+    """A Pix key as it is kept, where it is told whole; nothing of one that has stars or is none."""
+    key = find_text(members, name, KEY_LENGTH_MAX)
+    if key is None or "*" in key:
+        return None
+    try:
+        return parse_pix_key(key).key
+    except errors.InvalidPixKey:
+        return None
 
 
 def find_free_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:

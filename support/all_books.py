@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-import asyncpg
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
@@ -52,7 +51,7 @@ from pixconnect.usecases.webhooks.feed import give_positions
 from support.account_shop import NO_LIMITS, Shop, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.records import OUTSIDE_ISPB, a_new_holder, outside_party
 from support.service import (
     CountedEntropy,
@@ -95,9 +94,7 @@ class AllBooks(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_all_books(database: Addresses) -> AsyncIterator[AllBooks]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     async with open_service(database, is_sandbox=False) as opened:
         context = structs.replace(opened.context, entropy=MarkedEntropy())
         live = structs.replace(opened, context=context)

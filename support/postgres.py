@@ -283,6 +283,11 @@ async def execute_as_owner(database: Addresses, statement: str) -> None:
         await pool.execute("reset all")
 
 
+async def make_live(database: Addresses) -> None:
+    """Let the database be one that moves real money: an empty one, for good."""
+    await execute_as_owner(database, "insert into installation (mode) values ('live')")
+
+
 async def _execute(url: str, statement: str) -> Any:
     connection = await asyncpg.connect(url)
     try:

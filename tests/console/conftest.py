@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-import asyncpg
 import pytest
 import pytest_asyncio
 from msgspec import Struct
@@ -91,9 +90,7 @@ class Played:
 
 @pytest.fixture
 async def live(database: postgres.Addresses) -> AsyncIterator[Service]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await postgres.make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as service:
         yield service
 

@@ -11,7 +11,7 @@ from pixconnect.usecases.identity.keyring import Keyring
 from support import identity
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution
-from support.postgres import Addresses, execute_as_owner
+from support.postgres import Addresses, make_live
 from support.service import FakeClock, Service, open_service
 
 
@@ -33,7 +33,7 @@ async def keyring(context: Context) -> Keyring:
 
 @pytest.fixture
 async def live(database: Addresses) -> AsyncIterator[Service]:
-    await execute_as_owner(database, "insert into installation (mode) values ('live')")
+    await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as opened:
         yield opened
 

@@ -15,7 +15,7 @@ from support.account_shop import open_shop
 from support.command_line import LIVE, CommandLine
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.service import FakeClock, open_service
 
 NOTHING = dict(refunds_day_cents=0, transfer_cents=0, transfers_day_cents=0, to="own")
@@ -23,9 +23,7 @@ NOTHING = dict(refunds_day_cents=0, transfer_cents=0, transfers_day_cents=0, to=
 
 async def open_account(database: Addresses) -> str:
     """Add an account on which something came in that pays no charge; the name of that Pix."""
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     # The verbs go by the machine's own clock.
     clock = FakeClock(SystemClock().now())
     async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:

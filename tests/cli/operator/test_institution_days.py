@@ -6,7 +6,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 from msgspec import structs
 
@@ -15,7 +14,7 @@ from pixconnect.usecases.money import holder as holder_usecases
 from support.command_line import LIVE, CommandLine
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.records import a_new_holder
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
@@ -24,9 +23,7 @@ NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None
 
 
 async def add_account(database: Addresses) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as service:
         there = FakeInstitution(service.clock)
         there.balance_cents = 10_000

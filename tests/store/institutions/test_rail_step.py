@@ -9,7 +9,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.service import open_service
 
 REFUSED = asyncpg.IntegrityConstraintViolationError
@@ -20,9 +20,7 @@ _ASKED = "update rail_step set state = 'asked', may_be_done = true"
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
     """An account with one refund that its memory has named."""
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         shop = await open_shop(live, FakeInstitution(live.clock, InstitutionTraits(repeats_refunds=True)))
         await shop.allow(1000)

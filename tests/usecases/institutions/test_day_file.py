@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from datetime import date, datetime, timedelta
 
-import asyncpg
 import pytest
 from msgspec import structs
 
@@ -21,7 +20,7 @@ from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.service import open_service
 from support.statement_files import make_efi_file
 
@@ -52,9 +51,7 @@ class Files:
 
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         there = FakeInstitution(live.clock)
         there.balance_cents = 10_000

@@ -27,7 +27,7 @@ from pixconnect.usecases.money import incoming
 from support.books import check_books
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.records import a_new_holder, own_key
 from support.service import Service, credit_report, open_service
 from support.statement_files import make_efi_file, make_ofx, make_ofx_line
@@ -80,9 +80,7 @@ class Books:
 
 @pytest.fixture
 async def books(database: Addresses) -> AsyncIterator[Books]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as service:
         there = FakeInstitution(service.clock)
         there.balance_cents = 10_000

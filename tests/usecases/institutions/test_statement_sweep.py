@@ -18,7 +18,7 @@ from pixconnect.usecases.proof.verify import ProofRequest, verify
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.service import open_service
 from support.verifier import open_book_reader
 
@@ -53,9 +53,7 @@ class Teller(FakeInstitution):
 
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         there = Teller(live.clock, InstitutionTraits(has_statement=True))
         there.began_cents = 10_000

@@ -7,7 +7,6 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
@@ -29,7 +28,7 @@ from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.service import open_service
 from support.statement import EVER
 from support.statement_files import make_ofx
@@ -39,9 +38,7 @@ OPENING_CENTS = 10_000
 
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         there = FakeInstitution(live.clock)
         there.balance_cents = OPENING_CENTS

@@ -20,7 +20,7 @@ from pixconnect.usecases.proof import case as case_usecases
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, make_live
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 
@@ -30,9 +30,7 @@ DAY = date(2026, 7, 1)
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
     """An account whose books begin with 100.00, on the second of July."""
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
-    await owner.close()
+    await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         there = FakeInstitution(live.clock)
         there.balance_cents = 10_000

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pixconnect.adapters.system import SystemClock
@@ -12,7 +11,7 @@ from pixconnect.usecases.institutions.opening_balance import post_opening
 from support.account_shop import open_shop
 from support.command_line import LIVE, CommandLine
 from support.fake_institution import FakeInstitution
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner, make_live
 from support.service import FakeClock, open_service
 
 pytestmark = pytest.mark.long
@@ -28,16 +27,14 @@ _CASES = """
 
 async def _open_cases(database: Addresses) -> None:
     """An account on which something is different: a day, two fees of one table, and a wire."""
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("insert into installation (mode) values ('live')")
+    await make_live(database)
     clock = FakeClock(SystemClock().now())
     async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
         there = FakeInstitution(clock)
         there.balance_cents = 10_000
         shop = await open_shop(service, there)
         await post_opening(service.context, shop.account)
-        await owner.execute(_CASES.format(account=shop.account.id, house=shop.house.holder_id))
-    await owner.close()
+        await execute_as_owner(database, _CASES.format(account=shop.account.id, house=shop.house.holder_id))
 
 
 @pytest.fixture

@@ -94,20 +94,24 @@ class There(Struct, frozen=True, kw_only=True):
         changes: dict[str, Any] = dict(kind=kind, amount_cents=amount_cents, end_to_end_id=about, party=own)
         await receive_movement(self.context, movement_report(self.bank.service, item_id, **changes))
 
-    async def end(self, chance: Random, share_rejected: float = 0.2) -> None:
-        """Whatever is under way on the bank's rail ends."""
-        refunds = await self.bank.service.fetch("select return_id from refund where status = 'PROCESSING' order by id")
-        sent = await self.bank.service.fetch(
-            "select end_to_end_id from transfer where status = 'PROCESSING' order by id"
+    async def end(self, chance: Random, share_rejected: float = 0.2, refusing_key: str = "") -> None:
+        """Whatever is under way on the bank's rail ends; what goes to that key is always rejected."""
+        refunds = await self.bank.service.fetch(
+            "select return_id, null as key from refund where status = 'PROCESSING' order by id"
         )
-        names = [row[0] for row in (*refunds, *sent)]
+        sent = await self.bank.service.fetch(
+            "select end_to_end_id, counterparty ->> 'key' from transfer where status = 'PROCESSING' order by id"
+        )
         ends = [
-            Rejected(code="AC03", reason="closed")
-            if chance.random() < share_rejected
-            else Settled(settled_at=self.context.clock.now())
-            for _ in names
+            (
+                name,
+                Rejected(code="AC03", reason="closed")
+                if key == refusing_key or chance.random() < share_rejected
+                else Settled(settled_at=self.context.clock.now()),
+            )
+            for name, key in (*refunds, *sent)
         ]
-        await end_orders(self.context, list(zip(names, ends, strict=True)))
+        await end_orders(self.context, ends)
 
 
 class Here(Struct, kw_only=True):

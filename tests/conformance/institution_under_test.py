@@ -1,6 +1,7 @@
 """The rail of an account at an institution as the suite drives it: over TLS to a face of its kind, behind a wire that is cut.
 
-What the bank's own rail would end, ends here by itself: a refund that is under way there settles within moments.
+What the bank's own rail would end, ends here by itself: a refund or a transfer that is under way there settles within
+moments, or is rejected where it goes to a certain key.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from random import Random
 from msgspec import Struct, structs
 
 from api.faces.test_face_fault import Control
-from conformance.under_test import Disturbance, Remembered, UnofferedHooks, Work
+from conformance.under_test import Disturbance, Fate, Remembered, UnofferedHooks, Work
 from conformance.wire import BreakableWire
 from pixconnect.adapters.institutions.opening import open_institution
 from pixconnect.adapters.rails.institution import InstitutionRail
@@ -27,18 +28,30 @@ from pixconnect.domain.institutions.institution import (
     OpenedCharge,
     ReceivedPix,
 )
-from pixconnect.domain.institutions.rail_memory import RailMemory, RailStep, name_refund_there
-from pixconnect.domain.money.rail import CreditReport, Rail, RailUnavailable, RefundOrder
+from pixconnect.domain.institutions.rail_memory import (
+    RailMemory,
+    RailStep,
+    name_order_there,
+    name_payee,
+    name_refund_there,
+)
+from pixconnect.domain.money.holder import UNKNOWN_PARTY
+from pixconnect.domain.money.rail import CreditReport, DirectoryEntry, Order, Rail, RailUnavailable, RefundOrder
 from pixconnect.usecases.institutions.sweep import as_report
+from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 from support import sandbox as support
 from support.account_there import open_account_there
-from support.faces import ACCOUNT, KEY, Bank
+from support.faces import ACCOUNT, KEY, PAYEE, Bank
+from support.records import outside_party
 from support.service import read_funds
 from support.two_books import MonthClock, There
 
 _SPAN = timedelta(days=2)
 _ENDS_EVERY_S = 0.02
 _LAG = timedelta(hours=1)
+_NAMING_KEY = b"a key of a test"
+_REFUSING_KEY = "closed@pix.example"
+"""Whoever it belongs to, what is sent there comes back."""
 
 
 class Steps(Struct):
@@ -56,23 +69,31 @@ class Steps(Struct):
         return True
 
     async def count_in_flight(self, since: datetime) -> int:
+        """None: the suite hands over groups, of which an institution may advise to wait for each."""
         return 0
 
     async def find_loss(self) -> datetime | None:
         return None
 
-    def mint(self, order: RefundOrder, clock: MonthClock) -> None:
-        self.of[order.return_id] = RailStep(
-            order_name=order.return_id,
+    def mint(self, order: Order | RefundOrder, clock: MonthClock) -> None:
+        name = order.end_to_end_id if isinstance(order, Order) else order.return_id
+        step = RailStep(
+            order_name=name,
             institution_id=1,
             kind="refund",
             holder_id=1,
-            original_end_to_end_id=order.original_end_to_end_id,
+            original_end_to_end_id=None,
             amount_cents=order.amount_cents,
-            name_there=name_refund_there(b"a key of a test", 1, 1, order.return_id),
+            name_there=name_refund_there(_NAMING_KEY, 1, 1, name),
             state="minted",
             created_at=clock.real_now(),
         )
+        if isinstance(order, Order):
+            payee = name_payee(order.credit_party, is_by_key=True)
+            there = name_order_there(_NAMING_KEY, 1, 1, name)
+            self.of[name] = structs.replace(step, kind="order", payee=payee, name_there=there)
+        else:
+            self.of[name] = structs.replace(step, original_end_to_end_id=order.original_end_to_end_id)
 
     def forget(self, remembered: Remembered, clock: MonthClock) -> None:
         """As a restored database that knows the orders, and of their calls only this."""
@@ -107,6 +128,17 @@ class InstitutionUnderTest(UnofferedHooks):
         self.names: dict[str, str] = {}
         self._bank, self._control, self._clock = bank, control, clock
         self._institution, self._wire = institution, wire
+
+    def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> Order:
+        key = PAYEE if fate == "settles" else _REFUSING_KEY
+        order = support.order(
+            amount_cents=amount_cents,
+            ordered_at=self._clock.real_now(),
+            credit_party=structs.replace(UNKNOWN_PARTY, key=key, key_type="EMAIL"),
+            payer_key=KEY,
+        )
+        self._steps.mint(order, self._clock)
+        return order
 
     def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> RefundOrder:
         order = support.refund_order(
@@ -172,6 +204,10 @@ async def open_institution_under_test(
     tell: Callable[[Institution], Institution] = lambda institution: institution,
 ) -> AsyncIterator[InstitutionUnderTest]:
     """An account at a face; ``tell`` may put a liar before it."""
+    refusing = outside_party(key=_REFUSING_KEY)
+    # Whatever pays at Efi must have a webhook there.
+    await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
+    bank.service.rail.entries[_REFUSING_KEY] = DirectoryEntry(key=_REFUSING_KEY, key_type="EMAIL", party=refusing)
     async with open_account_there(bank, face, folder, account="" if face == "efi" else ACCOUNT) as there:
         port = int(there.account.base_url.rpartition(":")[2])
         async with BreakableWire("127.0.0.1", port) as wire:
@@ -190,4 +226,4 @@ async def _end_all(there: There) -> None:
     chance = Random(1)  # noqa: S311  nothing is drawn
     while True:
         await asyncio.sleep(_ENDS_EVERY_S)
-        await there.end(chance, share_rejected=0)
+        await there.end(chance, share_rejected=0, refusing_key=_REFUSING_KEY)

@@ -19,7 +19,7 @@ from support.faces import Bank, open_bank
 from support.two_books import MonthClock
 
 DOES: frozenset[Work] = frozenset(("refunds", "refusals", "repeats", "lists", "memory"))
-"""At an institution that speaks the central bank's API; no kind sends orders yet."""
+"""At an institution that speaks the central bank's API."""
 # Santander's face wants the grant in the body, where the institution wants it in the query.
 PROFILES = [name for name in NAMES if name not in ("efi", "inter", "sicoob", "woovi", "santander")]
 
@@ -61,7 +61,11 @@ async def under(
 class TestInShort:
     """Some of the suite, in a moment, on one account."""
 
-    face, does = "inter", DOES
+    face, does = "inter", DOES | {"orders"}
+
+    async def test_an_order_is_sent_once(self, under: InstitutionUnderTest) -> None:
+        is_one: RailUnderTest = under
+        await RailConformance().test_a_lost_answer_is_unknown_until_it_is_asked_for(is_one)
 
     async def test_refunds_are_made_once_and_payments_are_listed_once(self, under: InstitutionUnderTest) -> None:
         is_one: RailUnderTest = under
@@ -79,12 +83,12 @@ class TestInShort:
 class TestEfi(RailConformance):
     """No source says by what it refuses a refund that is too large."""
 
-    face, does = "efi", DOES - {"refusals"}
+    face, does = "efi", DOES - {"refusals"} | {"orders"}
 
 
 @pytest.mark.long
 class TestInter(RailConformance):
-    face, does = "inter", DOES
+    face, does = "inter", DOES | {"orders"}
 
 
 @pytest.mark.long

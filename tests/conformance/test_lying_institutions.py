@@ -1,4 +1,4 @@
-"""The suite notices what an institution, or what speaks to it, tells wrongly of refunds and of what came in."""
+"""The suite notices what an institution, or what speaks to it, tells wrongly of refunds, of transfers and of what came in."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from conformance.rail import RailConformance
 from conformance.test_institution_rail import DOES, bank, clock, control  # noqa: F401  fixtures
 from conformance.under_test import RailUnderTest
 from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
     Institution,
     InstitutionUnavailable,
     ListedRefund,
@@ -24,8 +25,10 @@ from pixconnect.domain.institutions.institution import (
     NotSent,
     ReceivedPix,
     RefundAnswer,
+    SendAnswer,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.rail_memory import OutgoingPix
 from support.faces import Bank
 
 pytestmark = pytest.mark.long
@@ -48,6 +51,18 @@ class RefundsUnderANewNameEachTime(Liar):
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         self._count += 1
         return await self._institution.refund(end_to_end_id, f"{refund_id}{self._count}", amount_cents)
+
+
+class SendsUnderANewNameEachTime(Liar):
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        self._count += 1
+        return await self._institution.send(structs.replace(pix, name=f"{self._count:032x}"))
+
+
+class TakesTheUnknownForRefused(Liar):
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        answer = await self._institution.send(pix)
+        return CertainRefusal(code="408", reason=answer.reason) if isinstance(answer, UnknownOutcome) else answer
 
 
 class TellsTheLastRefundOfWhatever(Liar):
@@ -130,6 +145,11 @@ LIARS: list[tuple[type[Liar], Test]] = [
         RefundsUnderANewNameEachTime,
         RailConformance.test_a_refund_is_made_once_wherever_what_was_remembered_of_it_is_put_back_to,
     ),
+    (
+        SendsUnderANewNameEachTime,
+        RailConformance.test_an_order_is_sent_once_wherever_what_was_remembered_of_it_is_put_back_to,
+    ),
+    (TakesTheUnknownForRefused, RailConformance.test_a_lost_answer_is_unknown_until_it_is_asked_for),
     (TellsTheLastRefundOfWhatever, RailConformance.test_refunds_are_asked_about_each_by_its_own_payment),
     (TakesAwayForEmpty, RailConformance.test_while_nothing_can_be_reached_no_list_is_empty),
     (
@@ -156,7 +176,7 @@ async def test_an_institution_that_lies_fails(
         lying: Any = liar(institution)
         return lying
 
-    async with open_institution_under_test("inter", DOES, bank, control, clock, tmp_path, tell) as under:
+    async with open_institution_under_test("inter", DOES | {"orders"}, bank, control, clock, tmp_path, tell) as under:
         under.timeout_s = 2.0
         # What should have been raised and was not fails by another one.
         with pytest.raises((AssertionError, pytest.fail.Exception)):

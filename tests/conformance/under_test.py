@@ -17,6 +17,7 @@ from pixconnect.domain.money.rail import (
     CreditAccepted,
     CreditReport,
     NeverTaken,
+    NotTaken,
     Order,
     QueryAnswer,
     Rail,
@@ -231,6 +232,19 @@ async def submit(under: RailUnderTest, orders: Sequence[Order]) -> list[SubmitAn
     return [note_name(under, order.end_to_end_id, one) for order, one in zip(orders, answers, strict=True)]
 
 
+async def submit_until_taken(under: RailUnderTest, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    """Hand over again what was certainly not taken: a rail may have a rate, and answer only what it can pass on."""
+    answers = await submit(under, orders)
+    deadline_s = time.monotonic() + under.timeout_s
+    while NotTaken() in answers and time.monotonic() < deadline_s:
+        await asyncio.sleep(min(0.05, under.timeout_s / 20))
+        left = iter(
+            await submit(under, [order for order, one in zip(orders, answers, strict=True) if one == NotTaken()])
+        )
+        answers = [next(left) if one == NotTaken() else one for one in answers]
+    return answers
+
+
 async def submit_refunds(under: RailUnderTest, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
     answers = await under.rail.submit_refunds(orders)
     return [note_name(under, order.return_id, one) for order, one in zip(orders, answers, strict=True)]
@@ -260,8 +274,8 @@ def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
     return structs.replace(told, network_id=None)
 
 
-async def final_answer(under: RailUnderTest, order_id: str) -> Settled | Rejected:
-    """Ask until the answer is final."""
+async def final_answer(under: RailUnderTest, order_id: str, again: Order | None = None) -> Settled | Rejected:
+    """Ask until the answer is final; as long as it is unknown, hand over ``again``: not every rail can be asked before."""
     if not under.rail.abilities.answers_by_our_id and order_id not in under.names:
         # Its name comes with the report, which comes again.
         await next_report(under, OUTCOME, lambda one: one.id == order_id)
@@ -272,6 +286,8 @@ async def final_answer(under: RailUnderTest, order_id: str) -> Settled | Rejecte
         if isinstance(answer, Settled | Rejected):
             return answer
         assert not isinstance(answer, NeverTaken), "it was taken"
+        if isinstance(answer, Unknown) and again is not None:
+            await submit(under, [again])
         await asyncio.sleep(min(0.05, under.timeout_s / 20))
     raise AssertionError(f"no outcome of {order_id} within {under.timeout_s} s; the last answer was {answer}")
 

@@ -36,6 +36,8 @@ from support.service import FakeClock
 OWNER_TAX_ID = "12345678000195"
 LOST_BEFORE: Final = UnknownOutcome(reason="the connection broke while we asked")
 LOST_AFTER: Final = UnknownOutcome(reason="the connection broke before the answer")
+REFUSED_BY_TEXT: Final = UnknownOutcome(reason="A chave Pix não foi encontrada.", is_refusal=True)
+REFUSED_AND_DONE: Final = UnknownOutcome(reason="Já existe", is_refusal=True)
 
 
 class FakeInstitution:
@@ -205,7 +207,7 @@ class FakeInstitution:
         if self.before_answer is not None:
             await self.before_answer()
         answer = self.send_answers.pop(0) if self.send_answers else None
-        if isinstance(answer, CertainRefusal | NotSent) or answer is LOST_BEFORE:
+        if isinstance(answer, CertainRefusal | NotSent) or answer in (LOST_BEFORE, REFUSED_BY_TEXT):
             return answer
         is_known = pix.name in self.sent and not self.forgets_names
         if is_known and self.traits.resend_for and not self.tells_codes:
@@ -238,8 +240,8 @@ class FakeInstitution:
             if sent.status == "under_way":
                 self.sent[name] = structs.replace(sent, status=status, settled_at=now if status == "settled" else None)
                 if status == "refused":
-                    self.paid_cents -= sent.amount_cents
-                    self.balance_cents += sent.amount_cents
+                    self.paid_cents -= sent.amount_cents or 0
+                    self.balance_cents += sent.amount_cents or 0
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         self._check()

@@ -100,7 +100,7 @@ class TestSicoob(RailConformance):
 class TestWoovi(RailConformance):
     """Its errors are texts, and no source says what a second request does."""
 
-    face, does = "woovi", DOES - {"refusals", "repeats"}
+    face, does = "woovi", DOES - {"refusals", "repeats"} | {"orders"}
 
 
 @pytest.mark.long

@@ -39,7 +39,7 @@ POINTS = (
 )
 
 
-@pytest.fixture(scope="module", params=["efi", "inter"])
+@pytest.fixture(scope="module", params=["efi", "inter", "woovi"])
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
     folder = tmp_path_factory.mktemp("transfers_there")
     command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")

@@ -32,6 +32,7 @@ from pixconnect.adapters.institutions.woovi_records import (
     read_cents_pix,
     read_cents_refund,
 )
+from pixconnect.adapters.institutions.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
@@ -76,6 +77,8 @@ class WooviInstitution:
         self._account, self._clock, self._entropy = parts.account, parts.clock, parts.entropy
         self._known = profile.account
         self._calls, self._certificates = Calls(parts), parts.certificates
+        self._has_two_steps = parts.account.options.get("approve") == "two_steps"
+        self._sender = WooviSender(self._calls, parts.clock, has_two_steps=self._has_two_steps)
 
     @property
     def traits(self) -> InstitutionTraits:
@@ -87,7 +90,17 @@ class WooviInstitution:
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
             lifetime_max_s=self._known.lifetime_max_s,
+            sends=("KEY", "MANUAL"),
+            # A second payment under a name is refused. Of a second approval nobody knows, so nothing is begun twice.
+            resend_for=timedelta(0) if self._has_two_steps else RESENT_FOR,
+            sends_at_once=self._in_flight,
+            sends_per_s=self._in_flight / OUTCOME_S,
         )
+
+    @property
+    def _in_flight(self) -> int:
+        in_flight = self._account.options.get("in_flight", 1)
+        return in_flight if type(in_flight) is int else 1
 
     @property
     def day_files(self) -> DayFiles | None:
@@ -207,10 +220,10 @@ class WooviInstitution:
         return refund
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
-        return NotSent(reason="nothing is sent over accounts at this institution yet")
+        return await self._sender.send(pix)
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
-        raise InstitutionUnavailable("nothing is sent over accounts at this institution yet")
+        return await self._sender.read_sent(name, code, since)
 
     async def read_balance(self) -> int:
         content = await self._calls.read("account", f"{_ROOT}/account", body_max=LIST_MAX)
@@ -257,6 +270,8 @@ class WooviInstitution:
             PermissionTried(name="REFUND_POST", is_given=None, explanation=written),
             await self._try("WEBHOOK_GET_LIST", f"{_ROOT}/webhook"),
             await self._try("ACCOUNT_GET", f"{_ROOT}/account"),
+            await self._try("PAYMENT_GET", f"{SENDS}/{self._entropy.token(32)}"),
+            PermissionTried(name="PAYMENT_POST", is_given=None, explanation=written),
             *[PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use") for key in keys],
         ]
 

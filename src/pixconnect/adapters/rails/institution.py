@@ -38,6 +38,7 @@ from pixconnect.domain.institutions.rail_memory import (
     RailMemory,
     RailStep,
     SentPix,
+    is_same_payee,
 )
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.rail import (
@@ -60,6 +61,8 @@ REPEATED_FOR: Final = timedelta(hours=12)
 """Refunds, from the first call on; what is unknown for longer is only asked about."""
 SILENT_AFTER: Final = timedelta(seconds=30)
 """So long an order that was called, and has not ended, keeps others from being sent; then it is asked about beside them."""
+BELIEVED_AFTER: Final = timedelta(minutes=1)
+"""So long after a call that was refused in words of no list the institution must know of nothing under our name."""
 _A_MOMENT: Final = timedelta(minutes=1)
 """Of received Pix are read to see whether an institution that tells no balance can be reached."""
 _REASON_MAX: Final = 1000
@@ -72,10 +75,11 @@ class _Heard(Struct, frozen=True, kw_only=True):
     """What the institution says of an order of ours, a refund or a transfer."""
 
     status: Literal["under_way", "done", "refused"]
-    amount_cents: int
+    amount_cents: int | None
     network_id: str | None
     settled_at: datetime | None
     reason: str | None
+    reject_code: str | None = None
     payee: str | None = None
     """Where it tells whom a transfer goes to."""
     code: str | None = None
@@ -214,7 +218,10 @@ class InstitutionRail(RecordingRail):
         return self._is_listed(step) and self._may_repeat(step)
 
     def _may_repeat(self, step: RailStep) -> bool:
-        if self._is_listed(step) and (step.order_name not in self._called or step.code_there is not None):
+        if self._is_listed(step) and step.order_name not in self._called:
+            return False
+        # What it has told of, or has refused, is only asked about: a person there may have ended it since.
+        if step.code_there is not None or step.refusal_reason is not None:
             return False
         repeated_for = self._repeated_for(step)
         # Another worker's clock may have been ahead: what may not be made again is not young either.
@@ -260,6 +267,10 @@ class InstitutionRail(RecordingRail):
                 # It was no call at all.
                 back = structs.replace(calling, state="minted", called_at=None)
                 return NotTaken() if await self._memory.take(calling, back) else Unknown()
+            case UnknownOutcome(is_refusal=True) if not calling.may_be_done:
+                doubted = structs.replace(calling, refusal_reason=answer.reason[:_REASON_MAX])
+                await self._memory.take(calling, structs.replace(doubted, state="asked", may_be_done=True))
+                return Unknown()
             # An earlier call of it may be done, whatever became of this one.
             case CertainRefusal() | NotSent() | UnknownOutcome():
                 await self._memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
@@ -297,8 +308,12 @@ class InstitutionRail(RecordingRail):
         if step.state == "minted" and not is_late and not await self._is_worth_a_question(step):
             return Unknown()
         found = await self._read(step)
-        if found is not None:
-            return await self._hear(step, found)
+        return await (self._judge_absent(step, is_late=is_late) if found is None else self._hear(step, found))
+
+    async def _judge_absent(self, step: RailStep, *, is_late: bool) -> QueryAnswer:
+        if self._is_believed(step):
+            refused = _close(step, "refused", reject_code.WRONG_CONTENTS, step.refusal_reason)
+            return _reject(refused) if await self._memory.take(step, refused) else Taken()
         if step.state != "minted" or not is_late:
             # What was called is durably dated, so no start of the database ends the time for which it is repeated.
             return Unknown(is_repeatable=self._may_repeat(step))
@@ -306,9 +321,14 @@ class InstitutionRail(RecordingRail):
         never = structs.replace(step, state="closed", outcome="never")
         return NeverTaken() if await self._memory.take(step, never) else Taken()
 
+    def _is_believed(self, step: RailStep) -> bool:
+        # Of what was open at a loss another call may be forgotten, which was not refused.
+        is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
+        return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
+
     async def _hear(self, step: RailStep, heard: _Heard) -> Taken | Settled | Rejected:
         """What the institution lists of it is true, also where a row of ours cannot be taken further now."""
-        if heard.amount_cents != step.amount_cents or heard.payee not in (None, step.payee):
+        if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
             # Neither an end of ours nor a reason to send it again: a person has to look.
             _log.critical("an institution has an order of ours with other contents", order=step.order_name)
             await self._note_done(step, heard.code)
@@ -322,7 +342,8 @@ class InstitutionRail(RecordingRail):
         if heard.status == "done":
             await self._end(step, _close(step, "answered"))
             return Settled(settled_at=heard.settled_at or self._clock.real_now(), network_id=heard.network_id)
-        refused = _close(step, "refused", reject_code.NETWORK_FAILED, heard.reason or _NO_REASON)
+        code = heard.reject_code or reject_code.NETWORK_FAILED
+        refused = _close(step, "refused", code, heard.reason or _NO_REASON)
         await self._end(step, refused)
         return structs.replace(_reject(refused), network_id=heard.network_id)
 
@@ -351,6 +372,7 @@ def _as_heard(listed: ListedRefund | SentPix) -> _Heard:
             network_id=listed.end_to_end_id,
             settled_at=listed.settled_at,
             reason=listed.reason,
+            reject_code=listed.reject_code,
             payee=listed.payee,
             code=listed.code,
         )

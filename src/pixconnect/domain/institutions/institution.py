@@ -3,8 +3,7 @@
 Calls that only read raise ``InstitutionUnavailable`` where no answer came that says anything. Calls that change something there
 never raise: what nobody knows is ``UnknownOutcome``, and is asked about, never guessed.
 
-Sources of what institutions tell: the central bank's Pix API 2.9.0, and each institution's documents, as its profile says
-(``domain/profiles``).
+Sources: the central bank's Pix API 2.9.0, and each institution's documents, as its profile says (``domain/profiles``).
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """So long after its instant a payment may be missing from the list of received Pix."""
     lifetime_min_s: int = 1
     lifetime_max_s: int = 2_147_483_647
-    """How long a charge may run."""
     refunds: bool = True
     repeats_refunds: bool = False
     """A source says that a second request under the same name returns nothing more, whatever it answers."""
@@ -188,9 +186,11 @@ class NotSent(Struct, frozen=True, kw_only=True):
 
 
 class UnknownOutcome(Struct, frozen=True, kw_only=True):
-    """Nobody knows whether it was done: no answer, 5xx, a body that cannot be read, a code that is in no list."""
+    """Nobody knows whether it was done: no answer, 5xx, a body that cannot be read, a code or a text that is in no list."""
 
     reason: str
+    is_refusal: bool = False
+    """Of this very call to send, by a text: it is believed once the institution still knows of nothing under our name."""
 
 
 ItemKind = MovementKind | Literal["pix", "refund"]

@@ -56,13 +56,16 @@ class SentPix(Struct, frozen=True, kw_only=True):
     """The institution's own, where it is asked by that and not by ours."""
     end_to_end_id: str | None
     """The network's, once it is told."""
-    amount_cents: int
+    amount_cents: int | None
+    """``None`` of one that is there no more."""
     status: Literal["under_way", "settled", "refused"]
     settled_at: datetime | None
     payee: str | None = None
     """As ``name_payee``, where it is told whole."""
     reason: str | None = None
     """Why it was refused, in the institution's words."""
+    reject_code: str | None = None
+    """The scheme's reason that says the same, where the institution tells it."""
 
 
 def name_payee(payee: Party, *, is_by_key: bool) -> str:
@@ -74,6 +77,24 @@ def name_payee(payee: Party, *, is_by_key: bool) -> str:
         '99999999/0/0'
     """
     return payee.key or "" if is_by_key else f"{payee.ispb}/{payee.branch}/{payee.account_number}"
+
+
+def is_same_payee(told: str | None, asked: str | None) -> bool:
+    """Whether the institution pays whom we asked it to, as far as it tells; some fill numbers of accounts up with zeros.
+
+    Example:
+        >>> is_same_payee("54811417/0001/00000000000000000981", "54811417/1/981")
+        True
+        >>> is_same_payee("joana@pix.example", "other@pix.example")
+        False
+    """
+    return told is None or told == asked or _trim_account(told) == _trim_account(asked or "")
+
+
+def _trim_account(named: str) -> tuple[str, ...]:
+    parts = named.split("/")
+    # A key has no such form, and is compared as it stands.
+    return (parts[0], *(part.lstrip("0") for part in parts[1:])) if len(parts) == 3 else (named,)
 
 
 class RailStep(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,158 @@
+"""Sending at Woovi: a payment is created under a name of ours, which moves nothing, and approved, at once or by another call.
+
+Its errors are texts, of which two are known. A name is taken once: that a second payment under it is refused was tried in
+production, and that a second approval is nobody has seen, so none is ever asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Final
+
+from pixconnect.adapters.institutions.calls import Calls, ChangingCall
+from pixconnect.adapters.institutions.message import LIST_MAX, Content
+from pixconnect.adapters.institutions.wire import Malformed, take_rows
+from pixconnect.adapters.institutions.woovi_sent import (
+    decode_cents_sent,
+    find_sent_name,
+    has_more,
+    is_created,
+    write_cents_send,
+)
+from pixconnect.domain.frame.clock import Clock, format_milliseconds
+from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
+    InstitutionUnavailable,
+    NotSent,
+    SendAnswer,
+    UnknownOutcome,
+)
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, is_same_payee, name_payee
+
+SENDS: Final = "/api/v1/payment"
+RESENT_FOR: Final = timedelta(hours=12)
+OUTCOME_S: Final = 3.0
+"""About so long an order takes until we know how it ended."""
+_APPROVE: Final = "/api/v1/payment/approve"
+_REFUSED: Final = (400, 403)
+_KNOWN_TEXTS: Final = ("correlationid", "saldo", "balance")
+"""In what says that the name was used, or that there is too little money there: the payment is there, or may be."""
+_ABSENT: Final = (400, 404)
+_GONE_AFTER: Final = timedelta(hours=1)
+"""From its first call on: what lists are late with is there by then."""
+_CLOCKS_APART: Final = timedelta(hours=1)
+_LIMIT: Final = 100
+_PAGES_MAX: Final = 20
+"""Of the list of payments: its own bound of what may be skipped is not told."""
+_APPROVALS_MAX: Final = 3
+_APPROVED_AFTER_MAX_S: Final = 2.0
+
+
+class WooviSender:
+    """What sends and reads what was sent, by the calls of one account."""
+
+    def __init__(self, calls: Calls, clock: Clock, *, has_two_steps: bool) -> None:
+        self._calls, self._clock, self._has_two_steps = calls, clock, has_two_steps
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        body = write_cents_send(pix, approves=not self._has_two_steps)
+        if body is None:
+            # Certain, since nothing is sent at all.
+            return CertainRefusal(
+                code="accountType", reason="Woovi pays to no account of this type", reject_code="AC14"
+            )
+        answer = await self._calls.change(
+            ChangingCall(route="send", method="POST", path=SENDS, body=body, is_on_new_connection=True)
+        )
+        if not isinstance(answer, Content):
+            return answer
+        if not answer.is_success:
+            return self._judge(answer)
+        created = _read_own(answer, pix)
+        if isinstance(created, SentPix) and self._has_two_steps and is_created(answer.members):
+            return await self._approve(created)
+        return created
+
+    async def _approve(self, created: SentPix) -> SentPix | UnknownOutcome:
+        """The step that moves the money: whatever it comes to, it may be done."""
+        change = ChangingCall(
+            route="send",
+            method="POST",
+            path=_APPROVE,
+            body={"correlationID": created.name},
+            is_on_new_connection=True,
+        )
+        reason = ""
+        for _ in range(_APPROVALS_MAX):
+            answer = await self._calls.change(change)
+            if not isinstance(answer, NotSent):
+                return created
+            # It certainly never left, so the next one is the first.
+            reason = answer.reason
+            wait_s = _APPROVED_AFTER_MAX_S if answer.retry_after is None else answer.retry_after.total_seconds()
+            await asyncio.sleep(min(wait_s, _APPROVED_AFTER_MAX_S))
+        return UnknownOutcome(reason=f"the payment is created, and was not approved: {reason}")
+
+    def _judge(self, answer: Content) -> UnknownOutcome:
+        text = answer.text.lower()
+        is_refusal = answer.status in _REFUSED and bool(text) and not any(known in text for known in _KNOWN_TEXTS)
+        return UnknownOutcome(reason=self._calls.describe(answer), is_refusal=is_refusal)
+
+    async def read_sent(self, name: str, code: str | None, since: datetime | None) -> SentPix | None:
+        content = await self._calls.read("sent", f"{SENDS}/{name}")
+        if content.status in _ABSENT and content.members:
+            return None if code is None else await self._read_gone(name, since)
+        if not content.is_success:
+            raise self._calls.refuse(content)
+        try:
+            return decode_cents_sent(content.members, name)
+        except Malformed as error:
+            raise InstitutionUnavailable(error.reason) from None
+
+    async def _read_gone(self, name: str, since: datetime | None) -> SentPix:
+        """Of one that was there: somebody removes what is not approved. Both questions must say so, and not too soon."""
+        now = self._clock.real_now()
+        if since is None or now < since + _GONE_AFTER:
+            raise InstitutionUnavailable("a payment that was there is not found: it may have been removed")
+        if await self._is_listed(name, since - _CLOCKS_APART, now):
+            raise InstitutionUnavailable("a payment is in the list, and is not found by its name")
+        reason = "the payment was removed there before it was approved"
+        return SentPix(
+            name=name,
+            code=name,
+            end_to_end_id=None,
+            amount_cents=None,
+            status="refused",
+            settled_at=None,
+            reason=reason,
+        )
+
+    async def _is_listed(self, name: str, begin: datetime, end: datetime) -> bool:
+        for number in range(_PAGES_MAX):
+            query = {"start": format_milliseconds(begin), "end": format_milliseconds(end)}
+            paged = query | {"skip": str(number * _LIMIT), "limit": str(_LIMIT)}
+            content = await self._calls.read("sent", SENDS, paged, body_max=LIST_MAX)
+            if not content.is_success:
+                raise self._calls.refuse(content)
+            try:
+                rows = take_rows(content.members, "payments")
+            except Malformed as error:
+                raise InstitutionUnavailable(error.reason) from None
+            if any(find_sent_name(row) in (name, None) for row in rows):
+                return True
+            if not has_more(content.members, len(rows), (number + 1) * _LIMIT, _LIMIT):
+                return False
+        raise InstitutionUnavailable("more payments were made than the list is read of")
+
+
+def _read_own(answer: Content, pix: OutgoingPix) -> SentPix | UnknownOutcome:
+    """What was answered of the payment that we asked for; how it is, the question tells."""
+    try:
+        told = decode_cents_sent(answer.members, pix.name, is_question=False)
+    except Malformed as error:
+        return UnknownOutcome(reason=error.reason)
+    asked = name_payee(pix.payee, is_by_key=pix.is_by_key)
+    if told.amount_cents != pix.amount_cents or not is_same_payee(told.payee, asked):
+        return UnknownOutcome(reason="the institution answered another payment than we asked for")
+    return told

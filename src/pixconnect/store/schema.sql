@@ -2880,11 +2880,11 @@ create view entry_facts as
             WHEN entry.debit_account = 'funding'::ledger_account THEN entry.id
             ELSE NULL::bigint
         END AND deposit.holder_id = entry.holder_id
-     LEFT JOIN adjustment ON adjustment.holder_id = entry.holder_id AND
+     LEFT JOIN adjustment ON adjustment.holder_id =
         CASE
-            WHEN 'difference'::ledger_account = entry.debit_account OR 'difference'::ledger_account = entry.credit_account THEN entry.id
+            WHEN 'difference'::ledger_account = entry.debit_account OR 'difference'::ledger_account = entry.credit_account THEN entry.holder_id
             ELSE NULL::bigint
-        END =
+        END AND entry.id =
         CASE entry.debit_account
             WHEN 'deficit'::ledger_account THEN adjustment.deficit_entry_id
             ELSE adjustment.entry_id
@@ -4580,13 +4580,15 @@ end $function$;
 revoke execute on function catch_up_sequence(wanted text) from public;
 grant execute on function catch_up_sequence(wanted text) to pixconnect_service;
 
--- chain_entries: migration 0092
+-- chain_entries: migrations 0092, 0114
 create function chain_entries(count_max integer, rest interval) returns bigint language plpgsql security definer set search_path
     to 'pixconnect', 'pg_temp' set plan_cache_mode to 'force_custom_plan' set enable_seqscan to 'off' set enable_hashjoin to
     'off' set enable_mergejoin to 'off'
 as $function$
 declare
     state entry_chain_state;
+    -- Of it and of an entry's id its salt is made; nobody knows it once this has ended.
+    secret bytea := uuid_send(gen_random_uuid());
     settled bigint;
     last_id bigint;
     chained_count bigint;
@@ -4608,18 +4610,21 @@ begin
         return 0;
     end if;
 
-    with found as materialized (
-        select id, holder_id, facts, person, case when person is not null then uuid_send(gen_random_uuid()) end as salt
-        from entry_facts where id > state.chained_id and id <= state.bound_id
-        order by id fetch first (count_max) rows with ties
-    ),
-    salted as materialized (
-        select id, holder_id, facts, salt, sha256(salt || convert_to(person, 'UTF8')) as person_digest from found
-    ),
-    digested as materialized (
+    with digested as materialized (
+        -- Each step computes its digest once, and hands its texts on to the next without keeping them.
         select id, holder_id, salt, person_digest,
             sha256(convert_to(facts, 'UTF8') || coalesce(person_digest, '')) as digest
-        from salted
+        from (
+            select id, holder_id, facts, salt, sha256(salt || convert_to(person, 'UTF8')) as person_digest
+            from (
+                select id, holder_id, facts, person,
+                    case when person is not null then substr(sha256(secret || int8send(id)), 1, 16) end as salt
+                from entry_facts where id > state.chained_id and id <= state.bound_id
+                order by id fetch first (count_max) rows with ties
+            ) as found
+            offset 0
+        ) as salted
+        offset 0
     ),
     gathered as (
         select holder_id, array_agg(id order by id) as entry_ids, array_agg(digest order by id) as digests,

@@ -49,7 +49,10 @@ class Shop(Struct, frozen=True, kw_only=True):
 
     @property
     def memory(self) -> StoredRailMemory:
-        return StoredRailMemory(self.context.pool, no_fence, self.context.clock, self.account.id)
+        names_first = self.there.traits.names_first
+        return StoredRailMemory(
+            self.context.pool, no_fence, self.context.clock, self.account.id, names_first=names_first
+        )
 
     @property
     def opened(self) -> OpenAccount:

@@ -3246,12 +3246,12 @@ comment on column return_name.transfer_id is 'The payment that it returns.';
 comment on column return_name.holder_id is 'The holder who had received it.';
 comment on column return_name.refund_id is 'The refund that was recorded of it.';
 
--- check_rail_step: migrations 0069, 0081, 0110, 0112
+-- check_rail_step: migrations 0069, 0081, 0110, 0112, 0115
 create function check_rail_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
     if tg_op = 'INSERT' then
-        if new.may_be_done or new.code_there is not null or not exists (
+        if new.may_be_done or new.code_there is not null or new.owner_tax_id is not null or not exists (
             select from open_order
             where name = new.order_name and holder_id = new.holder_id and institution_id = new.institution_id
                 and (left(name, 1) = 'E') = (new.kind = 'order')
@@ -3272,11 +3272,15 @@ begin
             ('calling', 'closed'), ('asked', 'calling'), ('asked', 'closed')
         ) and ((old.state, new.state) <> ('calling', 'minted') or old.may_be_done)
             and (old.state <> new.state or old.only_asked or not new.only_asked)
+            and ((old.state, new.state) <> ('new', 'calling') or old.only_asked or not new.only_asked)
             and ((old.state, new.state) <> ('asked', 'asked') or old.code_there is not null or new.code_there is null)
         or old.only_asked and (not new.only_asked or new.state not in ('asked', 'closed'))
         or old.may_be_done and not new.may_be_done
         or old.name_there is distinct from new.name_there and old.name_there is not null
-        or old.code_there is distinct from new.code_there and (old.code_there is not null or not new.may_be_done)
+        or old.code_there is distinct from new.code_there
+            and (old.code_there is not null or not new.may_be_done and (old.state, new.state) <> ('new', 'minted'))
+        or (old.owner_tax_id, old.owner_name) is distinct from (new.owner_tax_id, new.owner_name)
+            and (old.state, new.state) <> ('new', 'minted')
         or old.called_at is distinct from new.called_at and old.called_at is not null and new.state <> 'minted'
         or new.outcome = 'never' and old.state not in ('new', 'minted')
     then
@@ -3317,11 +3321,15 @@ create table rail_step (
     only_asked boolean default false not null,
     payee text,
     code_there text collate "C",
+    owner_tax_id text,
+    owner_name text,
     constraint rail_step_pkey primary key (order_name),
     constraint a_code_has_its_form check (code_there ~ '^[a-zA-Z0-9-]{1,100}$'),
     constraint a_refund_has_its_original check ((kind = 'refund') = (original_end_to_end_id is not null)),
     constraint a_refusal_has_a_code check ((not outcome is distinct from 'refused') = (refusal_code is not null)),
     constraint an_order_has_its_payee check ((kind = 'order') = (payee is not null)),
+    constraint an_owner_has_its_form check (length(owner_tax_id) >= 1 and length(owner_tax_id) <= 40 and length(owner_name) <=
+        200),
     constraint it_is_called_by_its_name check (name_there is not null or (state in ('new', 'closed'))),
     constraint its_first_call_is_dated check ((state <> all (array['calling', 'asked'])) or called_at is not null),
     constraint rail_step_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
@@ -3347,8 +3355,8 @@ create unique index rail_step_name_there on rail_step (institution_id, name_ther
 create trigger check_step before insert or update on rail_step for each row execute function check_rail_step();
 create trigger hold_after_a_loss before update of state on rail_step for each row when (new.state = 'calling' and old.state <>
     'calling' and not new.only_asked) execute function hold_after_a_loss();
-grant insert, select, update (name_there, state, may_be_done, called_at, outcome, refusal_code, refusal_reason, code_there) on
-    table rail_step to pixconnect_service;
+grant insert, select, update (name_there, state, may_be_done, called_at, outcome, refusal_code, refusal_reason, code_there,
+    owner_tax_id, owner_name) on table rail_step to pixconnect_service;
 comment on table rail_step is 'What is asked of institutions under orders of ours: a row each, written before each call.';
 comment on column rail_step.order_name is 'The order''s return_id or end_to_end_id.';
 comment on column rail_step.institution_id is 'The account at which it is asked for.';
@@ -3358,7 +3366,7 @@ comment on column rail_step.original_end_to_end_id is 'The received Pix, of a re
 comment on column rail_step.amount_cents is 'What is asked for, in cents.';
 comment on column rail_step.name_there is 'What the institution knows it by; null before that is known.';
 comment on column rail_step.state is
-    'New: without a name there; minted: named, and not asked for; calling: a call is under way or was cut off; asked: it may be done, and is asked about; closed: no call is made any more.';
+    'New: its first step has not named it; minted: named, and not asked for; calling: a call is under way or was cut off; asked: it may be done, and is asked about; closed: no call is made any more.';
 comment on column rail_step.may_be_done is 'Whether a call of it may have taken effect.';
 comment on column rail_step.called_at is 'When it was first called, in real time.';
 comment on column rail_step.outcome is
@@ -3370,7 +3378,10 @@ comment on column rail_step.only_asked is
     'Whether its order was open at a loss of the database: a call of it may be forgotten, so that it is asked about and never called.';
 comment on column rail_step.payee is 'Whom an order to send goes to: the key, or the account with its bank; null of a refund.';
 comment on column rail_step.code_there is
-    'The institution''s own code of it, where it is asked by that; null before it is told. It never changes.';
+    'The institution''s own code of it, where it is asked by that; null before it is told, as by a first step that moves nothing. It never changes.';
+comment on column rail_step.owner_tax_id is
+    'Whose the key is, as the first step told it: compared with the owner that the caller named before money moves; else null.';
+comment on column rail_step.owner_name is 'The name that was told with it.';
 
 -- check_give_back: migration 0076
 create function check_give_back() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -4394,12 +4405,12 @@ comment on column id_high_water.ids_per_s_max is 'The most ids a second that it 
 comment on column id_high_water.last_id is 'The last id that had been given out.';
 comment on column id_high_water.noted_at is 'When that was noted, in real time.';
 
--- count_steps_as_calling: migrations 0081, 0110
+-- count_steps_as_calling: migrations 0081, 0110, 0115
 create function count_steps_as_calling() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
 begin
-    update rail_step set state = case state when 'minted' then 'calling' else state end,
+    update rail_step set state = case when state in ('new', 'minted') then 'calling' else state end,
         called_at = coalesce(called_at, clock_timestamp()), only_asked = true
     where state <> 'closed' and not only_asked
         and order_name in (select name from open_order where institution_id is not null);

@@ -104,7 +104,6 @@ class AccountReaders:
         find = institutions.find_read if do in _READING else institutions.find
         failed_count, context, known = 0, self._context, None
         fence = AccountFence(self._leases, account_id % SLOTS_COUNT)
-        memory = StoredRailMemory(self._context.pool, fence, self._context.clock, account_id)
         while True:
             try:
                 # What sends ends with the account's pause, also before the next look.
@@ -120,6 +119,13 @@ class AccountReaders:
             try:
                 if opened is not known:
                     known = opened
+                    memory = StoredRailMemory(
+                        self._context.pool,
+                        fence,
+                        self._context.clock,
+                        account_id,
+                        names_first=opened.institution.traits.names_first,
+                    )
                     context = at_account(self._context, opened.account, self._open_rail(opened, memory))
                     await note_certificates(self._context.pool, opened)
                 await do(context, opened, fence, told)

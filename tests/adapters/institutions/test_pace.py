@@ -46,6 +46,8 @@ async def count_in_a_minute(paces: CallPaces, clock: StandingClock, route: Route
         ("inter", "statement", 10, False),
         ("sicoob", "account", 120, False),
         ("sicoob", "list", 3000, False),
+        ("sicoob", "send", 40, False),
+        ("sicoob", "sent", 20, False),
         ("efi", "charge", 30_000, False),
     ],
 )
@@ -60,9 +62,9 @@ async def test_no_minute_has_more_calls_than_the_institution_allows(
 @pytest.mark.parametrize("name", NAMES)
 def test_every_route_has_a_pace(name: str) -> None:
     traits: AccountTraits = read_profile(name).account
-    for route in ("token", "charge", "list", "pix", "refund", "webhook", "account", "statement"):
-        pace = traits.find_pace(route, is_homologation=True)
-        assert min(pace.burst, pace.per_minute) > 0
+    for route in ("token", "charge", "list", "pix", "refund", "webhook", "account", "statement", "send"):
+        for pace in traits.find_paces(route, is_homologation=True):
+            assert min(pace.burst, pace.per_minute) > 0
 
 
 async def test_a_pause_is_as_long_as_asked_grows_without_a_wish_and_ends_with_a_success() -> None:

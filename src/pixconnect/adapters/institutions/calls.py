@@ -80,6 +80,8 @@ class ChangingCall(Struct, frozen=True, kw_only=True):
     """Statuses of an ended token after which it may be sent again: a second such call does nothing more."""
     is_on_new_connection: bool = False
     """Not over one that may just be closing, since that would leave its outcome unknown."""
+    patience_s: float = CHANGE_PATIENCE_S
+    """So long it may wait for its turn."""
 
 
 class _Sent(Struct, frozen=True, kw_only=True):
@@ -145,6 +147,10 @@ class Calls:
         """Fetch a file that is no JSON: the status and the octets."""
         return await self._ask(route, path, {}, FILE_MAX, _take_file)
 
+    async def wait(self, route: Route, patience_s: float) -> None:
+        """Wait for the turn of a call that is to follow, at most so long."""
+        await self._paces.wait(route, patience_s)
+
     async def change(self, change: ChangingCall) -> Content | NotSent | UnknownOutcome:
         """Send it once; never raises for what the institution does."""
         sent = await self._send(change)
@@ -184,7 +190,7 @@ class Calls:
         try:
             authorization = await self._tokens.authorize()
             request = self._write(authorization, change.method, change.path, change.query, change.headers, body)
-            await self._paces.take(change.route, CHANGE_PATIENCE_S)
+            await self._paces.take(change.route, change.patience_s)
             answer = await self._parts.connection.exchange(
                 self._parts.host, request, BODY_MAX, is_new=change.is_on_new_connection
             )

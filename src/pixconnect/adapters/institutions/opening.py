@@ -123,7 +123,10 @@ def _open_sending_tokens(
     if not known.asked_to_send:
         return None
     # Of a pace of its own: what is refused here, time and again, keeps nobody from receiving.
-    traits = structs.replace(known, scopes=known.asked_to_send, paces=(_SENDING_TOKENS, *known.paces))
+    # Where an institution says how many tokens there are, it has a part of those.
+    others = [pace for pace in known.paces if "token" not in pace.routes]
+    own = (_SENDING_TOKENS,) if len(others) < len(known.paces) else ()
+    traits = structs.replace(known, scopes=known.asked_to_send, paces=(*own, *others))
     paces = CallPaces(traits, clock, entropy, is_homologation=account.environment == "homologation")
     return _open_tokens(account, credential, structs.replace(profile, account=traits), connection, paces, clock)
 

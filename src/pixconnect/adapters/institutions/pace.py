@@ -59,40 +59,68 @@ class CallPaces:
         Raises:
             BudgetSpent: That would be later than in ``patience_s``, or there is a pause, which nobody waits for here.
         """
+        spent = list[_Budget]()
+        try:
+            # Its own share first, so that whoever waits for that keeps nothing of what others share.
+            for budget in self._find(route):
+                patience_s -= await self._spend(budget, patience_s)
+                spent.append(budget)
+        except (BudgetSpent, asyncio.CancelledError):
+            for budget in spent:
+                budget.bucket.add(1)
+            raise
+
+    async def wait(self, route: Route, patience_s: float) -> None:
+        """Wait until a call could be made as far as can be seen, at most so long, and count nothing."""
         now_s = self._clock.monotonic_s()
-        budget = self._find(route, now_s)
+        wait_s = max(_find_wait(budget, now_s) for budget in self._find(route))
+        if 0 < wait_s <= patience_s:
+            await asyncio.sleep(wait_s)
+
+    async def _spend(self, budget: _Budget, patience_s: float) -> float:
+        now_s = self._clock.monotonic_s()
         if budget.paused_until_s > now_s:
             raise BudgetSpent("the institution asked us to wait, or gave no answer", budget.paused_until_s - now_s)
-        wait_s = (1 - budget.bucket.read(now_s)) / budget.refill_per_s
+        wait_s = _find_wait(budget, now_s)
         if wait_s > patience_s:
             raise BudgetSpent("the budget of calls is spent", wait_s)
         budget.bucket.spend(1)
         if wait_s <= 0:
-            return
+            return 0
         try:
             await asyncio.sleep(wait_s)
         except asyncio.CancelledError:
             budget.bucket.add(1)
             raise
+        return wait_s
 
     def pause(self, route: Route, asked_s: float | None) -> float:
         """Send nothing on this route for a while: for as long as asked, or longer each time; how long that is."""
         now_s = self._clock.monotonic_s()
-        budget = self._find(route, now_s)
-        grown_s = min(_PAUSE_FIRST_S * 2**budget.failures_count, _PAUSE_GROWN_MAX_S)
-        budget.failures_count = min(budget.failures_count + 1, 16)
+        budgets = self._find(route)
+        failures_count = max(budget.failures_count for budget in budgets)
+        grown_s = min(_PAUSE_FIRST_S * 2**failures_count, _PAUSE_GROWN_MAX_S)
         # Jittered, so that accounts that failed together do not come back together; never earlier than asked.
         jitter = 0.5 + self._entropy.fraction() / 2
         pause_s = grown_s * jitter if asked_s is None else min(asked_s + jitter, PAUSE_MAX_S)
-        budget.paused_until_s = max(budget.paused_until_s, now_s + pause_s)
+        for budget in budgets:
+            budget.failures_count = min(failures_count + 1, 16)
+            budget.paused_until_s = max(budget.paused_until_s, now_s + pause_s)
         return pause_s
 
     def note_success(self, route: Route) -> None:
-        self._find(route, self._clock.monotonic_s()).failures_count = 0
+        for budget in self._find(route):
+            budget.failures_count = 0
 
-    def _find(self, route: Route, now_s: float) -> _Budget:
-        pace = self._traits.find_pace(route, is_homologation=self._is_homologation)
-        key = tuple(pace.routes)
-        if key not in self._budgets:
-            self._budgets[key] = _Budget(pace, now_s)
-        return self._budgets[key]
+    def _find(self, route: Route) -> list[_Budget]:
+        found = list[_Budget]()
+        for pace in self._traits.find_paces(route, is_homologation=self._is_homologation):
+            key = tuple(pace.routes)
+            if key not in self._budgets:
+                self._budgets[key] = _Budget(pace, self._clock.monotonic_s())
+            found.append(self._budgets[key])
+        return found
+
+
+def _find_wait(budget: _Budget, now_s: float) -> float:
+    return (1 - budget.bucket.read(now_s)) / budget.refill_per_s

@@ -1,5 +1,7 @@
-"""Sicoob beside the standard: balance and statement of its current account, which may come within ``resultado``.
+"""Sicoob beside the standard: sending, and balance and statement of its current account, which may come within ``resultado``.
 
+It sends in two steps: the first tells whose a key is and the network's name of the payment, and moves nothing; the second pays.
+What a second confirmation of one name does no source says, so each is confirmed once, and asked about by it from then on.
 Its statement promises no name that is a line's own, so that a line is named by what it says and which of its equals it is on
 its day.
 """
@@ -9,12 +11,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final, Literal
 
 from msgspec import structs
 
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall
 from pixconnect.adapters.institutions.message import FILE_MAX, Content, as_members
+from pixconnect.adapters.institutions.sicoob_records import decode_minted, decode_sent_pix, write_confirmation
 from pixconnect.adapters.institutions.standard import StandardInstitution
 from pixconnect.adapters.institutions.wire import (
     Malformed,
@@ -27,14 +31,30 @@ from pixconnect.adapters.institutions.wire import (
     take_text,
 )
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.institutions.first_step import MintAnswer
 from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
     InstitutionItem,
     InstitutionTraits,
     ItemKind,
     MalformedItem,
+    NotSent,
     PermissionTried,
+    SendAnswer,
+    UnknownOutcome,
 )
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.profiles.profile import InstitutionProfile
 
+_SENT: Final = "/pix-pagamentos/v2/pagamentos"
+_NO_SUCH_KEY: Final = (400, 404, 422)
+"""What the first step may answer of a key that nobody has: no source says which. It moves nothing, so that each is certain."""
+_PATIENCE_S: Final = 5.0
+"""One request a second is what Sicoob takes, and each transfer takes two."""
+_OUTCOME_S: Final = 4.0
+"""About so long an order takes until we know how it ended."""
+_SENDS_PER_S_MAX: Final = 0.3
+"""Two requests each, of the two thirds of the budget that are not for asking."""
 _BALANCE: Final = "/conta-corrente/v4/saldo"
 _STATEMENT: Final = "/conta-corrente/v4/extrato/{month}/{year}"
 _DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](CREDITO="IN", DEBITO="OUT")
@@ -57,11 +77,87 @@ _WORDS: Final = list[tuple[str, ItemKind]](
 
 
 class SicoobInstitution(StandardInstitution):
-    """The port ``Institution``."""
+    """The ports ``Institution`` and ``FirstStep``."""
+
+    def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
+        super().__init__(parts, profile)
+        self._sending = Calls(structs.replace(parts, tokens=parts.sending_tokens))
 
     @property
     def traits(self) -> InstitutionTraits:
-        return structs.replace(super().traits, has_balance=True, has_statement=True)
+        return structs.replace(
+            super().traits,
+            has_balance=True,
+            has_statement=True,
+            # An account is paid in one step there, whose answer alone has its name: once lost, nothing could be asked.
+            sends=(),
+            compares_owner=True,
+            names_first=True,
+            sends_at_once=self._in_flight,
+            sends_per_s=min(self._in_flight / _OUTCOME_S, _SENDS_PER_S_MAX),
+        )
+
+    async def mint(self, pix: OutgoingPix) -> MintAnswer:
+        key = pix.payee.key or ""
+        answer = await self._sending.change(
+            ChangingCall(
+                route="send",
+                method="POST",
+                path=_SENT,
+                body={"chave": key},
+                # It moves nothing, so it may be asked again with a new token.
+                repeated_on=self._ended,
+                patience_s=_PATIENCE_S,
+            )
+        )
+        if not isinstance(answer, Content):
+            return NotSent(reason=answer.reason)
+        if answer.status in _NO_SUCH_KEY:
+            return CertainRefusal(code=answer.name, reason=self._sending.describe(answer), reject_code="CH16")
+        if not answer.is_success:
+            return NotSent(reason=self._sending.describe(answer))
+        try:
+            minted = decode_minted(answer.members, key)
+        except Malformed as error:
+            return NotSent(reason=error.reason)
+        # Better before the second step is noted as called than after: what is cut off there can only be asked about.
+        await self._sending.wait("send", _PATIENCE_S)
+        return minted
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        if pix.code is None:
+            return NotSent(reason="the first step has not named it")
+        answer = await self._sending.change(
+            ChangingCall(
+                route="send",
+                method="POST",
+                path=f"{_SENT}/confirmacao",
+                body=write_confirmation(pix),
+                # Never again, whatever it answers: also 403 of a token that has ended is asked about.
+                repeated_on=(),
+                is_on_new_connection=True,
+                patience_s=_PATIENCE_S,
+            )
+        )
+        if not isinstance(answer, Content):
+            return answer
+        if not answer.is_success:
+            return self._judge(answer, self._known.send_refusals)
+        try:
+            sent = decode_sent_pix(pix.name, pix.code, answer.members)
+        except Malformed as error:
+            return UnknownOutcome(reason=error.reason)
+        return sent or UnknownOutcome(reason="the institution answered that it was not done, which may be no end")
+
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
+        if code is None:
+            return None  # nothing there knows our names
+        content = await self._sending.read("sent", f"{_SENT}/{code}")
+        return self._read_found(content, lambda: decode_sent_pix(name, code, content.members))
+
+    async def close(self) -> None:
+        await super().close()
+        self._sending.close()
 
     async def read_balance(self) -> int:
         # The limit is lent money. Whether what is blocked is in it no source says.

@@ -13,11 +13,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import structlog
-from msgspec import Struct, structs
+from msgspec import structs
 
+from pixconnect.adapters.rails.first_step import refuse_another, take_first_step
+from pixconnect.adapters.rails.listed_order import ListedOrder, as_listed_order
 from pixconnect.adapters.rails.none import NoRail
 from pixconnect.domain.frame import identifiers
 from pixconnect.domain.frame.clock import Clock
@@ -71,22 +73,7 @@ _NO_REASON: Final = "The institution gave no reason."
 _log = structlog.get_logger(__name__)
 
 
-class _Heard(Struct, frozen=True, kw_only=True):
-    """What the institution says of an order of ours, a refund or a transfer."""
-
-    status: Literal["under_way", "done", "refused"]
-    amount_cents: int | None
-    network_id: str | None
-    settled_at: datetime | None
-    reason: str | None
-    reject_code: str | None = None
-    payee: str | None = None
-    """Where it tells whom a transfer goes to."""
-    code: str | None = None
-    """The institution's own, of a transfer that is asked about by it."""
-
-
-_Answer = _Heard | CertainRefusal | NotSent | UnknownOutcome
+_Answer = ListedOrder | CertainRefusal | NotSent | UnknownOutcome
 _Call = Callable[[RailStep], Awaitable[_Answer]]
 
 
@@ -148,9 +135,18 @@ class InstitutionRail(RecordingRail):
             raise RailUnavailable(error.reason) from error
 
     async def _submit_in_turn(self, order: Order, step: RailStep | None) -> SubmitAnswer:
-        if step is not None and step.state == "minted" and not await self._may_begin():
+        if step is None or step.state not in ("new", "minted"):
+            return await self._submit(step, partial(self._call_send, order))
+        if not await self._may_begin():
             return NotTaken()
-        return await self._submit(step, partial(self._call_send, order))
+        is_named_now = step.state == "new"
+        if is_named_now and not self._is_late(step):
+            named = await take_first_step(self._sender, self._memory, step, _write_pix(order, step))
+            if not isinstance(named, RailStep):
+                return named
+            step = named
+        refused = await refuse_another(self._memory, step, order.credit_party) if self._names_first(step) else None
+        return refused or await self._submit(step, partial(self._call_send, order), is_named_now=is_named_now)
 
     async def _may_begin(self) -> bool:
         """Institutions advise to wait for the outcome of one order before the next is sent."""
@@ -160,13 +156,13 @@ class InstitutionRail(RecordingRail):
         except MemoryUnavailable:
             return False
 
-    async def _submit(self, step: RailStep | None, call: _Call) -> SubmitAnswer:
+    async def _submit(self, step: RailStep | None, call: _Call, *, is_named_now: bool = False) -> SubmitAnswer:
         if step is None:
             return Unknown()
         if not self._may_call(step):
             return AlreadyKnown()
         try:
-            if await self._may_be_forgotten(step):
+            if not is_named_now and await self._may_be_forgotten(step):
                 # A restored database may have forgotten that it was asked for, and a second call would do it twice.
                 found = await self._read(step)
                 if found is not None:
@@ -183,8 +179,14 @@ class InstitutionRail(RecordingRail):
 
     def _may_call(self, step: RailStep) -> bool:
         # Nobody expects any more that an order leaves whose id is too old for the network.
-        is_late = step.kind == "order" and identifiers.is_outside_window(step.order_name, self._clock.now())
+        is_late = step.kind == "order" and self._is_late(step)
         return not step.only_asked and ((step.state == "minted" and not is_late) or self._may_repeat(step))
+
+    def _is_late(self, step: RailStep) -> bool:
+        return identifiers.is_outside_window(step.order_name, self._clock.now())
+
+    def _names_first(self, step: RailStep) -> bool:
+        return step.kind == "order" and self._institution.traits.names_first
 
     def _repeated_for(self, step: RailStep) -> timedelta:
         """How long a call may be made again: a source must say that a second one under the same name does nothing more."""
@@ -201,6 +203,8 @@ class InstitutionRail(RecordingRail):
 
     async def _is_worth_a_question(self, step: RailStep) -> bool:
         """What waits for its first call is looked at each second; to read a list each time would leave no budget."""
+        if self._names_first(step):
+            return False  # it is asked before it is called
         return not self._is_listed(step) or await self._may_be_forgotten(step)
 
     def _is_listed(self, step: RailStep) -> bool:
@@ -232,22 +236,13 @@ class InstitutionRail(RecordingRail):
         answer = await self._institution.refund(
             step.original_end_to_end_id or "", step.name_there or "", step.amount_cents
         )
-        return _as_heard(answer) if isinstance(answer, ListedRefund) else answer
+        return as_listed_order(answer) if isinstance(answer, ListedRefund) else answer
 
     async def _call_send(self, order: Order, step: RailStep) -> _Answer:
-        answer = await self._sender.send(
-            OutgoingPix(
-                name=step.name_there or "",
-                amount_cents=step.amount_cents,
-                payer_key=order.payer_key,
-                payee=order.credit_party,
-                is_by_key=order.initiation_type == "KEY",
-                payer_message=order.payer_message,
-            )
-        )
-        return _as_heard(answer) if isinstance(answer, SentPix) else answer
+        answer = await self._sender.send(_write_pix(order, step))
+        return as_listed_order(answer) if isinstance(answer, SentPix) else answer
 
-    async def _read(self, step: RailStep) -> _Heard | None:
+    async def _read(self, step: RailStep) -> ListedOrder | None:
         if step.kind == "order":
             lost_since = None if step.code_there is not None else await self._memory.find_loss()
             called_at = step.called_at or step.created_at
@@ -255,11 +250,11 @@ class InstitutionRail(RecordingRail):
             found = await self._sender.read_sent(step.name_there or "", step.code_there, since)
         else:
             found = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
-        return None if found is None else _as_heard(found)
+        return None if found is None else as_listed_order(found)
 
     async def _conclude(self, calling: RailStep, answer: _Answer) -> SubmitAnswer:
         match answer:
-            case _Heard():
+            case ListedOrder():
                 return await self._hear(calling, answer)
             case CertainRefusal() if not calling.may_be_done:
                 return await self._believe(calling, answer)
@@ -293,10 +288,8 @@ class InstitutionRail(RecordingRail):
             return Taken()
 
     async def _ask_about(self, step: RailStep) -> QueryAnswer:
-        if step.outcome == "refused":
-            return _reject(step)
-        if step.outcome == "never":
-            return NeverTaken()
+        if step.outcome in ("refused", "never"):
+            return NeverTaken() if step.outcome == "never" else _reject(step)
         if step.state == "calling":
             asked = structs.replace(step, state="asked", may_be_done=True)
             if not await self._memory.take(step, asked):
@@ -304,8 +297,8 @@ class InstitutionRail(RecordingRail):
             step = asked
         if self._is_asked_by_repeat(step):
             return Unknown(is_repeatable=True)
-        is_late = identifiers.is_outside_window(step.order_name, self._clock.now())
-        if step.state == "minted" and not is_late and not await self._is_worth_a_question(step):
+        is_late = self._is_late(step)
+        if step.state in ("new", "minted") and not is_late and not await self._is_worth_a_question(step):
             return Unknown()
         found = await self._read(step)
         return await (self._judge_absent(step, is_late=is_late) if found is None else self._hear(step, found))
@@ -314,7 +307,11 @@ class InstitutionRail(RecordingRail):
         if self._is_believed(step):
             refused = _close(step, "refused", reject_code.WRONG_CONTENTS, step.refusal_reason)
             return _reject(refused) if await self._memory.take(step, refused) else Taken()
-        if step.state != "minted" or not is_late:
+        is_uncalled = step.state in ("new", "minted")
+        if not is_uncalled and self._names_first(step):
+            # Named by the network before it was called, whatever became of that; nothing but its name is told by this.
+            return Taken(network_id=step.code_there)
+        if not is_uncalled or not is_late:
             # What was called is durably dated, so no start of the database ends the time for which it is repeated.
             return Unknown(is_repeatable=self._may_repeat(step))
         # Closed first: from then on nobody calls.
@@ -326,7 +323,7 @@ class InstitutionRail(RecordingRail):
         is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
         return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
 
-    async def _hear(self, step: RailStep, heard: _Heard) -> Taken | Settled | Rejected:
+    async def _hear(self, step: RailStep, heard: ListedOrder) -> Taken | Settled | Rejected:
         """What the institution lists of it is true, also where a row of ours cannot be taken further now."""
         if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
             # Neither an end of ours nor a reason to send it again: a person has to look.
@@ -364,24 +361,15 @@ class InstitutionRail(RecordingRail):
             await self._memory.take(step, closed)
 
 
-def _as_heard(listed: ListedRefund | SentPix) -> _Heard:
-    if isinstance(listed, SentPix):
-        return _Heard(
-            status="done" if listed.status == "settled" else listed.status,
-            amount_cents=listed.amount_cents,
-            network_id=listed.end_to_end_id,
-            settled_at=listed.settled_at,
-            reason=listed.reason,
-            reject_code=listed.reject_code,
-            payee=listed.payee,
-            code=listed.code,
-        )
-    return _Heard(
-        status="done" if listed.status == "returned" else listed.status,
-        amount_cents=listed.amount_cents,
-        network_id=listed.return_id,
-        settled_at=listed.settled_at,
-        reason=listed.reason,
+def _write_pix(order: Order, step: RailStep) -> OutgoingPix:
+    return OutgoingPix(
+        name=step.name_there or "",
+        amount_cents=step.amount_cents,
+        payer_key=order.payer_key,
+        payee=order.credit_party,
+        is_by_key=order.initiation_type == "KEY",
+        payer_message=order.payer_message,
+        code=step.code_there,
     )
 
 

@@ -52,7 +52,6 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     sends: Sequence[InitiationType] = ()
     """By what payees may be named where something is sent; nothing where it is not."""
     sends_per_s: float = 1.0
-    """So many orders can leave."""
     sends_at_once: int = 1
     """So many are under way there together."""
     resend_for: timedelta = timedelta(0)
@@ -61,8 +60,9 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Otherwise only the process that made the first call makes another."""
     compares_owner: bool = False
     """A payee's CPF or CNPJ can be said beside a key, and the order is refused if the key is somebody else's."""
+    names_first: bool = False
+    """It sends in two steps (``FirstStep``), is asked by the first one's name alone, and knows nothing by a name of ours."""
     has_balance: bool = True
-    """The account's balance can be read."""
     has_statement: bool = False
     """A list of all that moved on the account, by day."""
     certificates: Sequence[AccountCertificate] = ()

@@ -2,13 +2,14 @@
 
 ::
 
-    new ──its name there is known──► minted ──► calling ──it may be done──► asked ──► closed
+    new ──it has a name there──────► minted ──► calling ──it may be done──► asked ──► closed
                                        │  ▲        │  ▲                       │
                                        │  └─turned─┘  └──a repeat that does───┘
                                        │    away         nothing more
                                        └──no call will be made──► closed
 
 Each step is taken by whoever finds the row as it was, under the fence of the account's slot: who did not take it makes no call.
+Where our name is enough, a row is *minted* from the first; where a first step of sending names it, it is *new* until then.
 A call that was turned away before anything was done (``NotSent``) is none, unless an earlier one of the same row may be done.
 A row that is found *calling* was cut off by the end of its process, and may be done. So may each that was open when the
 database had lost something: it counts as *calling*, is asked about, and is never called again.
@@ -45,6 +46,8 @@ class OutgoingPix(Struct, frozen=True, kw_only=True):
     """The account; or where ``is_by_key`` a key, of whose owner at most the CPF or CNPJ is known."""
     is_by_key: bool
     payer_message: str | None = None
+    code: str | None = None
+    """The institution's own, where a first step has told it."""
 
 
 class SentPix(Struct, frozen=True, kw_only=True):
@@ -112,6 +115,9 @@ class RailStep(Struct, frozen=True, kw_only=True):
     """What the institution knows it by; it never changes."""
     code_there: str | None = None
     """The institution's own code of it (``SentPix.code``), once it is told; it never changes either."""
+    owner_tax_id: str | None = None
+    """Whose the payee's key is, where a first step told it, with that one's name."""
+    owner_name: str | None = None
     state: State
     may_be_done: bool = False
     """Whether a call of it may have taken effect."""

@@ -24,7 +24,10 @@ class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
 
 
 class Pace(_Part, frozen=True, kw_only=True):
-    """One budget for some routes together; in any minute at most ``burst + per_minute`` calls are made."""
+    """A budget for some routes together; in any minute at most ``burst + per_minute`` calls are made.
+
+    A route may have a share of its own in what it has with others.
+    """
 
     routes: Sequence[Route]
     burst: int
@@ -93,7 +96,10 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     lifetime_max_s: int = 2_147_483_647
     """How long it may run."""
 
-    def find_pace(self, route: Route, *, is_homologation: bool) -> Pace:
-        """The institution's own where one is known."""
-        own = (*self.homologation_paces, *self.paces) if is_homologation else self.paces
-        return next(pace for pace in (*own, *USUAL_PACES) if route in pace.routes)
+    def find_paces(self, route: Route, *, is_homologation: bool) -> Sequence[Pace]:
+        """The institution's own where any is known, all of which hold; those that fewer routes share come first."""
+        for known in ((self.homologation_paces if is_homologation else ()), self.paces):
+            own = [pace for pace in known if route in pace.routes]
+            if own:
+                return sorted(own, key=lambda pace: len(pace.routes))
+        return [next(pace for pace in USUAL_PACES if route in pace.routes)]

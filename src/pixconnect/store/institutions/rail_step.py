@@ -22,7 +22,8 @@ STEP: Final = Table(
     """
     order_name text, institution_id smallint, kind text, holder_id bigint, original_end_to_end_id text,
     amount_cents bigint, name_there text, state text, may_be_done boolean, called_at timestamptz, outcome text,
-    refusal_code text, refusal_reason text, created_at timestamptz, only_asked boolean, payee text, code_there text
+    refusal_code text, refusal_reason text, created_at timestamptz, only_asked boolean, payee text, code_there text,
+    owner_tax_id text, owner_name text
     """,
     key=("order_name",),
 )
@@ -115,7 +116,7 @@ async def insert(connection: Connection | Pool, step: RailStep) -> None:
 _TAKE: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD})
     update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10,
-        code_there = $11
+        code_there = $11, owner_tax_id = $13, owner_name = $14
     where order_name = $3 and state = $4 and only_asked = $12 and (select count(*) from held) = cardinality($1)
     returning order_name
 """
@@ -124,7 +125,7 @@ _TAKE: Final[LiteralString] = f"""
 async def take(pool: Pool, epochs: Mapping[int, int], before: RailStep, after: RailStep) -> bool:
     """Change one that is in the state that it was in; ``False`` if it is not, or the slot is another worker's."""
     changed = (after.state, after.may_be_done, after.called_at, after.outcome, after.refusal_code, after.refusal_reason)
-    named = (after.code_there, before.only_asked)
+    named = (after.code_there, before.only_asked, after.owner_tax_id, after.owner_name)
     taken = await pool.fetchval(
         _TAKE, list(epochs), list(epochs.values()), before.order_name, before.state, *changed, *named
     )

@@ -47,11 +47,14 @@ class AccountFence:
 class StoredRailMemory:
     """The port ``domain.institutions.rail_memory.RailMemory``."""
 
-    def __init__(self, pool: Pool, fence: Fence, clock: Clock, institution_id: int) -> None:
+    def __init__(
+        self, pool: Pool, fence: Fence, clock: Clock, institution_id: int, *, names_first: bool = False
+    ) -> None:
         self._pool = pool
         self._fence = fence
         self._clock = clock
         self._institution_id = institution_id
+        self._names_first = names_first
 
     async def open(self, order_names: Sequence[str]) -> dict[str, RailStep]:
         try:
@@ -86,7 +89,8 @@ class StoredRailMemory:
 
     def _mint(self, order: OrderNaming) -> RailStep:
         now = self._clock.real_now()
-        # Its name is ours to choose, so it has one at once.
+        # Its name is ours to choose, so it has one at once; where a first step tells another, it waits for that.
+        named = "new" if self._names_first and order.kind == "order" else "minted"
         name = name_order_there if order.kind == "order" else name_refund_there
         return RailStep(
             order_name=order.order_name,
@@ -98,7 +102,7 @@ class StoredRailMemory:
             payee=_name_payee(order),
             name_there=name(order.naming_key, self._institution_id, order.holder_id, order.external_id),
             # What may have been called and forgotten is asked about, and never called.
-            state="calling" if order.outlived_loss else "minted",
+            state="calling" if order.outlived_loss else named,
             called_at=now if order.outlived_loss else None,
             created_at=now,
             only_asked=order.outlived_loss,

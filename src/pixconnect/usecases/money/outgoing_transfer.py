@@ -86,6 +86,11 @@ async def _find_account(
         raise errors.ServiceUnavailable(
             "the holder's account at its institution is paused; nothing was done", retry_after_s=_PAUSED_S
         )
+    if request.initiation_type == "MANUAL" and opened.institution.traits.names_first:
+        raise errors.InvalidAccount(
+            "credit_party: at the payer's institution a transfer to an account has no name before it is paid, so nobody could "
+            "ask what became of it: name a key"
+        )
     if request.initiation_type not in opened.institution.traits.sends:
         raise errors.ServiceUnavailable(
             f"no {request.operation} is sent over accounts at this institution yet; nothing was done"

@@ -1,0 +1,49 @@
+"""Sending in two steps: the first names a Pix and tells whose the key is, and moves nothing; the second pays.
+
+What the first told is remembered before the second is called, and that is called once: its name is the institution's, so that a
+second first step would be another Pix.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from pixconnect.domain.institutions.institution import CertainRefusal, NotSent
+from pixconnect.domain.institutions.rail_memory import OutgoingPix
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
+
+
+class NamedPix(Struct, frozen=True, kw_only=True):
+    """What a first step tells."""
+
+    code: str
+    """By which the second step and each question name it."""
+    owner_tax_id: str | None
+    """Whose the key is, as told: it may be masked."""
+    owner_name: str | None
+
+
+MintAnswer = NamedPix | CertainRefusal | NotSent
+
+
+@runtime_checkable
+class FirstStep(Protocol):
+    """What sends in two steps; the second is its ``send``."""
+
+    async def mint(self, pix: OutgoingPix) -> MintAnswer:
+        """Take the first step. It may be taken again, and names another Pix then; what nobody knows is ``NotSent``."""
+        ...
+
+
+def is_another_owner(payee: Party, owner_tax_id: str | None) -> bool:
+    """Whether the key is not known to be whose it has to be: of the owner that the caller named, or that the key says.
+
+    Example:
+        >>> from msgspec import structs
+        >>> named = structs.replace(UNKNOWN_PARTY, tax_id="12345678909")
+        >>> [is_another_owner(payee, "98765432100") for payee in (named, UNKNOWN_PARTY)], is_another_owner(named, None)
+        ([True, False], True)
+    """
+    return payee.tax_id not in (UNKNOWN_PARTY.tax_id, owner_tax_id)

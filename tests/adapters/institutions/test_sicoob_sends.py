@@ -1,0 +1,232 @@
+"""What Sicoob is asked to send in its two steps, which of its answers are certain, and that nothing is confirmed twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import pytest
+from msgspec import structs
+
+from api.faces.test_face_fault import Control
+from pixconnect.adapters.institutions.sicoob_records import decode_minted, decode_sent_pix, write_confirmation
+from pixconnect.adapters.institutions.wire import Malformed
+from pixconnect.domain.identity.access import SCOPES
+from pixconnect.domain.institutions.first_step import FirstStep, NamedPix
+from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, UnknownOutcome
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.holder import UNKNOWN_PARTY
+from pixconnect.domain.money.rail import Settled
+from pixconnect.domain.profiles.profile import read_profile
+from pixconnect.usecases.identity import access as access_usecases
+from pixconnect.usecases.money.settlement import end_orders
+from support.account_there import AccountThere, open_account_there
+from support.faces import ACCOUNT, PAYEE, Bank
+from support.operators import as_operator
+
+NAME = "34c6ee378432224104a8e8b0d45d767b"
+CODE = "E0203823220260701150012345678901"
+TO_KEY = OutgoingPix(
+    name=NAME,
+    amount_cents=150,
+    payer_key=None,
+    payee=structs.replace(UNKNOWN_PARTY, key=PAYEE, key_type="EMAIL"),
+    is_by_key=True,
+    payer_message="for the cake",
+)
+
+
+def test_the_list_has_what_the_document_calls_a_refusal_of_the_second_step() -> None:
+    known = read_profile("sicoob").account.send_refusals
+    assert {(one.status, one.name, one.reject_code) for one in known} == {(400, "RequisicaoInvalida", "CH16")}
+    assert {one.reject_code for one in known} <= reject_code.REASONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("cents", "text"), [(1, "0,01"), (199, "1,99"), (19_900, "199,00"), (999_999_999_999, "9999999999,99")]
+)
+def test_the_amount_has_a_comma_and_nothing_schedules_or_repeats(cents: int, text: str) -> None:
+    body = write_confirmation(structs.replace(TO_KEY, amount_cents=cents, code=CODE))
+    assert body == dict(endToEndId=CODE, meioIniciacao="CHAVE", valor=text, descricao="for the cake")
+
+
+async def test_the_first_step_names_it_and_tells_whose_the_key_is_and_the_second_pays(
+    bank: Bank, tmp_path: Path
+) -> None:
+    async with _open(bank, tmp_path) as there:
+        minted = await _mint(there)
+        assert (minted.owner_name, len(minted.owner_tax_id or "")) != (None, 0)
+        assert await there.institution.read_sent(NAME, minted.code) is None
+        assert await _count_sent(bank) == 0
+        sent = await there.institution.send(structs.replace(TO_KEY, code=minted.code))
+        assert isinstance(sent, SentPix), sent
+        assert (sent.code, sent.end_to_end_id, sent.amount_cents) == (minted.code, minted.code, 150)
+        assert sent.status == "under_way"
+        await _settle(bank)
+        settled = await there.institution.read_sent(NAME, minted.code)
+        assert settled is not None
+        assert (settled.status, settled.amount_cents, settled.settled_at is None) == ("settled", 150, False)
+        assert await there.institution.read_sent(NAME, None) is None, "nothing there knows our name"
+
+
+@pytest.mark.parametrize("answers", [{}, {"sicoob.unconfirmed": "state"}], ids=["404", "NÃO_REALIZADO"])
+async def test_what_was_named_and_not_confirmed_is_not_there(
+    bank: Bank, tmp_path: Path, answers: dict[str, str]
+) -> None:
+    async with _open(bank, tmp_path, answers=answers) as there:
+        assert await there.institution.read_sent(NAME, (await _mint(there)).code) is None
+
+
+async def test_a_key_that_nobody_has_is_refused_by_the_first_step(bank: Bank, tmp_path: Path) -> None:
+    nobodys = structs.replace(TO_KEY, payee=structs.replace(TO_KEY.payee, key="nobody@pix.example"))
+    async with _open(bank, tmp_path) as there:
+        assert isinstance(there.institution, FirstStep)
+        refused = await there.institution.mint(nobodys)
+        assert isinstance(refused, CertainRefusal), refused
+        assert refused.reject_code == "CH16"
+
+
+async def test_a_refusal_of_the_list_is_certain_and_leaves_nothing(bank: Bank, tmp_path: Path) -> None:
+    async with _open(bank, tmp_path) as there:
+        minted = await _mint(there)
+        too_much = structs.replace(TO_KEY, amount_cents=99_999_999, code=minted.code)
+        refused = await there.institution.send(too_much)
+        assert isinstance(refused, CertainRefusal), refused
+        assert refused.reject_code == "CH16"
+        assert await there.institution.read_sent(NAME, minted.code) is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome", "is_there"),
+    [
+        ("no_answer", UnknownOutcome, True),
+        ("lost", UnknownOutcome, False),
+        ("html:after", UnknownOutcome, True),
+        ("too_many:1", NotSent, False),
+    ],
+)
+async def test_an_answer_of_the_second_step_that_says_nothing_is_never_a_refusal(
+    bank: Bank, control: Control, tmp_path: Path, fault: str, outcome: type, *, is_there: bool
+) -> None:
+    async with _open(bank, tmp_path) as there:
+        minted = await _mint(there)
+        control.set(("face_write", fault))
+        assert isinstance(await there.institution.send(structs.replace(TO_KEY, code=minted.code)), outcome)
+        assert await _count_sent(bank) == (1 if is_there else 0)
+
+
+@pytest.mark.parametrize("fault", ["no_answer", "lost", "html:after", "too_many:1"])
+async def test_a_first_step_without_an_answer_is_no_call(
+    bank: Bank, control: Control, tmp_path: Path, fault: str
+) -> None:
+    async with _open(bank, tmp_path) as there:
+        control.set(("face_write", fault))
+        assert isinstance(there.institution, FirstStep)
+        assert isinstance(await there.institution.mint(TO_KEY), NotSent)
+        assert await _count_sent(bank) == 0
+
+
+async def test_a_token_that_ended_between_the_steps_confirms_nothing_twice(
+    bank: Bank, control: Control, tmp_path: Path
+) -> None:
+    async with _open(bank, tmp_path) as there:
+        minted = await _mint(there)
+        control.set(("face_write", "token_ended"))
+        paid = structs.replace(TO_KEY, code=minted.code)
+        assert isinstance(await there.institution.send(paid), UnknownOutcome)
+        # What is asked gets a new token.
+        assert await there.institution.read_sent(NAME, minted.code) is None
+        assert await _count_sent(bank) == 0
+
+
+async def test_a_credential_that_may_not_send_sends_nothing_and_reads_all_the_same(bank: Bank, tmp_path: Path) -> None:
+    may = [scope for scope in SCOPES if scope != "transfer.write"]
+    operator = as_operator(bank.service.context)
+    only = await access_usecases.create_client(operator, bank.service.caller.holder_id, "only receives", may)
+    async with _open(structs.replace(bank, issued=only), tmp_path) as there:
+        assert isinstance(there.institution, FirstStep)
+        assert isinstance(await there.institution.mint(TO_KEY), NotSent)
+        assert await there.institution.read_balance() > 0
+        assert await _count_sent(bank) == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [
+        ("FINALIZADO", "settled"), ("REJEITADO", "refused"), ("EM_PROCESSAMENTO", "under_way"), (None, "under_way"),
+        ("A_WORD_OF_TOMORROW", "under_way"),
+    ],
+)  # fmt: skip
+def test_only_words_that_end_a_payment_end_it(word: str | None, status: str) -> None:
+    sent = decode_sent_pix(NAME, CODE, _answer(estado=word))
+    assert sent is not None
+    assert sent.status == status
+
+
+@pytest.mark.parametrize("word", ["NÃO_REALIZADO", "NAO_REALIZADO", normalize("NFD", "NÃO_REALIZADO"), "não realizado"])
+def test_what_is_not_done_however_it_is_written_ends_nothing(word: str) -> None:
+    assert decode_sent_pix(NAME, CODE, _answer(estado=word, valor=0)) is None
+
+
+@pytest.mark.parametrize("value", [1.5, "1.50", "1,50", "1,5"])
+def test_an_amount_is_read_as_a_number_and_as_a_text(value: object) -> None:
+    sent = decode_sent_pix(NAME, CODE, _answer(valor=value))
+    assert sent is not None
+    assert sent.amount_cents == 150
+
+
+def test_what_is_paid_is_paid_though_its_instant_cannot_be_read() -> None:
+    sent = decode_sent_pix(NAME, CODE, _answer(horario="soon"))
+    assert sent is not None
+    assert (sent.status, sent.settled_at) == ("settled", None)
+
+
+@pytest.mark.parametrize(
+    "changes", [dict(endToEndId=f"E{'2' * 31}"), dict(endToEndId=None), dict(valor=1.005), dict(valor="much")]
+)
+def test_what_cannot_be_relied_on_is_no_end(changes: dict[str, object]) -> None:
+    with pytest.raises(Malformed):
+        decode_sent_pix(NAME, CODE, _answer(**changes))
+
+
+def test_the_owner_of_a_key_is_told_with_or_without_signs() -> None:
+    told = dict(endToEndId=CODE, chave=PAYEE, proprietario=dict(nome="Joana", identificador="123.456.789-09"))
+    assert decode_minted(told, PAYEE) == NamedPix(code=CODE, owner_tax_id="12345678909", owner_name="Joana")
+    assert decode_minted(dict(endToEndId=CODE, chave=PAYEE.upper()), PAYEE).owner_tax_id is None
+
+
+@pytest.mark.parametrize(
+    "changes", [dict(chave="other@pix.example"), dict(endToEndId="string" * 5), dict(endToEndId=None)]
+)
+def test_a_first_step_about_another_key_or_without_a_name_is_none(changes: dict[str, object]) -> None:
+    with pytest.raises(Malformed):
+        decode_minted(dict(endToEndId=CODE, chave=PAYEE) | changes, PAYEE)
+
+
+def _answer(**changes: object) -> dict[str, object]:
+    told = dict(endToEndId=CODE, estado="FINALIZADO", valor=1.5, horario="2026-07-01T12:00:00.000Z")
+    return {name: value for name, value in (told | changes).items() if value is not None}
+
+
+async def _mint(there: AccountThere) -> NamedPix:
+    assert isinstance(there.institution, FirstStep)
+    minted = await there.institution.mint(TO_KEY)
+    assert isinstance(minted, NamedPix), minted
+    return minted
+
+
+def _open(bank: Bank, folder: Path, **changes: Any) -> Any:
+    return open_account_there(bank, "sicoob", folder, account=ACCOUNT, **changes)
+
+
+async def _count_sent(bank: Bank) -> int:
+    (row,) = await bank.service.fetch("select count(*) as count from transfer where direction = 'OUT'")
+    return row["count"]
+
+
+async def _settle(bank: Bank) -> None:
+    (row,) = await bank.service.fetch("select end_to_end_id from transfer where direction = 'OUT'")
+    now = bank.service.context.clock.now()
+    await end_orders(bank.service.context, [(row["end_to_end_id"], Settled(settled_at=now))])

@@ -7,6 +7,7 @@ sent once.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
@@ -33,6 +34,7 @@ from pixconnect.adapters.institutions.woovi_records import (
     read_cents_refund,
 )
 from pixconnect.adapters.institutions.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender
+from pixconnect.adapters.institutions.woovi_sent import has_more
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
@@ -61,6 +63,8 @@ _ROOT: Final = "/api/v1"
 _LIMIT: Final = 100
 _SKIP_MAX: Final = 2000
 """Its own bound is not told: an interval with more is read in halves."""
+_SKIPPED_MAX: Final = 5_000
+"""Of one second; whoever has more than that goes on for ever."""
 _HALVED_MIN: Final = timedelta(seconds=1)
 _COUNT_MAX: Final = 100_000_000
 _EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"
@@ -77,6 +81,7 @@ class WooviInstitution:
         self._account, self._clock, self._entropy = parts.account, parts.clock, parts.entropy
         self._known = profile.account
         self._calls, self._certificates = Calls(parts), parts.certificates
+        self._accounts = (f"{_ROOT}/account/", f"{_ROOT}/account")
         self._has_two_steps = parts.account.options.get("approve") == "two_steps"
         self._sender = WooviSender(self._calls, parts.clock, has_two_steps=self._has_two_steps)
 
@@ -165,11 +170,14 @@ class WooviInstitution:
         waiting = split(since, until)
         while waiting:
             begin, end = waiting.pop(0)
-            skip, count = 0, 1
-            while skip < count:
-                rows, count = await self._read_page(begin, end, skip)
+            skip, goes_on = 0, True
+            while goes_on:
+                if skip > _SKIPPED_MAX:
+                    raise InstitutionUnavailable("the list of transactions has no end")
+                rows, count, goes_on = await self._read_page(begin, end, skip)
+                is_long = count > _SKIP_MAX or (goes_on and skip + _LIMIT >= _SKIP_MAX)
                 # Not read to the end of what may be skipped: what comes twice is one.
-                if count > _SKIP_MAX and end - begin > _HALVED_MIN:
+                if is_long and end - begin > _HALVED_MIN:
                     middle = begin + (end - begin) / 2
                     waiting[:0] = [(begin, middle), (middle, end)]
                     break
@@ -226,8 +234,19 @@ class WooviInstitution:
         return await self._sender.read_sent(name, code, since)
 
     async def read_balance(self) -> int:
-        content = await self._calls.read("account", f"{_ROOT}/account", body_max=LIST_MAX)
+        content = await self._read_accounts()
         return self._read_required(content, lambda: _read_total(content.members, self._account.account))
+
+    async def _read_accounts(self) -> Content:
+        """The list of accounts; its path ends with a stroke in the API document, and without one elsewhere."""
+        *before, last = self._accounts
+        for path in before:
+            with suppress(InstitutionUnavailable):
+                content = await self._calls.read("account", path, body_max=LIST_MAX)
+                if content.status not in (404, 405):
+                    self._accounts = (path,)
+                    return content
+        return await self._calls.read("account", last, body_max=LIST_MAX)
 
     async def read_closing_balance(self, day: date) -> int | None:
         return None
@@ -269,7 +288,7 @@ class WooviInstitution:
             await self._try("TRANSACTION_GET_LIST", f"{_ROOT}/transaction", interval),
             PermissionTried(name="REFUND_POST", is_given=None, explanation=written),
             await self._try("WEBHOOK_GET_LIST", f"{_ROOT}/webhook"),
-            await self._try("ACCOUNT_GET", f"{_ROOT}/account"),
+            self._judge_tried("ACCOUNT_GET_LIST", await self._read_accounts()),
             await self._try("PAYMENT_GET", f"{SENDS}/{self._entropy.token(32)}"),
             PermissionTried(name="PAYMENT_POST", is_given=None, explanation=written),
             *[PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use") for key in keys],
@@ -295,17 +314,17 @@ class WooviInstitution:
     def _read_charge(self, content: Content) -> OpenedCharge:
         return read_cents_charge(take_members(content.members, "charge"), self._clock.now())
 
-    async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int]:
+    async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int, bool]:
+        """Lines, how many there are as far as that is told, and whether there are more."""
         query = {"start": format_milliseconds(begin), "end": format_milliseconds(end + timedelta(milliseconds=1))}
         paged = query | {"skip": str(skip), "limit": str(_LIMIT)}
         content = await self._calls.read("list", f"{_ROOT}/transaction", paged, body_max=LIST_MAX)
-        return self._read_required(
-            content,
-            lambda: (
-                take_rows(content.members, "transactions"),
-                take_count(take_members(content.members, "pageInfo"), "totalCount", _COUNT_MAX),
-            ),
-        )
+        rows = self._read_required(content, lambda: take_rows(content.members, "transactions"))
+        page = as_members(content.members.get("pageInfo")) or {}
+        # The API document has no such member, and its documentation has.
+        has_count = page.get("totalCount") is not None
+        count = self._read_required(content, lambda: take_count(page, "totalCount", _COUNT_MAX)) if has_count else 0
+        return rows, count, has_more(content.members, len(rows), skip + _LIMIT, _LIMIT)
 
     async def _read_row(self, row: object, *, only_returned: bool) -> Sequence[ReceivedPix | MalformedItem]:
         try:
@@ -354,8 +373,10 @@ class WooviInstitution:
 
     async def _try(self, name: str, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
         content = await self._calls.read("account", path, query, body_max=LIST_MAX)
-        is_absent = content.status in (400, 404) and "{" not in path and not query
-        if content.is_success or is_absent:
+        return self._judge_tried(name, content, may_be_absent=not query)
+
+    def _judge_tried(self, name: str, content: Content, *, may_be_absent: bool = False) -> PermissionTried:
+        if content.is_success or (may_be_absent and content.status in (400, 404)):
             return PermissionTried(name=name, is_given=True)
         explanation = self._calls.describe(content)
         return PermissionTried(name=name, is_given=False if content.status == 403 else None, explanation=explanation)

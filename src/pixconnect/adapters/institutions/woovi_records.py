@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -23,6 +24,8 @@ from pixconnect.adapters.institutions.wire import (
 from pixconnect.domain.institutions.institution import KnownPayer, ListedRefund, OpenedCharge, ReceivedPix
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
 
+_WEBHOOK_ID: Final = re.compile(r"[A-Za-z0-9+_=-]{1,100}")
+"""In its document it is written in base 64."""
 _NAME_MAX: Final = 200
 _CODE_MAX: Final = 600
 _LIFETIME_MAX_S: Final = 2**31 - 1
@@ -85,9 +88,11 @@ def read_cents_pix(members: Mapping[str, object]) -> ReceivedPix | None:
     words = {word for name in ("type", "status") if isinstance(word := members.get(name), str)}
     if "PAYMENT" not in words:
         return None
-    if not words & (_SETTLED_WORDS | _OPEN_WORDS):
+    # The examples of its document say no more of what has come in than that it is a payment.
+    is_bare = words == {"PAYMENT"} and None in (members.get("type"), members.get("status"))
+    if not is_bare and not words & (_SETTLED_WORDS | _OPEN_WORDS):
         raise Malformed("status is a word that we do not know")
-    if not words & _SETTLED_WORDS:
+    if not is_bare and not words & _SETTLED_WORDS:
         return None
     charge = as_members(members.get("charge")) or {}
     # A payment names the charge by the institution's txid; we know it by the name that we gave it.
@@ -147,4 +152,4 @@ def list_ids(rows: Sequence[object], event: str, url: str) -> list[str]:
     """The webhooks that tell this address of an event."""
     found = [as_members(row) or {} for row in rows]
     named = [row.get("id") for row in found if (row.get("event"), row.get("url")) == (event, url)]
-    return [each for each in named if isinstance(each, str) and each.isalnum() and len(each) <= 100]
+    return [each for each in named if isinstance(each, str) and _WEBHOOK_ID.fullmatch(each)]

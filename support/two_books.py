@@ -31,9 +31,8 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.institutions.account_context import at_account
 from pixconnect.usecases.institutions.day import ShownDay
-from pixconnect.usecases.institutions.open_accounts import OpenAccounts
+from pixconnect.usecases.institutions.open_accounts import OpenAccounts, at_account
 from pixconnect.usecases.institutions.rail_memory import StoredRailMemory
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases

@@ -44,7 +44,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         *("refused_credit", "tally", "tally_change"),
         *("entry_facts", "entry_chain", "entry_chain_state", "person_salt"),
         *("record_facts", "record_chain", "record_chain_state", "record_salt"),
-        *("kept_case", "case_note", "adjustment"),
+        *("kept_case", "case_note", "adjustment", "case_ending"),
     ),
     "institutions": (
         "institution_account",

@@ -4,11 +4,13 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import make_owner, open_shop
+from support.case_orders import open_case_of_order
 from support.console import open_console, sign_in, sign_in_client
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
@@ -107,3 +109,33 @@ async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else
                 )
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await console.operator.pool.execute("update institution_proposal set confirmed_by = 'bia'")
+
+
+async def test_operators_say_how_an_order_ended_and_pages_end_none(live: Service) -> None:
+    shop = await open_shop(live, FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",))))
+    case_id = await open_case_of_order(shop)
+    path = f"{PATH}/{case_id}"
+    letter = {"said": "never", "evidence_name": "letter.pdf", "evidence_size": "1200", "evidence_digest": "AB" * 32}
+    async with open_console(live) as console:
+        ana = console.nobody.of(await sign_in(console, "operator", "ana"))
+        reader = console.nobody.of(await sign_in(console, "reader"))
+        assert (await reader.post(f"{path}/end", letter)).status == 403
+        for fields, words in (
+            ({"said": "guess"}, "said: must be one of settled, never"),
+            ({"evidence_size": "1.5"}, "must have 1 to 1048576 octets"),
+            ({"evidence_digest": "ab"}, "its SHA-256 must be 64"),
+        ):
+            refused = await ana.post(f"{path}/end", letter | fields)
+            assert (refused.status, words in refused.content.decode()) == (400, True), refused
+        page = (await ana.get(path)).content.decode()
+        assert (f"{path}/end" in page, f"{path}/close" in page) == (True, False)
+        assert (await ana.post(f"{path}/end", letter)).status == 303
+        assert "console ana says of the order: It never left" in (await ana.get(path)).content.decode()
+        with pytest.raises(errors.Forbidden, match="another operator confirms"):
+            await confirm_proposal(as_operator(live.context, "ana"), live.context, "loja")
+        (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)
+        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja", code=name_proposal(waiting))
+        page = (await ana.get(path)).content.decode()
+        for words in ("Two operators have said how its order ended", "console ana, bia", "letter.pdf", "ab" * 32):
+            assert words in page
+        assert f"{path}/end" not in page

@@ -10,8 +10,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import inquiry
-from pixconnect.usecases.institutions.account_context import at_account
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
+from pixconnect.usecases.institutions.open_accounts import at_account
 
 
 async def ask(settings: Settings, name: str, asked: str) -> InquiryAnswer:

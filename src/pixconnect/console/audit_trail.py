@@ -11,17 +11,21 @@ from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.money.adjustment import KINDS, parse_kind
+from pixconnect.domain.proof.case_ending import Evidence
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.operator import Operator, acting_as
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof import case_ending as ending_usecases
 from pixconnect.usecases.proof import verify
 from pixconnect.usecases.proof.adjustment import WantedAdjustment
+from pixconnect.usecases.proof.case_ending import WantedEnding
 
 PAGE_SIZE: Final = 50
 RUNS_MAX: Final = 14
 FINDINGS_MAX: Final = 50
 """Of one run; the command line prints all of them."""
+_DIGITS_MAX: Final = 10
 
 
 async def show_audit(visit: Visit) -> Response:
@@ -74,6 +78,26 @@ async def propose_adjustment(visit: Visit) -> Response:
     return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
 
 
+async def propose_ending(visit: Visit) -> Response:
+    """Say how an order ended, by what tells a file that operators have; as of an adjustment, another one confirms it."""
+    operator = _begin_act(visit)
+    said = read_field(visit.sent, "said")
+    if said not in ("settled", "never"):
+        raise errors.BadRequest("said: must be one of settled, never")
+    size = read_field(visit.sent, "evidence_size").strip()
+    evidence = Evidence(
+        name=read_field(visit.sent, "evidence_name").strip(),
+        size=int(size) if size.isascii() and size.isdecimal() and len(size) < _DIGITS_MAX else 0,
+        digest=read_field(visit.sent, "evidence_digest").strip().lower(),
+    )
+    item_id = read_field(visit.sent, "item").strip() or None
+    wished = WantedEnding(
+        case_id=visit.path_id(), said="settled" if said == "settled" else "never", evidence=evidence, item_id=item_id
+    )
+    await ending_usecases.propose_ending(operator, wished)
+    return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
+
+
 def _read_cents(visit: Visit, field: str) -> int | None:
     text = read_field(visit.sent, field)
     least, most = wanted.read_amounts(text) if text else (None, None)
@@ -114,4 +138,5 @@ ROUTES: Final = (
     PageRoute(path="/audit/cases/{id}/note", page=note_case, method="POST"),
     PageRoute(path="/audit/cases/{id}/close", page=close_case, method="POST"),
     PageRoute(path="/audit/cases/{id}/adjust", page=propose_adjustment, method="POST"),
+    PageRoute(path="/audit/cases/{id}/end", page=propose_ending, method="POST"),
 )

@@ -2636,19 +2636,19 @@ create table kept_case (
     constraint a_difference_is_one_case unique nulls not distinct (kind, institution_id, name),
     constraint an_end_says_how check ((ended_at is null) = (ended_as is null)),
     constraint closing_a_case_says_who_and_why check ((ended_by is null) = (end_reason is null) and (ended_by is not null) =
-        (ended_as in ('adjusted', 'closed'))),
+        (ended_as in ('adjusted', 'closed', 'decided'))),
     constraint kept_case_amount_cents_check check (amount_cents <> 0 and amount_cents >= '-999999999999'::bigint and
         amount_cents <= 999999999999),
     constraint kept_case_end_reason_check check (length(end_reason) >= 1 and length(end_reason) <= 1000),
-    constraint kept_case_ended_as_check check (ended_as in ('recorded', 'adjusted', 'closed')),
+    constraint kept_case_ended_as_check check (ended_as in ('recorded', 'adjusted', 'closed', 'decided')),
     constraint kept_case_ended_by_check check (length(ended_by) >= 1 and length(ended_by) <= 255),
-    constraint kept_case_kind_check check (kind in ('report', 'day', 'line_there', 'line_here', 'rail')),
+    constraint kept_case_kind_check check (kind in ('report', 'day', 'line_there', 'line_here', 'rail', 'order')),
     constraint kept_case_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint kept_case_opened_count_check check (opened_count > 0),
     constraint kept_case_said_check check (length(said) >= 1 and length(said) <= 1000),
     constraint kept_case_since_check check (isfinite(since)),
     constraint only_days_and_lines_lie_at_an_account check ((institution_id is not null) = (kind in ('day', 'line_there',
-        'line_here'))),
+        'line_here', 'order'))),
     constraint kept_case_holder_id_fkey foreign key (holder_id) references holder(id),
     constraint kept_case_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
@@ -2663,10 +2663,11 @@ comment on table kept_case is
     'What an institution or the rail says and we do not know, or the other way round, until it ended.';
 comment on column kept_case.id is 'Counts up.';
 comment on column kept_case.kind is
-    'A kept report; a day whose balances and lines disagree; a line there or here that the other has not; or what verify found.';
+    'A kept report; a day whose balances and lines disagree; a line there or here that the other has not; what verify found; or an order of which nobody can say how it ended.';
 comment on column kept_case.institution_id is 'The account at an institution; null where it is none''s.';
 comment on column kept_case.holder_id is 'Whose it is, where that is known.';
-comment on column kept_case.name is 'What is different: the report''s id, the day, the line''s id, or what verify names.';
+comment on column kept_case.name is
+    'What is different: the report''s id, the day, the line''s id, what verify names, or the order''s name.';
 comment on column kept_case.amount_cents is
     'By how much the institution says more than we do, in cents; negative where it says less, null where it is no sum.';
 comment on column kept_case.said is 'What is known, in words.';
@@ -2676,7 +2677,7 @@ comment on column kept_case.opened_at is 'When it was found first, in real time.
 comment on column kept_case.opened_count is 'How often it was opened: a difference that comes back opens its case again.';
 comment on column kept_case.ended_at is 'When it ended, in real time; null while it is open.';
 comment on column kept_case.ended_as is
-    'Recorded: the missing fact came, and it ended by itself; adjusted: entries stand in for it; closed: by an operator''s word.';
+    'Recorded: the missing fact came, and it ended by itself; adjusted: entries stand in for it; closed: by an operator''s word; decided: two operators said, by evidence, how its order ended.';
 comment on column kept_case.ended_by is 'The operator who ended it; null where it ended by itself.';
 comment on column kept_case.end_reason is 'What was found, and done about it.';
 
@@ -2896,11 +2897,114 @@ comment on column entry_facts.holder_id is 'Its holder.';
 comment on column entry_facts.facts is 'What it is and what caused it, as a JSON array.';
 comment on column entry_facts.person is 'What of its cause is about a person, as a JSON array; null where nothing is.';
 
--- refuse_console: migration 0101
+-- check_case_ending: migration 0117
+create function check_case_ending() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if tg_op = 'UPDATE' then
+        if old.contrary_item_id is not null or (to_jsonb(new) - 'contrary_item_id') <> (to_jsonb(old) - 'contrary_item_id') then
+            raise exception 'what two operators have said of % stays', old.order_name
+                using errcode = 'integrity_constraint_violation', constraint = 'a_case_ending_stays';
+        end if;
+        return new;
+    end if;
+    if not exists (
+        select from institution_proposal as confirmed
+        where confirmed.institution_id = new.institution_id and act = 'decide' and confirmed_by = new.confirmed_by
+            and proposed_by = new.proposed_by and confirmed.xmin = pg_current_xact_id()::xid
+            and proposal ->> 'order' = new.order_name and (proposal ->> 'case_id')::bigint = new.case_id
+            and proposal ->> 'said' = new.said and proposal ->> 'evidence_sha256' = new.evidence_digest
+    ) or not exists (
+        select from kept_case
+        where id = new.case_id and kept_case.kind = 'order' and name = new.order_name and ended_at is null
+            and institution_id = new.institution_id
+    ) or not exists (
+        select from open_order join rail_step as step on step.order_name = open_order.name
+        where name = new.order_name and open_order.institution_id = new.institution_id and step.state <> 'closed'
+            and (step.kind, step.holder_id, step.amount_cents, step.called_at)
+                = (new.kind, new.holder_id, new.amount_cents, new.called_at)
+            and open_order.resource_id = new.resource_id and open_order.holder_id = new.holder_id
+    )
+    then
+        raise exception 'the order % does not end by one person, nor while it may be called', new.order_name
+            using errcode = 'integrity_constraint_violation', constraint = 'an_order_ends_by_two_operators';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_case_ending() from public;
+
+-- case_ending: How orders at institutions ended of which nobody there could say it: by evidence, as two operators have said.
+create table case_ending (
+    order_name text collate "C" not null,
+    kind text not null,
+    institution_id smallint not null,
+    holder_id bigint not null,
+    resource_id bigint not null,
+    amount_cents bigint not null,
+    called_at timestamp with time zone not null,
+    case_id bigint not null,
+    said text not null,
+    evidence_name text not null,
+    evidence_size integer not null,
+    evidence_digest text collate "C" not null,
+    proposed_by text not null,
+    confirmed_by text not null,
+    ended_at timestamp with time zone not null,
+    contrary_item_id text collate "C",
+    constraint case_ending_pkey primary key (order_name),
+    constraint a_case_ends_one_order unique (case_id),
+    constraint a_line_is_contrary_to_one_ending unique (institution_id, contrary_item_id),
+    constraint case_ending_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint case_ending_called_at_check check (isfinite(called_at)),
+    constraint case_ending_confirmed_by_check check (length(confirmed_by) >= 1 and length(confirmed_by) <= 255),
+    constraint case_ending_contrary_item_id_check check (length(contrary_item_id) >= 1 and length(contrary_item_id) <= 255),
+    constraint case_ending_ended_at_check check (isfinite(ended_at)),
+    constraint case_ending_evidence_digest_check check (evidence_digest ~ '^[0-9a-f]{64}$'),
+    constraint case_ending_evidence_name_check check (length(evidence_name) >= 1 and length(evidence_name) <= 255),
+    constraint case_ending_evidence_size_check check (evidence_size >= 1 and evidence_size <= 1048576),
+    constraint case_ending_kind_check check (kind in ('refund', 'order')),
+    constraint case_ending_order_name_check check (length(order_name) = 32),
+    constraint case_ending_proposed_by_check check (length(proposed_by) >= 1 and length(proposed_by) <= 255),
+    constraint case_ending_said_check check (said in ('settled', 'never')),
+    constraint ended_by_two check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by, '^console ',
+        '')),
+    constraint no_order_ends_while_it_may_be_called check (ended_at >= (called_at + '12:00:00'::interval)),
+    constraint only_what_never_left_has_a_contrary_line check (contrary_item_id is null or said = 'never'),
+    constraint case_ending_case_id_fkey foreign key (case_id) references kept_case(id),
+    constraint case_ending_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint case_ending_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create index case_ending_never on case_ending (institution_id, amount_cents) where said = 'never';
+create trigger case_ending_is_append_only before delete or truncate on case_ending for each statement execute function
+    refuse_change();
+create trigger check_new before insert or update on case_ending for each row execute function check_case_ending();
+grant insert on table case_ending to pixconnect_operator;
+grant select, update (contrary_item_id) on table case_ending to pixconnect_service;
+comment on table case_ending is
+    'How orders at institutions ended of which nobody there could say it: by evidence, as two operators have said.';
+comment on column case_ending.order_name is 'The order''s end_to_end_id or return_id.';
+comment on column case_ending.kind is 'A refund of a received Pix, or an order to send one.';
+comment on column case_ending.institution_id is 'The account over which it went.';
+comment on column case_ending.holder_id is 'From whom the money went, or did not.';
+comment on column case_ending.resource_id is 'The transfer or refund.';
+comment on column case_ending.amount_cents is 'How much it is, in cents.';
+comment on column case_ending.called_at is 'When it was first called, in real time.';
+comment on column case_ending.case_id is 'The case that ended by it.';
+comment on column case_ending.said is 'Settled: it reached its payee; never: it never left, and never will.';
+comment on column case_ending.evidence_name is 'The name of the file on which both relied; the file stays with them.';
+comment on column case_ending.evidence_size is 'Its size, in octets.';
+comment on column case_ending.evidence_digest is 'Its SHA-256, in hexadecimal digits.';
+comment on column case_ending.proposed_by is 'The operator who wanted it.';
+comment on column case_ending.confirmed_by is 'The other operator.';
+comment on column case_ending.ended_at is 'When that was, in real time.';
+comment on column case_ending.contrary_item_id is
+    'The line of the statement that came afterwards and says that it left: posted as a movement of the holder; null where none did.';
+
+-- refuse_console: migrations 0101, 0117
 create function refuse_console() returns trigger language plpgsql
 as $function$
 begin
-    raise exception 'the console proposes adjustments, and nothing else of an account'
+    raise exception 'the console proposes adjustments and how orders ended, and nothing else of an account'
         using errcode = 'insufficient_privilege';
 end $function$;
 revoke execute on function refuse_console() from public;
@@ -2931,9 +3035,11 @@ create table institution_proposal (
 );
 create unique index institution_proposal_waits on institution_proposal (institution_id, act) where confirmed_at is null;
 create trigger console_forgets_only_adjustments before delete on institution_proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and (old.act <> 'adjust' or old.confirmed_at is not null)) execute function refuse_console();
+    'pixconnect_console'::name and ((old.act <> all (array['adjust', 'decide'])) or old.confirmed_at is not null)) execute
+    function refuse_console();
 create trigger console_only_adjusts before insert on institution_proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and (new.act <> 'adjust' or new.confirmed_at is not null)) execute function refuse_console();
+    'pixconnect_console'::name and ((new.act <> all (array['adjust', 'decide'])) or new.confirmed_at is not null)) execute
+    function refuse_console();
 grant delete, insert on table institution_proposal to pixconnect_console;
 grant delete, insert, update (confirmed_by, confirmed_at) on table institution_proposal to pixconnect_operator;
 grant select on table institution_proposal to pixconnect_service;
@@ -3246,6 +3352,19 @@ comment on column return_name.transfer_id is 'The payment that it returns.';
 comment on column return_name.holder_id is 'The holder who had received it.';
 comment on column return_name.refund_id is 'The refund that was recorded of it.';
 
+-- check_decided_step: migration 0117
+create function check_decided_step() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (select from case_ending where case_ending.order_name = new.order_name) then
+        raise exception 'the step of % is closed by a case, and nobody has said how it ended', new.order_name
+            using errcode = 'integrity_constraint_violation', constraint = 'a_decided_step_has_its_case';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_decided_step() from public;
+
 -- check_rail_step: migrations 0069, 0081, 0110, 0112, 0115
 create function check_rail_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -3339,7 +3458,7 @@ create table rail_step (
     constraint rail_step_name_there_check check (name_there ~ '^[a-zA-Z0-9]{1,35}$'),
     constraint rail_step_order_name_check check (length(order_name) = 32),
     constraint rail_step_original_end_to_end_id_check check (length(original_end_to_end_id) = 32),
-    constraint rail_step_outcome_check check (outcome in ('answered', 'refused', 'never')),
+    constraint rail_step_outcome_check check (outcome in ('answered', 'refused', 'never', 'decided')),
     constraint rail_step_refusal_code_check check (length(refusal_code) >= 1 and length(refusal_code) <= 35),
     constraint rail_step_refusal_reason_check check (length(refusal_reason) <= 1000),
     constraint rail_step_state_check check (state in ('new', 'minted', 'calling', 'asked', 'closed')),
@@ -3352,6 +3471,8 @@ create table rail_step (
 create index rail_step_in_flight on rail_step (institution_id, called_at) where kind = 'order' and (state in ('calling',
     'asked'));
 create unique index rail_step_name_there on rail_step (institution_id, name_there, kind);
+create trigger check_decided before insert or update on rail_step for each row when (new.outcome = 'decided') execute function
+    check_decided_step();
 create trigger check_step before insert or update on rail_step for each row execute function check_rail_step();
 create trigger hold_after_a_loss before update of state on rail_step for each row when (new.state = 'calling' and old.state <>
     'calling' and not new.only_asked) execute function hold_after_a_loss();
@@ -3370,7 +3491,7 @@ comment on column rail_step.state is
 comment on column rail_step.may_be_done is 'Whether a call of it may have taken effect.';
 comment on column rail_step.called_at is 'When it was first called, in real time.';
 comment on column rail_step.outcome is
-    'Answered: the institution has it; refused for certain; never: no call was made, and none will be.';
+    'Answered: the institution has it; refused for certain; never: no call was made, and none will be; decided: two operators said how it ended.';
 comment on column rail_step.refusal_code is 'Of a certain refusal, as callers see it.';
 comment on column rail_step.refusal_reason is 'In the institution''s words.';
 comment on column rail_step.created_at is 'In real time.';

@@ -11,8 +11,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions.account_context import at_account
 from pixconnect.usecases.institutions.loss import list_lost, recover_account
+from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.institutions.sweep import sweep_due
 from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import Shop, open_shop

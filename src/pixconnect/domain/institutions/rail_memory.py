@@ -29,7 +29,7 @@ from pixconnect.domain.money.holder import Party
 
 Kind = Literal["refund", "order"]
 State = Literal["new", "minted", "calling", "asked", "closed"]
-Outcome = Literal["answered", "refused", "never"]
+Outcome = Literal["answered", "refused", "never", "decided"]
 _NAME_LENGTH: Final = 32
 """The central bank's API takes up to 35 letters and digits."""
 

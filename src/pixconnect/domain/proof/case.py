@@ -4,6 +4,7 @@
 
     found ──► open ──► recorded            the missing fact came under its own id
                ▲  ├──► adjusted            what has no id was adjusted, by two operators
+               │  ├──► decided             two operators have said, by evidence, how an order ended
                │  └──► closed              by an operator's word
                └── it came back, or came back with another amount
 
@@ -18,10 +19,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-CaseKind = Literal["report", "day", "line_there", "line_here", "rail"]
+CaseKind = Literal["report", "day", "line_there", "line_here", "rail", "order"]
 """A report of the rail that waits for an operator; a day whose balances and lines disagree; a line of the institution's that is
-nothing of ours; a line of ours that its statement has not; what ``verify`` found when it compared with the rail."""
-CaseEnd = Literal["recorded", "adjusted", "closed"]
+nothing of ours; a line of ours that its statement has not; what ``verify`` found when it compared with the rail; an order over
+an account at an institution of which nobody there can say how it ended."""
+CaseEnd = Literal["recorded", "adjusted", "closed", "decided"]
 
 TEXT_LENGTH_MAX: Final = 1000
 

@@ -43,13 +43,20 @@ _MOVEMENTS: Final[LiteralString] = """
         )
 """
 
+# Of what two operators have said that it never left a line is no debit that will be reversed: it says otherwise.
+_MAY_LEAVE: Final[LiteralString] = """
+    and not exists (select from case_ending where case_ending.order_name = {name} and said = 'never')
+"""
+_OF_TRANSFERS: Final[LiteralString] = _TRANSFERS + _MAY_LEAVE.replace("{name}", "transfer.end_to_end_id")
+_OF_REFUNDS: Final[LiteralString] = _REFUNDS + _MAY_LEAVE.replace("{name}", "refund.return_id")
+
 # One look at each index of names.
 _FIND_NAMED: Final[LiteralString] = f"""
-    {_TRANSFERS} and transfer.end_to_end_id = any($2)
-    union all {_TRANSFERS} and transfer.network_id = any($2) and transfer.end_to_end_id <> all($2)
-    union all {_REFUNDS} and refund.return_id = any($2)
-    union all {_REFUNDS} and refund.network_id = any($2) and refund.return_id <> all($2)
-    union all {_REFUNDS} and transfer.end_to_end_id = any($2) and refund.return_id <> all($2)
+    {_OF_TRANSFERS} and transfer.end_to_end_id = any($2)
+    union all {_OF_TRANSFERS} and transfer.network_id = any($2) and transfer.end_to_end_id <> all($2)
+    union all {_OF_REFUNDS} and refund.return_id = any($2)
+    union all {_OF_REFUNDS} and refund.network_id = any($2) and refund.return_id <> all($2)
+    union all {_OF_REFUNDS} and transfer.end_to_end_id = any($2) and refund.return_id <> all($2)
         and (refund.network_id is null or refund.network_id <> all($2))
     union all {_MOVEMENTS} and movement.item_id = any($3)
 """

@@ -76,4 +76,42 @@ ADJUSTMENTS: Final = (
         meaning="the adjustment or the case was written by hand",
         todo=_BY_HAND,
     ),
+    Rule(
+        name="order_ended_by_its_case",
+        says="an order that ended by a case did so by two operators and by evidence, and stands as they have said",
+        broken="""
+            select coalesce(ending.holder_id, step.holder_id) as holder_id,
+                array['order ' || coalesce(ending.order_name, step.order_name, 'of case ' || ended.id)] as ids,
+                case when ending.order_name is not null then format('%s, by %s and %s, %s', ending.said, ending.proposed_by,
+                    ending.confirmed_by, ending.evidence_digest) else 'two operators and evidence' end as expected,
+                concat_ws(', ', coalesce(transfer.status, refund.status), step.outcome, ended.ended_as) as found,
+                coalesce(ending.ended_at, ended.ended_at, step.created_at) as since
+            from case_ending as ending
+            full join (select * from rail_step where outcome = 'decided') as step on step.order_name = ending.order_name
+            full join (select * from kept_case where ended_as = 'decided') as ended on ended.id = ending.case_id
+            left join transfer on ending.kind = 'order' and transfer.id = ending.resource_id
+                and transfer.holder_id = ending.holder_id
+            left join refund on ending.kind = 'refund' and refund.id = ending.resource_id
+                and refund.holder_id = ending.holder_id
+            where ending.order_name is null or step.order_name is null
+                or coalesce(transfer.status, refund.status)
+                    is distinct from case when ending.said = 'never' then 'ERROR'
+                        when ending.kind = 'order' then 'CONFIRMED' else 'RETURNED' end
+                or coalesce(transfer.amount_cents, refund.amount_cents) <> ending.amount_cents
+                or regexp_replace(proposed_by, '^console ', '') = regexp_replace(confirmed_by, '^console ', '')
+                or not exists (
+                    select from institution_proposal as proposal
+                    where proposal.institution_id = ending.institution_id and act = 'decide'
+                        and proposal.proposed_by = ending.proposed_by and proposal.confirmed_by = ending.confirmed_by
+                        and proposal.proposal ->> 'order' = ending.order_name and proposal.proposal ->> 'said' = ending.said
+                        and proposal.proposal ->> 'evidence_sha256' = ending.evidence_digest
+                )
+                or not exists (
+                    select from kept_case where id = ending.case_id and kept_case.kind = 'order' and name = ending.order_name
+                )
+        """,
+        of="installation",
+        meaning="somebody has given the money back, or taken it, in the name of others; or a row of them was lost",
+        todo=_BY_HAND,
+    ),
 )

@@ -227,8 +227,9 @@ AUDIT: Final = (
             from (
                 select account.name, proposal.*, exists (
                     select from audit
-                    where (verb, subject) = (case act when 'adjust' then 'case adjust' else 'institution ' || act end,
-                            case act when 'adjust' then 'case ' || (proposal.proposal ->> 'case_id')
+                    where (verb, subject) = (case act when 'adjust' then 'case adjust' when 'decide' then 'case close'
+                                else 'institution ' || act end,
+                            case when act in ('adjust', 'decide') then 'case ' || (proposal.proposal ->> 'case_id')
                                 else 'institution ' || account.name end)
                         and operator = proposed_by and (after ->> 'proposed_at')::timestamptz = proposed_at
                         and after -> 'proposal' = proposal.proposal
@@ -283,6 +284,12 @@ AUDIT: Final = (
                     null, 'adjustment ' || adjustment.id
                 from adjustment join kept_case on kept_case.id = case_id
                 join institution_account on institution_account.id = institution_id
+                union all
+                select 'case close', 'case ' || case_id, proposed_by, ended_at, null, null from case_ending
+                union all
+                select 'institution confirm', 'institution ' || institution_account.name, confirmed_by, ended_at, null,
+                    'order ' || order_name
+                from case_ending join institution_account on institution_account.id = institution_id
                 union all
                 select 'database recovered', 'database', recovered_by, recovered_at, null, null
                 from database_loss where recovered_at is not null

@@ -11,11 +11,12 @@ from datetime import datetime
 from typing import Final
 
 import structlog
+from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import ABILITIES, UNNAMED_ISPB, InstitutionAccount
 from pixconnect.domain.institutions.institution import (
     InstitutionUnavailable,
     NotSent,
@@ -24,8 +25,10 @@ from pixconnect.domain.institutions.institution import (
     Sender,
 )
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.money.rail import Rail
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account as account_store
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.credential import (
     OpenInstitution,
     read_credential,
@@ -158,3 +161,9 @@ async def _close(opened: OpenAccount) -> None:
     await opened.institution.close()
     if opened.own_sender is not None:
         await opened.own_sender.close()
+
+
+def at_account(context: Context, account: InstitutionAccount, rail: Rail) -> Context:
+    """The context in which reports of one account are taken: its own rail and abilities, and all else as the process has it."""
+    policy = structs.replace(context.policy, account=account, abilities=ABILITIES, has_rail=True, ispb=UNNAMED_ISPB)
+    return structs.replace(context, policy=policy, rail=rail)

@@ -10,18 +10,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Collection, Sequence
-from datetime import date, datetime, time, timedelta
-from functools import partial
+from datetime import date, datetime, timedelta
 from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, ItemJoin, OpenAmounts, UnmatchedItem
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, OpenAmounts, UnmatchedItem
 from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
 from pixconnect.domain.institutions.statement_file import (
     InvalidStatement,
@@ -31,7 +29,6 @@ from pixconnect.domain.institutions.statement_file import (
     to_day,
 )
 from pixconnect.domain.institutions.statement_format import read_statement_file
-from pixconnect.domain.money.rail import MovementReport
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -43,6 +40,7 @@ from pixconnect.usecases.frame.context import HasClock
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.statement_posting import post_unowned
 from pixconnect.usecases.money import movement as movement_usecases
 from pixconnect.usecases.money.movement import MovementContext
 
@@ -51,7 +49,6 @@ DAYS_MAX: Final = 400
 WAITED_MAX: Final = timedelta(days=35)
 """What has waited for longer is looked at again only where a statement speaks of its day."""
 AT_ONCE: Final = 2_000
-_POSTED_AT_ONCE: Final = 200
 
 
 class SettlingContext(MovementContext, HasClock, Protocol): ...
@@ -259,7 +256,7 @@ async def settle_items(
             alike_ids = await _join_alike(connection, account, bare)
             left = [item for item in bare if item.item_id not in alike_ids]
             verdicts = await _judge_left(connection, account, left, now)
-        posted_count = await _post(context, account, [one for one in verdicts if one.waits is None])
+        posted_count = await post_unowned(context, account, verdicts)
         touched_on = min((spoken_of, *(item.day for item in alone)))
         open_since = await day_usecases.find_open_since(context, account, touched_on)
         await movement_usecases.take_back_proved(context, account.id, (open_since, to_day(now)))
@@ -352,49 +349,3 @@ async def _find_sent_there(
         if is_pix and joining.judge_left(item, lines, known).waits is None:
             sent |= {(name, item.amount_cents) for name in item.names}
     return frozenset(pair for pair in sent if names.count(pair[0]) == 1)
-
-
-async def _post(context: SettlingContext, account: InstitutionAccount, unowned: Sequence[UnmatchedItem]) -> int:
-    """Post what is nobody's as movements: on the holder whose Pix a fee names, else on the house."""
-    count = 0
-    for start in range(0, len(unowned), _POSTED_AT_ONCE):
-        part = unowned[start : start + _POSTED_AT_ONCE]
-        async with context.pool.acquire() as connection:
-            names = sorted({name for one in part for name in one.item.names})
-            lines = await line_store.find_named(connection, account.id, names, [])
-        owners = {name: line.holder_id for line in lines for name in line.names}
-        holder_ids = [
-            next((owners[name] for name in one.item.names if name in owners), account.house_id) for one in part
-        ]
-        reports = [await _report(context, account, *of_one) for of_one in zip(holder_ids, part, strict=True)]
-        # Together, so that the write queue makes few transactions of them.
-        is_there = await asyncio.gather(
-            *map(partial(movement_usecases.post_statement_item, context), holder_ids, reports)
-        )
-        joins = [
-            ItemJoin(item_id=one.item.item_id, key=("movement", report.item_id), by="name")
-            for one, report, is_posted in zip(part, reports, is_there, strict=True)
-            if is_posted
-        ]
-        async with context.pool.acquire() as connection:
-            await item_store.join(connection, account.id, joins)
-        count += len(joins)
-    return count
-
-
-async def _report(
-    context: SettlingContext, account: InstitutionAccount, holder_id: int, left: UnmatchedItem
-) -> MovementReport:
-    item = left.item
-    return MovementReport(
-        report_id=f"statement:{account.id}:{joining.make_movement_id(item.item_id)}",
-        item_id=joining.make_movement_id(item.item_id),
-        party=(await context.directory.read_account(holder_id)).party,
-        kind=left.kind,
-        direction=item.direction,
-        amount_cents=item.amount_cents,
-        end_to_end_id=item.end_to_end_id,
-        description=item.text[:140] or None,
-        # Of many lines the day alone is told: noon of it is that day in each zone of Brazil.
-        settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
-    )

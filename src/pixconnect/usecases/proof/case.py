@@ -21,10 +21,12 @@ from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, CaseKind, CaseNote, Difference
+from pixconnect.domain.proof.case_ending import CaseEnding
 from pixconnect.domain.proof.rule import Finding
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import adjustment as adjustment_store
 from pixconnect.store.money import kept_report as kept_store
@@ -38,6 +40,7 @@ from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.institutions.day import UnmatchedSpan
+from pixconnect.usecases.proof import case_ending as ending_usecases
 
 LISTED_MAX: Final = 1000
 LOOKED_AT_MAX: Final = 10_000
@@ -61,7 +64,9 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     notes: Sequence[CaseNote] = ()
     adjustments: Sequence[Adjustment] = ()
     waiting: Proposal | None = None
-    """What one operator wants to be adjusted, and another has to confirm."""
+    """What one operator wants to be adjusted, or says of its order, and another has to confirm."""
+    ending: CaseEnding | None = None
+    """What two operators have said of its order."""
 
 
 async def look_for_cases(context: CaseContext) -> None:
@@ -137,6 +142,8 @@ async def _look_at_account(context: CaseContext, account: InstitutionAccount) ->
         since = datetime.combine(span.since, time(0), SAO_PAULO)
         kinds: tuple[CaseKind, ...] = () if span.is_cut else ("day", "line_there", "line_here")
         await case_store.keep(connection, kinds, account.id, since, _of_span(account, span))
+        orders, is_all = await ending_usecases.find_differences(context, connection, account)
+        await case_store.keep(connection, ("order",) if is_all else (), account.id, _EVER, orders)
 
 
 def _of_span(account: InstitutionAccount, span: UnmatchedSpan) -> list[Difference]:
@@ -230,9 +237,16 @@ async def read_case(context: CaseContext, case_id: int) -> ShownCase:
         notes = await case_store.list_notes(connection, case_id)
         adjustments = await adjustment_store.list_of_case(connection, case_id)
         proposals = await proposal_store.list_waiting(connection, case.institution_id) if case.institution_id else []
+        endings = await ending_store.find_of_cases(connection, [case_id])
     # Of an account one waits at most, and it may be of another case.
-    waiting = next((one for one in proposals if one.act == "adjust" and one.proposal["case_id"] == case_id), None)
-    return structs.replace(_show(context, case, named), notes=notes, adjustments=adjustments, waiting=waiting)
+    waiting = next((one for one in proposals if one.proposal.get("case_id") == case_id), None)
+    return structs.replace(
+        _show(context, case, named),
+        notes=notes,
+        adjustments=adjustments,
+        waiting=waiting,
+        ending=endings[0] if endings else None,
+    )
 
 
 def _show(context: HasClock, case: Case, named: Mapping[int, str]) -> ShownCase:
@@ -260,7 +274,7 @@ async def close_cases(context: OperatorContext, case_ids: Sequence[int], reason:
     """End cases that one operator's decision settles, all or none; no money moves. A kept report is closed with its case.
 
     Raises:
-        BadRequest: The reason says nothing, or too much, or there is no case among them.
+        BadRequest: The reason says nothing, or too much, there is no case among them, or one is of an open order.
         NotFound: One of them is not there, or has ended.
     """
     said, operator = _check_text("reason", reason), kept_report.storable(context.operator)
@@ -274,6 +288,7 @@ async def close_cases(context: OperatorContext, case_ids: Sequence[int], reason:
                 raise errors.NotFound(f"case: there is none with the id {case_id}")
             if before[case_id].ended_at is not None:
                 raise errors.NotFound(f"case: {case_id} has ended already")
+        await ending_usecases.refuse_open_orders(connection, list(before.values()))
         for case in before.values():
             # In one transaction: otherwise the worker's next look would open the case again.
             if case.kind == "report":

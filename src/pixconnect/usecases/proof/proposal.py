@@ -16,10 +16,13 @@ from pixconnect.usecases.institutions.allowance import allow_more
 from pixconnect.usecases.institutions.closing import close_account
 from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.usecases.proof.adjustment import adjust_case
+from pixconnect.usecases.proof.case_ending import end_by_case
 
 Confirmed = Callable[[OperatorContext, SettlingContext, InstitutionAccount, Proposal], Awaitable[None]]
 """Does what was proposed, and notes the confirmation in the transaction that does it."""
-_ACTS: Final[Mapping[str, Confirmed]] = dict(close=close_account, allow=allow_more, adjust=adjust_case)
+_ACTS: Final[Mapping[str, Confirmed]] = dict(
+    close=close_account, allow=allow_more, adjust=adjust_case, decide=end_by_case
+)
 
 
 async def confirm_proposal(

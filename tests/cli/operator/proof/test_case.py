@@ -1,14 +1,17 @@
 """``pixconnect case`` in live mode: what two operators adjust, undo and close, each by their own word."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pixconnect.adapters.system import SystemClock
+from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.usecases.institutions.opening_balance import post_opening
 from support.account_shop import open_shop
+from support.case_orders import open_case_of_order
 from support.command_line import LIVE, CommandLine
 from support.fake_institution import FakeInstitution
 from support.postgres import Addresses, execute_as_owner, make_live
@@ -111,3 +114,55 @@ def _prove(live: CommandLine) -> None:
     asked = [word for rule in rules for word in ("--rule", rule)]
     told = live.json("verify", *asked, "--again-after-s", "0")
     assert (told["findings"], told["rules"]) == ([], len(rules))
+
+
+async def _open_case_of_order(database: Addresses) -> None:
+    await make_live(database)
+    clock = FakeClock(SystemClock().now() - timedelta(days=20))
+    async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
+        shop = await open_shop(service, FakeInstitution(clock, InstitutionTraits(sends=("KEY",))))
+        await open_case_of_order(shop)
+
+
+@pytest.fixture
+def live_with_order(database: Addresses, tmp_path: Path) -> CommandLine:
+    asyncio.run(_open_case_of_order(database))
+    return CommandLine(database, tmp_path, **LIVE)
+
+
+def test_an_order_ends_by_a_file_and_two_operators(live_with_order: CommandLine, tmp_path: Path) -> None:
+    live = live_with_order
+    letter, too_long = tmp_path / "letter.txt", tmp_path / "long"
+    letter.write_text("we have no such Pix")
+    too_long.write_bytes(b" " * (1024 * 1024 + 1))
+    (listed,) = live.json("case", "list", "--kind", "order")["cases"]
+    close = ("case", "close", str(listed["id"]), "--operator", "ana")
+    assert "--reason: must be said" in live.refusal(*close)
+    for words in (
+        ("--as", "never"),
+        ("--evidence", str(letter)),
+        ("--as", "never", "--evidence", str(letter), "--reason", "x"),
+    ):
+        assert "takes one case, and --evidence" in live.refusal(*close, *words)
+    assert str(too_long) in live.refusal(*close, "--as", "never", "--evidence", str(too_long))
+    assert "an order that is open" in live.refusal(*close, "--reason", "lost")
+    proposed = live.json(*close, "--as", "never", "--evidence", str(letter))
+    assert (proposed["act"], proposed["said"], proposed["evidence_name"]) == ("decide", "never", "letter.txt")
+    confirm = ("institution", "confirm", "loja", "--act", "decide")
+    assert "another operator confirms" in live.refusal(*confirm, "--operator", "ana")
+    assert "code: say which you have read" in live.refusal(*confirm, "--operator", "bia")
+    code = live.json("case", "show", str(listed["id"]))["waiting"].rpartition(" ")[2]
+    assert live.run(*confirm, "--operator", "bia", "--code", code).returncode == 0
+    shown = live.json("case", "show", str(listed["id"]))
+    assert (shown["ended_as"], shown["ending"].startswith("never, by ana and bia, on letter.txt of 19 octets")) == (
+        "decided",
+        True,
+    )
+    for rule in (
+        "order_ended_by_its_case",
+        "approval_is_audited",
+        "what_was_decided_is_audited",
+        "step_agrees_with_its_order",
+    ):
+        told = live.run("verify", "--rule", rule, "--again-after-s", "0")
+        assert told.returncode == 0, told.stdout + told.stderr

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
@@ -16,11 +19,15 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import AdjustmentKind
 from pixconnect.domain.proof.case import CaseKind
+from pixconnect.domain.proof.case_ending import EVIDENCE_SIZE_MAX, CaseEnding, Evidence, SaidEnd
+from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof import case_ending as ending_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment
 from pixconnect.usecases.proof.case import ShownCase
+from pixconnect.usecases.proof.case_ending import WantedEnding
 
 app = App(name="case", help="Look at what the institution or the rail says and the books do not, and end it.")
 
@@ -83,9 +90,10 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
         )
         for one in found.adjustments
     ]
+    ending: Shown = {} if found.ending is None else dict(ending=_say_ending(found.ending))
     waits: Shown = {} if found.waiting is None else dict(waiting=say_proposal(found.waiting))
     listed_too: Shown = dict(notes=notes, adjustments=adjusted) if json else {}
-    output.show(_shown(found) | waits | listed_too, as_json=json)
+    output.show(_shown(found) | ending | waits | listed_too, as_json=json)
     for name, listed in (("notes", notes), ("adjustments", adjusted)):
         if listed and not json:
             output.show_list(name, listed, as_json=False, money=("amount_cents", "deficit_cents"))
@@ -132,13 +140,28 @@ def adjust(
 @app.command
 def close(
     *case_ids: _CaseNumber,
-    reason: str,
+    reason: str | None = None,
+    said_end: Annotated[
+        SaidEnd | None,
+        Parameter(name="--as", help="How the order of a case of that kind ended: another operator confirms it."),
+    ] = None,
+    evidence: Annotated[
+        Path | None,
+        Parameter(help="With `--as`, the file that says so, of at most 1 MiB: its name, size and SHA-256 are kept."),
+    ] = None,
+    item: Annotated[
+        str | None,
+        Parameter(help="With `--as settled`, the line of the statement that it is, where several may be it."),
+    ] = None,
     kind: CaseKind | None = None,
     institution: _Institution = None,
     said: _Said = None,
     json: Json = False,
 ) -> None:
     """Close cases that were dealt with. This moves no money; your name and reason are recorded.
+
+    An order over an account at an institution that was asked about in vain ends by `--as` and `--evidence` instead, which moves
+    its money once another operator has confirmed it by `pixconnect institution confirm`.
 
     Several that come from one cause may be ended by one decision: name them, or all open ones of a kind
     of which the same is known.
@@ -148,11 +171,28 @@ def close(
         reason: What you found, and what you did about it: the cause of all of them.
         kind: All open ones of this kind instead.
     """
+    if said_end or evidence or item:
+        is_of_many = reason is not None or bool(kind or institution or said or len(case_ids) != 1)
+        _decide(() if is_of_many else case_ids, said_end, evidence, item, as_json=json)
+        return
+    if reason is None:
+        raise CommandError("--reason: must be said, or --as and --evidence of an order")
+
+    choose = _choose(case_ids, kind, institution, said)
 
     async def do(context: OperatorContext) -> list[ShownCase]:
-        return await case_usecases.close_cases(context, await _choose(context), reason)
+        return await case_usecases.close_cases(context, await choose(context), reason)
 
-    async def _choose(context: OperatorContext) -> Sequence[int]:
+    ended = operating.run(do)
+    output.show_list("cases", [_shown(one) for one in ended], as_json=json, columns=_COLUMNS, money=("amount_cents",))
+    if not case_ids and len(ended) == case_usecases.LISTED_MAX:
+        terminal.notice(f"the {len(ended)} oldest are closed: there may be more, so run it again")
+
+
+def _choose(
+    case_ids: Sequence[int], kind: CaseKind | None, institution: str | None, said: str | None
+) -> Callable[[OperatorContext], Awaitable[Sequence[int]]]:
+    async def choose(context: OperatorContext) -> Sequence[int]:
         if case_ids and (kind or institution or said):
             raise errors.BadRequest("case: name cases, or a kind of them, and not both")
         # Without a kind the others would be passed over in silence, and nothing be named.
@@ -163,10 +203,30 @@ def close(
         listed = await case_usecases.list_cases(context, kind=kind, institution=institution, said=said)
         return [one.case.id for one in listed]
 
-    ended = operating.run(do)
-    output.show_list("cases", [_shown(one) for one in ended], as_json=json, columns=_COLUMNS, money=("amount_cents",))
-    if not case_ids and len(ended) == case_usecases.LISTED_MAX:
-        terminal.notice(f"the {len(ended)} oldest are closed: there may be more, so run it again")
+    return choose
+
+
+def _say_ending(ending: CaseEnding) -> str:
+    evidence = f"{ending.evidence_name} of {ending.evidence_size} octets, SHA-256 {ending.evidence_digest}"
+    return f"{ending.said}, by {ending.proposed_by} and {ending.confirmed_by}, on {evidence}"
+
+
+def _decide(
+    case_ids: Sequence[int], said_end: SaidEnd | None, file: Path | None, item: str | None, *, as_json: bool
+) -> None:
+    if not case_ids or said_end is None or file is None:
+        raise CommandError("--as: takes one case, and --evidence, and no --reason")
+    wanted = WantedEnding(case_id=case_ids[0], said=said_end, evidence=_read_evidence(file), item_id=item)
+    proposed = operating.run(lambda context: ending_usecases.propose_ending(context, wanted))
+    output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=as_json)
+
+
+def _read_evidence(file: Path) -> Evidence:
+    try:
+        content = read_named_file(file, EVIDENCE_SIZE_MAX)
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}") from error
+    return Evidence(name=file.name, size=len(content), digest=hashlib.sha256(content).hexdigest())
 
 
 def _shown(found: ShownCase) -> Shown:

@@ -1,0 +1,93 @@
+"""How an order over an account at an institution ended, where nobody there can say it: by evidence, and two operators.
+
+An order is asked about for ever. But what an institution has forgotten, or never lists, it never answers. Once no call of the
+order can be made any more, nor take effect, and the statement of its days is whole, people may say how it ended.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.identifiers import WINDOW, minute_of_name
+
+SaidEnd = Literal["settled", "never"]
+"""The Pix reached its payee; or it never left, and never will."""
+EVIDENCE_SIZE_MAX: Final = 1024 * 1024
+"""Octets."""
+EVIDENCE_NAME_LENGTH_MAX: Final = 255
+_CALLED_FOR: Final = WINDOW
+"""So long after the first call one may be made again at most."""
+_A_CALL: Final = timedelta(hours=1)
+"""No call lasts so long."""
+_SATURDAY: Final = 5
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """A file on which operators rely, such as the institution's letter: it stays with them, and here is what tells it."""
+
+    name: str
+    size: int
+    """In octets."""
+    digest: str
+    """Its SHA-256, in hexadecimal digits."""
+
+    def check(self) -> None:
+        """Raise ``BadRequest`` for what is no file that somebody could compare."""
+        if not 0 < len(self.name) <= EVIDENCE_NAME_LENGTH_MAX or not self.name.isprintable():
+            raise errors.BadRequest(f"evidence: its name must have 1 to {EVIDENCE_NAME_LENGTH_MAX} characters of text")
+        if not 0 < self.size <= EVIDENCE_SIZE_MAX:
+            raise errors.BadRequest(f"evidence: must have 1 to {EVIDENCE_SIZE_MAX} octets")
+        if len(self.digest) != 64 or set(self.digest) - set("0123456789abcdef"):
+            raise errors.BadRequest("evidence: its SHA-256 must be 64 hexadecimal digits, in small letters")
+
+
+class SilentOrder(Struct, frozen=True, kw_only=True):
+    """An order that was called at an institution, and of which its rail has not said how it ended."""
+
+    order_name: str
+    kind: Literal["order", "refund"]
+    institution_id: int
+    holder_id: int
+    resource_id: int
+    amount_cents: int
+    called_at: datetime
+    """First, in real time."""
+
+    @property
+    def line_kind(self) -> Literal["transfer", "refund"]:
+        return "transfer" if self.kind == "order" else "refund"
+
+    @property
+    def over_at(self) -> datetime:
+        """From when on no call of it is made, or under way."""
+        named_at = minute_of_name(self.order_name) or self.called_at
+        return max(named_at + WINDOW, self.called_at + _CALLED_FOR) + _A_CALL
+
+    @property
+    def days(self) -> tuple[date, date]:
+        """The first and the last day of whose lines it may be one; what falls on a weekend is booked after it."""
+        last = self.over_at.astimezone(SAO_PAULO).date()
+        while last.weekday() >= _SATURDAY:
+            last += timedelta(days=1)
+        return self.called_at.astimezone(SAO_PAULO).date(), last
+
+
+class CaseEnding(SilentOrder, frozen=True, kw_only=True):
+    """What two operators have said of an order."""
+
+    case_id: int
+    said: SaidEnd
+    evidence_name: str
+    evidence_size: int
+    evidence_digest: str
+    proposed_by: str
+    confirmed_by: str
+    ended_at: datetime
+    """In real time."""
+    contrary_item_id: str | None = None
+    """The line of the statement that says otherwise, which came afterwards."""

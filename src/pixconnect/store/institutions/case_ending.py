@@ -1,0 +1,143 @@
+"""Orders that were asked about in vain, and the table of how two operators have said that they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final, LiteralString
+
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX
+from pixconnect.domain.proof.case_ending import CaseEnding, SilentOrder
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+CASE_ENDING: Final = Table(
+    "case_ending",
+    CaseEnding,
+    """
+    order_name text, kind text, institution_id smallint, holder_id bigint, resource_id bigint, amount_cents bigint,
+    called_at timestamptz, case_id bigint, said text, evidence_name text, evidence_size integer, evidence_digest text,
+    proposed_by text, confirmed_by text, ended_at timestamptz, contrary_item_id text
+    """,
+    key=("order_name",),
+)
+
+# Who was never called, or has an answer that is only to be recorded, ends by itself.
+_LIST_SILENT: Final[LiteralString] = """
+    select order_name, kind, step.institution_id, step.holder_id, resource_id, step.amount_cents, called_at
+    from open_order join rail_step as step on step.order_name = open_order.name
+    where open_order.institution_id = $1 and step.institution_id = $1 and handed_at is not null and called_at is not null
+        and state <> 'closed' and ($2::text is null or open_order.name = $2)
+    order by called_at, order_name limit $3
+"""
+
+
+async def list_silent(connection: Connection | Pool, institution_id: int, count_max: int) -> list[SilentOrder]:
+    """Orders of an account that were called and have no end, the oldest first."""
+    return [SilentOrder(**row) for row in await connection.fetch(_LIST_SILENT, institution_id, None, count_max)]
+
+
+async def find_silent(connection: Connection | Pool, institution_id: int, order_name: str) -> SilentOrder | None:
+    rows = await connection.fetch(_LIST_SILENT, institution_id, order_name, 1)
+    return SilentOrder(**rows[0]) if rows else None
+
+
+_FIND_READ: Final[LiteralString] = """
+    select day from institution_day where institution_id = $1 and day between $2 and $3
+        and (read_at at time zone 'America/Sao_Paulo')::date > day
+"""
+
+
+async def find_read(connection: Connection | Pool, institution_id: int, first_on: date, last_on: date) -> set[date]:
+    """Those of some days whose statement was read whole when they were over."""
+    return {row["day"] for row in await connection.fetch(_FIND_READ, institution_id, first_on, last_on)}
+
+
+_LIST_LIKE: Final[LiteralString] = """
+    select item_id from institution_item
+    where institution_id = $1 and direction = 'OUT' and amount_cents = $2 and kind <> all($3) and joined_kind is null
+        and day between $4 and $5 order by day, item_id limit 20
+"""
+
+
+async def list_like(connection: Connection | Pool, order: SilentOrder) -> list[str]:
+    """Lines of the statement, of nobody yet, which by amount and day may be the order."""
+    first_on, last_on = order.days
+    until = date.fromordinal(last_on.toordinal() + DAYS_APART_MAX)
+    asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until)
+    return [row["item_id"] for row in await connection.fetch(_LIST_LIKE, *asked)]
+
+
+_INSERT: Final[LiteralString] = f"insert into case_ending ({CASE_ENDING.names}) values ({CASE_ENDING.parameters})"
+_CLOSE_STEP: Final[LiteralString] = """
+    update rail_step set state = 'closed', outcome = 'decided' where order_name = $1 and state <> 'closed' returning order_name
+"""
+
+
+async def insert(connection: Connection, ending: CaseEnding) -> None:
+    await connection.execute(_INSERT, *CASE_ENDING.values(ending))
+
+
+async def close_step(connection: Connection, order_name: str) -> bool:
+    """Let nobody call it any more; ``False`` where it was closed already. Before that, its ending is there."""
+    return await connection.fetchval(_CLOSE_STEP, order_name) is not None
+
+
+_FIND: Final[LiteralString] = (
+    f"select {CASE_ENDING.select} from case_ending where case_id = any($1) order by order_name"
+)
+_LIST: Final[LiteralString] = f"""
+    select {CASE_ENDING.select} from case_ending where institution_id = $1 and amount_cents = any($2) and said = 'never'
+    order by order_name
+"""
+
+
+async def find_of_cases(connection: Connection | Pool, case_ids: Sequence[int]) -> list[CaseEnding]:
+    return [CASE_ENDING.read(row) for row in await connection.fetch(_FIND, case_ids)]
+
+
+async def list_never(connection: Connection, institution_id: int, amounts: Sequence[int]) -> list[CaseEnding]:
+    """Orders of an account, of some amounts, of which two operators have said that they never left."""
+    return [CASE_ENDING.read(row) for row in await connection.fetch(_LIST, institution_id, amounts)]
+
+
+_NAMES: Final[LiteralString] = """
+    select order_name, array_remove(array[order_name, transfer.network_id], null) as names from case_ending
+    join transfer on transfer.id = resource_id and transfer.holder_id = case_ending.holder_id
+    where kind = 'order' and order_name = any($1)
+    union all
+    select order_name, array_remove(array[order_name, refund.network_id], null) from case_ending
+    join refund on refund.id = resource_id and refund.holder_id = case_ending.holder_id
+    where kind = 'refund' and order_name = any($1)
+"""
+
+
+async def read_names(connection: Connection, order_names: Sequence[str]) -> dict[str, frozenset[str]]:
+    """By which names of the network each is known."""
+    return {row["order_name"]: frozenset(row["names"]) for row in await connection.fetch(_NAMES, order_names)}
+
+
+_CONTRADICT: Final[LiteralString] = """
+    update case_ending set contrary_item_id = $2 where order_name = $1 and contrary_item_id is null
+"""
+_LIST_CONTRARY: Final[LiteralString] = f"""
+    select {CASE_ENDING.select}, kept.explanation from case_ending
+    left join lateral (
+        select explanation from kept_report
+        where kept_report.name = case_ending.order_name and reason = 'contradiction' and closed_at is null
+            and first_seen_at >= case_ending.ended_at
+        order by id limit 1
+    ) as kept on true
+    where institution_id = $1 and (contrary_item_id is not null or kept.explanation is not null)
+"""
+
+
+async def contradict(connection: Connection, ending: CaseEnding, item_id: str) -> None:
+    """Note which line of the statement says otherwise, before anything is posted for it."""
+    await connection.execute(_CONTRADICT, ending.order_name, item_id)
+
+
+async def list_contrary(connection: Connection, institution_id: int) -> list[tuple[CaseEnding, str | None]]:
+    """Those that something came to contradict, each with the words of the rail's report."""
+    rows = await connection.fetch(_LIST_CONTRARY, institution_id)
+    return [(CASE_ENDING.read(row), row["explanation"]) for row in rows]

@@ -1,0 +1,133 @@
+"""Posts lines of an institution's statement that are nothing of ours: as movements, of the house or of whom they name.
+
+A line by which an order left that two operators have said never did is a movement of its holder that names the case; the
+order stays as it ended, and its case opens again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, time, timedelta
+from functools import partial
+from typing import Final
+
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.institutions import joining
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, ItemJoin, UnmatchedItem
+from pixconnect.domain.money.rail import MovementReport
+from pixconnect.domain.proof.case_ending import CaseEnding
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import case_ending as ending_store
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import line as line_store
+from pixconnect.usecases.money import movement as movement_usecases
+from pixconnect.usecases.money.movement import MovementContext
+
+_POSTED_AT_ONCE: Final = 200
+_DESCRIPTION_LENGTH_MAX: Final = 140
+
+
+async def post_unowned(context: MovementContext, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
+    """Post what waits for nothing: on the holder whose Pix a fee names, else on the house. Answers how many there were."""
+    async with context.pool.acquire() as connection:
+        contrary = await _find_contrary(connection, account, left)
+    unowned = [one for one in left if one.waits is None or one.item.item_id in contrary]
+    count = 0
+    for start in range(0, len(unowned), _POSTED_AT_ONCE):
+        count += await _post(context, account, unowned[start : start + _POSTED_AT_ONCE], contrary)
+    return count
+
+
+async def _post(
+    context: MovementContext,
+    account: InstitutionAccount,
+    part: Sequence[UnmatchedItem],
+    contrary: Mapping[str, CaseEnding],
+) -> int:
+    async with context.pool.acquire() as connection:
+        names = sorted({name for one in part for name in one.item.names})
+        lines = await line_store.find_named(connection, account.id, names, [])
+    owners = {name: line.holder_id for line in lines for name in line.names}
+    holder_ids = [
+        contrary[one.item.item_id].holder_id
+        if one.item.item_id in contrary
+        else next((owners[name] for name in one.item.names if name in owners), account.house_id)
+        for one in part
+    ]
+    reports = [
+        await _report(context, account, holder_id, one, contrary.get(one.item.item_id))
+        for holder_id, one in zip(holder_ids, part, strict=True)
+    ]
+    # Together, so that the write queue makes few transactions of them.
+    is_there = await asyncio.gather(*map(partial(movement_usecases.post_statement_item, context), holder_ids, reports))
+    joins = [
+        ItemJoin(item_id=one.item.item_id, key=("movement", report.item_id), by="name")
+        for one, report, is_posted in zip(part, reports, is_there, strict=True)
+        if is_posted
+    ]
+    async with context.pool.acquire() as connection:
+        await item_store.join(connection, account.id, joins)
+    return len(joins)
+
+
+async def _report(
+    context: MovementContext,
+    account: InstitutionAccount,
+    holder_id: int,
+    left: UnmatchedItem,
+    ending: CaseEnding | None,
+) -> MovementReport:
+    item = left.item
+    text = item.text if ending is None else f"case {ending.case_id}: {item.text or ending.order_name}"
+    return MovementReport(
+        report_id=f"statement:{account.id}:{joining.make_movement_id(item.item_id)}",
+        item_id=joining.make_movement_id(item.item_id),
+        party=(await context.directory.read_account(holder_id)).party,
+        kind=left.kind if ending is None else "by_hand",
+        direction=item.direction,
+        amount_cents=item.amount_cents,
+        # A name is one fact: of a line that says otherwise than a case, the order has it.
+        end_to_end_id=item.end_to_end_id if ending is None else None,
+        description=text[:_DESCRIPTION_LENGTH_MAX] or None,
+        # Of many lines the day alone is told: noon of it is that day in each zone of Brazil.
+        settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
+    )
+
+
+async def _find_contrary(
+    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
+) -> dict[str, CaseEnding]:
+    """Which lines say that something left of which two operators have said otherwise, each noted before it is posted."""
+    pix = [one for one in left if one.item.direction == "OUT" and one.item.kind not in NO_PIX]
+    amounts = sorted({one.item.amount_cents for one in pix})
+    endings = await ending_store.list_never(connection, account.id, amounts) if amounts else []
+    if not endings:
+        return {}
+    names = await ending_store.read_names(connection, [ending.order_name for ending in endings])
+    contrary = {ending.contrary_item_id: ending for ending in endings if ending.contrary_item_id is not None}
+    free = [ending for ending in endings if ending.contrary_item_id is None]
+    # What names an order is that one; only then what merely looks like one.
+    for one in sorted(pix, key=lambda one: (one.waits is None, one.item.item_id)):
+        ending = None if one.item.item_id in contrary else _choose(one, free, names)
+        if ending is not None:
+            await ending_store.contradict(connection, ending, one.item.item_id)
+            contrary[one.item.item_id] = ending
+            free.remove(ending)
+    return {one.item.item_id: contrary[one.item.item_id] for one in pix if one.item.item_id in contrary}
+
+
+def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str, frozenset[str]]) -> CaseEnding | None:
+    alike = [ending for ending in free if ending.amount_cents == left.item.amount_cents]
+    named = [ending for ending in alike if names.get(ending.order_name, frozenset()) & set(left.item.names)]
+    if named:
+        return named[0]
+    # What waits for something else is judged by that.
+    near = [ending for ending in alike if left.waits is None and _is_near(left, ending)]
+    return near[0] if len(near) == 1 else None
+
+
+def _is_near(left: UnmatchedItem, ending: CaseEnding) -> bool:
+    first_on, last_on = ending.days
+    return first_on <= left.item.day <= last_on + timedelta(days=DAYS_APART_MAX)

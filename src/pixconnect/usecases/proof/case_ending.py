@@ -1,0 +1,299 @@
+"""Ends an order over an account at an institution that nobody there can say anything of: two operators do, by evidence.
+
+All of a confirmation is one transaction. In it the step of the rail is closed first, so that no call follows; then the order
+ends as by a report of the rail. What the institution says later changes no state: the case opens again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.joining import ItemJoin
+from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.order import name_of
+from pixconnect.domain.money.rail import NeverTaken, Settled
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.proof.case import Case, Difference
+from pixconnect.domain.proof.case_ending import CaseEnding, Evidence, SaidEnd, SilentOrder
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import case_ending as ending_store
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import order as order_store
+from pixconnect.store.proof import case as case_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import HasClock
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.institutions.account import found, name_account
+from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder
+from pixconnect.writing.batch import Batch
+
+SILENT_MAX: Final = 1000
+"""Orders of an account that are looked at together; where there are more, none of their cases ends by itself."""
+
+
+class WantedEnding(Struct, frozen=True, kw_only=True):
+    """What an operator wants said of the order of a case."""
+
+    case_id: int
+    said: SaidEnd
+    evidence: Evidence
+    item_id: str | None = None
+    """The line of the statement that the order is, where several may be it."""
+
+
+class _Found(Struct, frozen=True, kw_only=True):
+    case: Case
+    account: InstitutionAccount
+    order: SilentOrder
+    item_id: str | None
+
+
+async def find_differences(
+    context: HasClock, connection: Connection, account: InstitutionAccount
+) -> tuple[list[Difference], bool]:
+    """Orders of the account that wait for people, and what contradicts what people have said; whether that is all."""
+    silent = await ending_store.list_silent(connection, account.id, SILENT_MAX)
+    now = context.clock.now()
+    differences = [
+        _tell(account, order)
+        for order in silent
+        if now >= order.over_at and not await _find_unread(connection, order, now)
+    ]
+    for ending, explanation in await ending_store.list_contrary(connection, account.id):
+        cents = ending.amount_cents if ending.said == "settled" else -ending.amount_cents
+        why = explanation or f"the statement has the line {ending.contrary_item_id}"
+        differences.append(_tell(account, ending, cents, f"two operators have said {ending.said}, and now: {why}"))
+    return differences, len(silent) < SILENT_MAX
+
+
+def _tell(
+    account: InstitutionAccount, order: SilentOrder, amount_cents: int | None = None, said: str | None = None
+) -> Difference:
+    words = f"the {order.line_kind} of {order.amount_cents} cents was called at {account.name} on {to_day(order.called_at)},"
+    return Difference(
+        kind="order",
+        institution_id=account.id,
+        holder_id=order.holder_id,
+        name=order.order_name,
+        amount_cents=amount_cents,
+        said=(said or f"{words} which never said how it ended; its statement of those days is whole")[:1000],
+        since=order.called_at,
+    )
+
+
+async def _find_unread(connection: Connection, order: SilentOrder, now: datetime) -> list[date]:
+    first_on, last_on = order.days
+    if to_day(now) <= last_on:
+        return [last_on]
+    read = await ending_store.find_read(connection, order.institution_id, first_on, last_on)
+    days = [first_on + timedelta(days=number) for number in range((last_on - first_on).days + 1)]
+    return [day for day in days if day not in read]
+
+
+async def propose_ending(context: OperatorContext, wanted: WantedEnding) -> Proposal:
+    """Want an order to end as evidence says; nothing moves before another operator confirms it on its account.
+
+    Raises:
+        NotFound: There is no such case, or its account was removed.
+        BadRequest: The case is of no order over an account at an institution, has ended, or operators have said it already;
+            the order may still be called, or its days' statement is not whole; several lines of it may be the order; the
+            evidence is no file of at most 1 MiB.
+    """
+    wanted.evidence.check()
+    async with write_alone(context.pool) as connection:
+        # As who confirms: first what waits on the account, and then the case.
+        if (known := await case_store.find(connection, wanted.case_id)) and known.institution_id is not None:
+            await proposal_store.lock(connection, known.institution_id)
+        case = await _find(context, connection, wanted)
+        now = context.clock.real_now()
+        said = dict[str, str | int](
+            case_id=wanted.case_id,
+            order=case.order.order_name,
+            said=wanted.said,
+            amount_cents=case.order.amount_cents,
+            holder_id=case.order.holder_id,
+            evidence_name=wanted.evidence.name,
+            evidence_size=wanted.evidence.size,
+            evidence_sha256=wanted.evidence.digest,
+        )
+        if case.item_id is not None:
+            said["item_id"] = case.item_id
+        proposal = Proposal(
+            institution_id=case.account.id,
+            act="decide",
+            proposal=said,
+            proposed_by=context.operator,
+            proposed_at=now,
+            confirmable_at=now,
+        )
+        await proposal_store.propose(connection, proposal)
+        await audit.record(context, connection, "case close", f"case {wanted.case_id}", after=proposal)
+    return proposal
+
+
+async def end_by_case(
+    context: OperatorContext, writes: SettlingContext, account: InstitutionAccount, proposal: Proposal
+) -> None:
+    """End the order as was proposed, if it still has no end of its own."""
+    del writes  # A transaction of its own: the service's queues may say nothing of the kind.
+    check_confirmation(proposal, context.operator, context.clock.real_now())
+    wanted = _read(proposal)
+    async with write_alone(context.pool) as connection:
+        found(await account_store.lock_named(connection, account.name), account.name)
+        await proposal_store.lock(connection, account.id)
+        if proposal not in await proposal_store.list_waiting(connection, account.id):
+            raise errors.NotFound(f"name: that does not wait any more on {account.name}")
+        case = await _find(context, connection, wanted)
+        ended = await _lock(connection, case, wanted.said)
+        now = context.clock.real_now()
+        await proposal_store.confirm(connection, account.id, "decide", context.operator, now)
+        ending = _make(case.order, wanted, proposal, context.operator, now)
+        await ending_store.insert(connection, ending)
+        is_closed = await ending_store.close_step(connection, ending.order_name)
+        (was_open,) = await WRITE_ENDINGS.write(Batch([ended], connection, context.clock))
+        if not is_closed or was_open is not True:
+            raise errors.BadRequest("confirm: the order has ended meanwhile, as the institution said")
+        if case.item_id is not None and ended.mistaken is None:
+            key = (case.order.line_kind, case.order.resource_id)
+            await item_store.join(connection, account.id, [ItemJoin(item_id=case.item_id, key=key, by="amount")])
+        await case_store.end(
+            connection, [wanted.case_id], "decided", context.operator, f"{wanted.said}, by two operators"
+        )
+        await audit.record(
+            context, connection, "institution confirm", name_account(account.name), before=proposal, after=ending
+        )
+
+
+def _read(proposal: Proposal) -> WantedEnding:
+    said = proposal.proposal
+    item_id = said.get("item_id")
+    return WantedEnding(
+        case_id=int(said["case_id"]),
+        said="settled" if said["said"] == "settled" else "never",
+        evidence=Evidence(
+            name=str(said["evidence_name"]),
+            size=int(said["evidence_size"]),
+            digest=str(said["evidence_sha256"]),
+        ),
+        item_id=None if item_id is None else str(item_id),
+    )
+
+
+def _make(order: SilentOrder, wanted: WantedEnding, proposal: Proposal, operator: str, now: datetime) -> CaseEnding:
+    return CaseEnding(
+        order_name=order.order_name,
+        kind=order.kind,
+        institution_id=order.institution_id,
+        holder_id=order.holder_id,
+        resource_id=order.resource_id,
+        amount_cents=order.amount_cents,
+        called_at=order.called_at,
+        case_id=wanted.case_id,
+        said=wanted.said,
+        evidence_name=wanted.evidence.name,
+        evidence_size=wanted.evidence.size,
+        evidence_digest=wanted.evidence.digest,
+        proposed_by=proposal.proposed_by,
+        confirmed_by=operator,
+        ended_at=now,
+    )
+
+
+async def _find(context: OperatorContext, connection: Connection, wanted: WantedEnding) -> _Found:
+    """The case with its order, if people may say how that ended."""
+    case = (await case_store.lock(connection, [wanted.case_id])).get(wanted.case_id)
+    if case is None:
+        raise errors.NotFound(f"case: there is none with the id {wanted.case_id}")
+    if case.kind != "order" or case.institution_id is None:
+        raise errors.BadRequest(
+            "case: it is of no order over an account at an institution, so nobody says how one ended"
+        )
+    if await ending_store.find_of_cases(connection, [case.id]):
+        raise errors.BadRequest(
+            "case: two operators have said how the order ended: that stays; close the case by --reason"
+        )
+    if case.ended_at is not None:
+        raise errors.BadRequest("case: it has ended")
+    accounts = {account.id: account for account in await account_store.list_all(connection)}
+    account = accounts.get(case.institution_id)
+    if account is None:
+        raise errors.NotFound(f"case: the account that {case.id} is about was removed")
+    order = await ending_store.find_silent(connection, account.id, case.name)
+    if order is None:
+        raise errors.BadRequest(
+            "case: its order has an end, or was never called: what it comes to is recorded by itself"
+        )
+    await _check_time(context, connection, order)
+    return _Found(case=case, account=account, order=order, item_id=await _choose_item(connection, order, wanted))
+
+
+async def _check_time(context: OperatorContext, connection: Connection, order: SilentOrder) -> None:
+    now = context.clock.now()
+    if now < order.over_at:
+        until = order.over_at.astimezone(UTC).isoformat(timespec="seconds")
+        raise errors.BadRequest(f"case: the order may still be called, or take effect, until {until}")
+    if unread := await _find_unread(connection, order, now):
+        raise errors.BadRequest(
+            f"case: the statement of {unread[0]} was not read whole when that day was over, and the order may be in it"
+        )
+
+
+async def _choose_item(connection: Connection, order: SilentOrder, wanted: WantedEnding) -> str | None:
+    """The line that the order is, if it settled: joined to it, so that it becomes nothing else."""
+    if wanted.said == "never":
+        if wanted.item_id is not None:
+            raise errors.BadRequest("item: what never left is on no line")
+        return None
+    like = await ending_store.list_like(connection, order)
+    if wanted.item_id is not None:
+        if wanted.item_id not in like:
+            raise errors.BadRequest("item: the statement has no such line of its amount and days that is nobody's")
+        return wanted.item_id
+    if len(like) > 1:
+        raise errors.BadRequest(f"item: say which line of the statement it is: {', '.join(like)}"[:1000])
+    return like[0] if like else None
+
+
+async def _lock(connection: Connection, case: _Found, said: SaidEnd) -> EndedOrder:
+    name = case.order.order_name
+    ordered = (await read_ordered(connection, [name])).get(name)
+    if ordered is None:
+        raise errors.BadRequest("case: the transfer or refund of its order is missing: ask `pixconnect verify`")
+    mistaken = None
+    if said == "settled":
+        of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
+        names = [each for each in (name_of(ordered), ordered.network_id) if each is not None]
+        day = to_day(case.order.called_at)
+        asked = (case.account.id, case.order.amount_cents, names, of, day)
+        mistaken = await item_store.find_mistaken(connection, *asked)
+    # In the order in which every process locks: who ends the order at the same time comes before or after all of this.
+    holders = {case.order.holder_id} | ({mistaken.holder_id} if mistaken is not None else set[int]())
+    for holder_id in sorted(holders):
+        await ledger_store.lock_balance(connection, holder_id)
+    await order_store.lock(connection, [name])
+    # The instant of the network nobody has told: what was called settles within seconds.
+    ending = Settled(settled_at=case.order.called_at) if said == "settled" else NeverTaken()
+    return EndedOrder(ordered=ordered, ending=ending, has_rail=True, mistaken=mistaken)
+
+
+async def refuse_open_orders(connection: Connection, cases: Sequence[Case]) -> None:
+    """Refuse to close, by one operator's word, a case whose order is still open."""
+    of_orders = {case.id for case in cases if case.kind == "order"}
+    said = {ending.case_id for ending in await ending_store.find_of_cases(connection, sorted(of_orders))}
+    if of_orders - said:
+        raise errors.BadRequest(
+            f"case: {min(of_orders - said)} is of an order that is open: --as, --evidence and two operators end it"
+        )

@@ -1,0 +1,49 @@
+"""Orders that an institution never said anything of, until they are cases."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.usecases.institutions.statement import settle_items
+from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.proof import case as case_usecases
+from support.account_shop import Shop
+from support.fake_institution import LOST_BEFORE
+
+TWO_WEEKS = 14
+
+
+async def lose_order(shop: Shop, amount_cents: int = 400, *, is_heard: bool = False) -> Transfer:
+    """A transfer of which the institution has heard nothing, and will say nothing; the house had 10.00."""
+    await shop.allow_sending()
+    shop.pay(1000)
+    await shop.read()
+    request = KeyTransferRequest(amount_cents=amount_cents, key="joana@pix.example", key_type="EMAIL")
+    sent = (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    if not is_heard:
+        shop.there.send_answers.append(LOST_BEFORE)
+    await shop.move_orders()
+    return sent
+
+
+async def read_days(shop: Shop, *items: InstitutionItem) -> None:
+    """The statement of two weeks from now on is read, when they are over."""
+    first = to_day(shop.live.clock.real_now())
+    shop.live.clock.advance(days=TWO_WEEKS)
+    await record_listed(shop.at, shop.account, items)
+    await note_listed(shop.at, shop.account, (first, first + timedelta(days=TWO_WEEKS - 1)))
+    await settle_items(shop.at, shop.account)
+    await shop.move_orders()
+
+
+async def open_case_of_order(shop: Shop) -> int:
+    """A case of an order that was asked about in vain."""
+    await lose_order(shop)
+    await read_days(shop)
+    await case_usecases.look_for_cases(shop.live.context)
+    (listed,) = await case_usecases.list_cases(shop.live.context, kind="order")
+    return listed.case.id

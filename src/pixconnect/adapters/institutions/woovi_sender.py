@@ -39,11 +39,16 @@ _REFUSED: Final = (400, 403)
 _KNOWN_TEXTS: Final = ("correlationid", "saldo", "balance")
 """In what says that the name was used, or that there is too little money there: the payment is there, or may be."""
 _ABSENT: Final = (400, 404)
+_NO_LIST: Final = (403, 404, 405)
+"""For this AppID there is none, which says nothing of payments."""
+_LISTED_AFTER: Final = timedelta(seconds=50)
+"""Before a refusal by a text is believed."""
+_LOOKED_FOR: Final = timedelta(days=1)
 _GONE_AFTER: Final = timedelta(hours=1)
 """From its first call on: what lists are late with is there by then."""
 _CLOCKS_APART: Final = timedelta(hours=1)
 _LIMIT: Final = 100
-_PAGES_MAX: Final = 20
+_PAGES_MAX: Final = 100
 """Of the list of payments: its own bound of what may be skipped is not told."""
 _APPROVALS_MAX: Final = 3
 _APPROVED_AFTER_MAX_S: Final = 2.0
@@ -102,7 +107,7 @@ class WooviSender:
     async def read_sent(self, name: str, code: str | None, since: datetime | None) -> SentPix | None:
         content = await self._calls.read("sent", f"{SENDS}/{name}")
         if content.status in _ABSENT and content.members:
-            return None if code is None else await self._read_gone(name, since)
+            return await (self._judge_absent(name, since) if code is None else self._judge_gone(name, since))
         if not content.is_success:
             raise self._calls.refuse(content)
         try:
@@ -110,14 +115,24 @@ class WooviSender:
         except Malformed as error:
             raise InstitutionUnavailable(error.reason) from None
 
-    async def _read_gone(self, name: str, since: datetime | None) -> SentPix:
+    async def _judge_absent(self, name: str, since: datetime | None) -> None:
+        """Whatever is wrong there may be 400 with a text: what is absent for long must be absent from the list too."""
+        now = self._clock.real_now()
+        if since is None or now < since + _LISTED_AFTER:
+            return
+        begin = max(since, now - _LOOKED_FOR) - _CLOCKS_APART
+        if await self._is_listed(name, begin, now, unless=_NO_LIST):
+            raise InstitutionUnavailable("a payment is in the list, and is not found by its name")
+
+    async def _judge_gone(self, name: str, since: datetime | None) -> SentPix:
         """Of one that was there: somebody removes what is not approved. Both questions must say so, and not too soon."""
         now = self._clock.real_now()
         if since is None or now < since + _GONE_AFTER:
             raise InstitutionUnavailable("a payment that was there is not found: it may have been removed")
-        if await self._is_listed(name, since - _CLOCKS_APART, now):
+        # It was made by the first call, or by one that was made again.
+        end = min(now, since + RESENT_FOR + _CLOCKS_APART)
+        if await self._is_listed(name, since - _CLOCKS_APART, end):
             raise InstitutionUnavailable("a payment is in the list, and is not found by its name")
-        reason = "the payment was removed there before it was approved"
         return SentPix(
             name=name,
             code=name,
@@ -125,14 +140,16 @@ class WooviSender:
             amount_cents=None,
             status="refused",
             settled_at=None,
-            reason=reason,
+            reason="the payment was removed there before it was approved",
         )
 
-    async def _is_listed(self, name: str, begin: datetime, end: datetime) -> bool:
+    async def _is_listed(self, name: str, begin: datetime, end: datetime, unless: tuple[int, ...] = ()) -> bool:
         for number in range(_PAGES_MAX):
             query = {"start": format_milliseconds(begin), "end": format_milliseconds(end)}
             paged = query | {"skip": str(number * _LIMIT), "limit": str(_LIMIT)}
             content = await self._calls.read("sent", SENDS, paged, body_max=LIST_MAX)
+            if content.status in unless:
+                return False
             if not content.is_success:
                 raise self._calls.refuse(content)
             try:

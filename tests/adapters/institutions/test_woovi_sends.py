@@ -134,6 +134,7 @@ async def test_a_refusal_by_a_text_of_no_list_is_told_as_one(bank: Bank, tmp_pat
         refused = await there.institution.send(nobodys)
         assert isinstance(refused, UnknownOutcome), refused
         assert refused.is_refusal
+        assert refused.reason == "the institution answered 400: A chave Pix não foi encontrada."
         assert await there.institution.read_sent(NAME) is None
 
 
@@ -293,6 +294,9 @@ async def test_the_step_that_moves_money_is_called_once_and_only_after_a_new_pay
     [
         (400, {"error": "A chave Pix não foi encontrada."}, True),
         (403, {"error": "Application does not have required scope: PAYMENT_POST"}, True),
+        (400, {"errors": [{"message": "destinationAlias inválida"}], "data": None}, True),
+        (400, {"errors": [{"message": KNOWN_BEFORE}], "data": None}, False),
+        (400, {"errors": "none"}, False),
         (400, {"error": KNOWN_BEFORE}, False),
         (400, {"error": NO_BALANCE}, False),
         (400, {"error": "You do not have enough balance to make this payment"}, False),
@@ -302,7 +306,7 @@ async def test_the_step_that_moves_money_is_called_once_and_only_after_a_new_pay
     ],
 )
 async def test_a_text_is_a_refusal_only_of_what_it_may_be_one_of(
-    status: int, body: dict[str, str], *, is_refusal: bool
+    status: int, body: dict[str, Any], *, is_refusal: bool
 ) -> None:
     answer = await _send(Answers(create=[content(body, status)]))
     assert isinstance(answer, UnknownOutcome)

@@ -10,11 +10,14 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Final
 
+from msgspec import structs
+
 from pixconnect.adapters.institutions.calls import Calls, ChangingCall
 from pixconnect.adapters.institutions.message import LIST_MAX, Content
 from pixconnect.adapters.institutions.wire import Malformed, take_rows
 from pixconnect.adapters.institutions.woovi_sent import (
     decode_cents_sent,
+    find_messages,
     find_sent_name,
     has_more,
     is_created,
@@ -101,9 +104,11 @@ class WooviSender:
         return UnknownOutcome(reason=f"the payment is created, and was not approved: {reason}")
 
     def _judge(self, answer: Content) -> UnknownOutcome:
-        text = answer.text.lower()
-        is_refusal = answer.status in _REFUSED and bool(text) and not any(known in text for known in _KNOWN_TEXTS)
-        return UnknownOutcome(reason=self._calls.describe(answer), is_refusal=is_refusal)
+        text = answer.text or find_messages(answer.members)
+        is_known = any(known in text.lower() for known in _KNOWN_TEXTS)
+        # Its error is a text alone, which is no name besides.
+        reason = self._calls.describe(structs.replace(answer, value={"title": text}))
+        return UnknownOutcome(reason=reason, is_refusal=answer.status in _REFUSED and bool(text) and not is_known)
 
     async def read_sent(self, name: str, code: str | None, since: datetime | None) -> SentPix | None:
         content = await self._calls.read("sent", f"{SENDS}/{name}")

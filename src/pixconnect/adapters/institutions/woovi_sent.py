@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from pixconnect.adapters.institutions.message import as_members
+from pixconnect.adapters.institutions.message import as_list, as_members
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_free_text,
@@ -142,6 +142,13 @@ def _write_reason(word: str, members: Mapping[str, object], moved: Mapping[str, 
     said = [find_free_text(error, name, 200) for name in ("code", "description")]
     said.append(find_free_text(moved, "providerRejectedReason", 200))
     return " ".join([word, *filter(None, said)])[:_REASON_MAX]
+
+
+def find_messages(members: Mapping[str, object]) -> str:
+    """The texts of an error in the other form that it has: a list of messages."""
+    rows = [as_members(row) or {} for row in as_list(members.get("errors")) or ()]
+    said = (find_free_text(row, "message", 100) for row in rows)
+    return ", ".join(filter(None, said))[:_REASON_MAX]
 
 
 def find_sent_name(row: object) -> str | None:

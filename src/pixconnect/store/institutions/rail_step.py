@@ -80,10 +80,11 @@ async def find_unended(pool: Pool, institution_id: int, order_names: Sequence[st
     return [OrderNaming(**row) for row in await pool.fetch(_FIND_OPEN, order_names, institution_id)]
 
 
-# In the words of the index `rail_step_in_flight`.
+# In the words of the index `rail_step_in_flight`; what was refused by a text is not under way there, though not believed yet.
 _COUNT_IN_FLIGHT: Final[LiteralString] = """
     select count(*) from rail_step
     where institution_id = $1 and called_at > $2 and kind = 'order' and state in ('calling', 'asked')
+        and refusal_reason is null
 """
 
 

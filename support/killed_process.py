@@ -78,7 +78,7 @@ _REFUNDS_THERE: Final = (
     *(("refund there", f"pixconnect.adapters.institutions.{there}.refund") for there in (_STANDARD, _WOOVI)),
     *(("question there", f"pixconnect.adapters.institutions.{there}.read_refund") for there in (_STANDARD, _WOOVI)),
 )
-_SENDERS: Final = ("efi:EfiInstitution", "inter:InterInstitution", "woovi:WooviInstitution")
+_SENDERS: Final = ("efi:EfiInstitution", "inter:InterInstitution", "sicoob:SicoobInstitution", "woovi:WooviInstitution")
 _TRANSFERS_THERE: Final = (
     *(("transfer there", f"pixconnect.adapters.institutions.{there}.send") for there in _SENDERS),
     *(("question of a transfer there", f"pixconnect.adapters.institutions.{there}.read_sent") for there in _SENDERS),

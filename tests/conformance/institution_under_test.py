@@ -31,6 +31,7 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.institutions.rail_memory import (
     RailMemory,
     RailStep,
+    State,
     name_order_there,
     name_payee,
     name_refund_there,
@@ -58,6 +59,10 @@ class Steps(Struct):
     """What the rail remembers, in this process: as the rows in the database, each is changed by whoever finds it as it was."""
 
     of: dict[str, RailStep] = {}
+    names_first: bool = False
+    fault: str | None = None
+    """What meets the next call that moves money, where another comes before it."""
+    set_fault: Callable[[str], None] | None = None
 
     async def open(self, order_names: Sequence[str]) -> dict[str, RailStep]:
         return {name: self.of[name] for name in order_names if name in self.of}
@@ -66,6 +71,9 @@ class Steps(Struct):
         if self.of[before.order_name] != before:
             return False
         self.of[before.order_name] = after
+        if after.state == "calling" and self.fault is not None and self.set_fault is not None:
+            self.set_fault(self.fault)
+            self.fault = None
         return True
 
     async def count_in_flight(self, since: datetime) -> int:
@@ -91,7 +99,8 @@ class Steps(Struct):
         if isinstance(order, Order):
             payee = name_payee(order.credit_party, is_by_key=True)
             there = name_order_there(_NAMING_KEY, 1, 1, name)
-            self.of[name] = structs.replace(step, kind="order", payee=payee, name_there=there)
+            state: State = "new" if self.names_first else "minted"
+            self.of[name] = structs.replace(step, kind="order", payee=payee, name_there=there, state=state)
         else:
             self.of[name] = structs.replace(step, original_end_to_end_id=order.original_end_to_end_id)
 
@@ -122,7 +131,8 @@ class InstitutionUnderTest(UnofferedHooks):
         wire: BreakableWire,
     ) -> None:
         self.does = does
-        self._steps = Steps()
+        self._steps = Steps(names_first=institution.traits.names_first)
+        self._steps.set_fault = lambda fault: control.set(("face_write", fault))
         memory: RailMemory = self._steps
         self.rail: Rail = InstitutionRail(institution, memory, clock)
         self.names: dict[str, str] = {}
@@ -176,10 +186,16 @@ class InstitutionUnderTest(UnofferedHooks):
         self._steps.forget(remembered, self._clock)
 
     async def lose_next_message(self) -> None:
-        self._control.set(("face_write", "lost"))
+        self._fail_next("lost")
 
     async def lose_next_answer(self) -> None:
-        self._control.set(("face_write", "no_answer"))
+        self._fail_next("no_answer")
+
+    def _fail_next(self, fault: str) -> None:
+        if self._steps.names_first:
+            self._steps.fault = fault
+        else:
+            self._control.set(("face_write", fault))
 
     @asynccontextmanager
     async def unavailable(self) -> AsyncIterator[None]:

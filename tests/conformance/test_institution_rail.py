@@ -93,7 +93,7 @@ class TestInter(RailConformance):
 
 @pytest.mark.long
 class TestSicoob(RailConformance):
-    face, does = "sicoob", DOES
+    face, does = "sicoob", DOES | {"orders"}
 
 
 @pytest.mark.long

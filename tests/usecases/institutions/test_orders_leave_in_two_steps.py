@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 import pytest
@@ -9,15 +10,26 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.first_step import MintAnswer, NamedPix
-from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, NotSent, SendAnswer
+from pixconnect.domain.institutions.institution import (
+    CertainRefusal,
+    InstitutionItem,
+    InstitutionTraits,
+    NotSent,
+    SendAnswer,
+)
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, Transfer
+from pixconnect.usecases.institutions.statement import settle_items
+from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.handover import RETRY_AFTER
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution
 from support.records import OUTSIDE_ISPB, outside_party
 from support.service import Service, read_funds
+from usecases.institutions.test_forgotten_orders import note_loss
 
 OWNER: Final = "12345678909"
 TURNED_AWAY = NotSent(reason="429")
@@ -219,6 +231,75 @@ async def test_what_was_open_at_a_loss_is_asked_about_and_never_named_or_confirm
     assert (await read_again(shop, sent)).status == "PROCESSING"
     assert (len(there.minted), len(there.confirmed)) == (named, confirmed)
     assert await read_funds(shop.live, shop.house) == (0, 1000)
+
+
+async def test_a_request_that_may_have_been_paid_in_a_forgotten_time_is_not_accepted(
+    shop: Shop, there: InTwoSteps
+) -> None:
+    """Nothing there knows a name of ours, so nobody could ask whether it is the same."""
+    sent = await begin(shop, "t1")
+    await work(shop)
+    await shop.live.execute_as_owner(
+        "update transfer set external_id = 'another' where direction = 'OUT'"  # as if the database had forgotten it
+    )
+    now = shop.live.clock.real_now()
+    line = InstitutionItem(
+        item_id="L1", day=to_day(now), settled_at=now, direction="OUT", amount_cents=1000, kind="by_hand",
+        text="a Pix that no order here is",
+    )  # fmt: skip
+    await note_loss(shop)
+    shop.pay(5000)
+    await shop.read()
+    await record_listed(shop.at, shop.account, [line, structs.replace(line, item_id="L2")])
+    await note_listed(shop.at, shop.account, (line.day, line.day))
+    await settle_items(shop.at, shop.account)
+    request = KeyTransferRequest(amount_cents=1000, key="joana@pix.example", key_type="EMAIL", external_id="t1")
+    with pytest.raises(errors.OutcomeUnknown, match="an operator has found out"):
+        await transfer_usecases.start_transfer(shop.context, shop.house, request)
+    other = structs.replace(request, amount_cents=999)
+    await transfer_usecases.start_transfer(shop.context, shop.house, other)
+    assert (await read_again(shop, sent)).status == "CONFIRMED"
+    assert len(there.confirmed) == 1
+
+
+async def test_a_line_without_a_name_waits_while_an_order_of_its_amount_is_open(shop: Shop, there: InTwoSteps) -> None:
+    there.send_status = "under_way"
+    sent = await begin(shop)
+    await work(shop)
+    assert (await read_again(shop, sent)).shown_id == there.minted[0], "its name is known"
+    now = shop.live.clock.real_now()
+    line = InstitutionItem(
+        item_id="L1", day=to_day(now), settled_at=now, direction="OUT", amount_cents=1000, kind="pix"
+    )  # fmt: skip
+    await record_listed(shop.at, shop.account, [line])
+    await note_listed(shop.at, shop.account, (line.day, line.day))
+    await settle_items(shop.at, shop.account)
+    (item,) = await shop.live.fetch("select joined_kind, waits from institution_item")
+    assert tuple(item) == (None, "order_unknown")
+    there.end_sent("settled")
+    await work(shop, seconds=60)
+    await settle_items(shop.at, shop.account)
+    (item,) = await shop.live.fetch("select joined_kind, joined_id, waits from institution_item")
+    assert tuple(item) == ("transfer", str(sent.id), None)
+    await check_books(shop.live)
+
+
+async def test_what_a_dead_worker_had_marked_does_not_miss_its_turn(shop: Shop, there: InTwoSteps) -> None:
+    there.send_status = "under_way"
+    await begin(shop)
+    await work(shop, times=1, seconds=0)
+    second = await begin(shop)
+    now, name = shop.live.clock.now(), second.end_to_end_id
+    await shop.live.execute_as_owner(
+        f"update open_order set handed_at = '{now}', due_at = '{now + timedelta(seconds=2)}' where name = '{name}'"
+    )
+    await work(shop, times=20, seconds=1)
+    assert (await read_step(shop, second))[0] == "new"
+    (order,) = await shop.live.fetch(f"select due_at, asked_count from open_order where name = '{name}'")
+    # Who dies while it asks leaves it due soon.
+    assert (order["due_at"] <= shop.live.clock.now() + RETRY_AFTER, order["asked_count"] <= 1) == (True, True)
+    await work(shop, times=2, seconds=15)
+    assert len(there.confirmed) == 2
 
 
 async def _lose(shop: Shop) -> None:

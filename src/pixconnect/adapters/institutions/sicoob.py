@@ -90,7 +90,7 @@ class SicoobInstitution(StandardInstitution):
             has_balance=True,
             has_statement=True,
             # An account is paid in one step there, whose answer alone has its name: once lost, nothing could be asked.
-            sends=(),
+            sends=("KEY",),
             compares_owner=True,
             names_first=True,
             sends_at_once=self._in_flight,

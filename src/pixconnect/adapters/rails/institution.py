@@ -310,7 +310,7 @@ class InstitutionRail(RecordingRail):
         is_uncalled = step.state in ("new", "minted")
         if not is_uncalled and self._names_first(step):
             # Named by the network before it was called, whatever became of that; nothing but its name is told by this.
-            return Taken(network_id=step.code_there)
+            return Unknown(network_id=step.code_there)
         if not is_uncalled or not is_late:
             # What was called is durably dated, so no start of the database ends the time for which it is repeated.
             return Unknown(is_repeatable=self._may_repeat(step))

@@ -129,6 +129,8 @@ class Unknown(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="unknow
 
     is_repeatable: bool = False
     """To a query: it was sent before, and a second time moves nothing more, whatever a copy of the data has forgotten."""
+    network_id: str | None = None
+    """As of ``Taken``, where it was told before anything was sent: what the order is called, if it was taken."""
 
 
 class NeverTaken(Struct, frozen=True, tag="never_taken"):

@@ -185,7 +185,7 @@ async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None
 _POSTPONE: Final[LiteralString] = """
     update open_order set due_at = new.due_at, asked_count = asked_count + case
         when institution_id is not null and asked_count > 0
-            and exists (select from rail_step where order_name = open_order.name and state = 'minted') then 0
+            and exists (select from rail_step where order_name = open_order.name and state in ('new', 'minted')) then 0
         else 1
     end
     from unnest($1::text[], $2::timestamptz[]) as new (name, due_at)

@@ -273,8 +273,8 @@ async def _record(
                 endings.append((order.name, answer))
             case NotTaken():
                 turned_away.append(order)
-            case Taken(network_id=str()):
-                named.append((order, answer))
+            case Taken(network_id=str()) | Unknown(network_id=str()):
+                named.append((order, Taken(network_id=answer.network_id)))
             case _:
                 pass
     if named:

@@ -13,7 +13,6 @@ from typing import Final, Protocol
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.allowance import TransferAllowance, check_transfer_there
 from pixconnect.domain.institutions.institution import OpenAccount
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
@@ -32,6 +31,8 @@ _UNSENT_S: Final = 5
 """When to come back while others wait to be sent."""
 _SHARE_OF_HANDOVER: Final = 0.5
 """Of the time in which an order must leave; what is accepted beyond that may be given up."""
+_LATER: Final = "funds and limits allow it"
+_FOUND_OUT: Final = "an operator has found out at the institution that it is not"
 _REPEATED_FOR: Final = timedelta(days=35)
 """After a loss of the database callers may still repeat what they had asked for before it."""
 
@@ -62,6 +63,9 @@ async def choose_way(
     if opened is None:
         return Way(payer=payer.party, payee=payee, terms=terms)
     named = _name_owner(opened, payee, terms)
+    if opened.institution.traits.names_first:
+        # It is called there by no name of ours, so nobody can ask later whether it was paid before.
+        await admit_forgotten(context, payer, request, _FOUND_OUT)
     await _check_flow(context, opened)
     payer_key = terms.payer_key or await _choose_key(context, opened, payer)
     chosen = structs.replace(terms, payer_key=payer_key)
@@ -111,8 +115,12 @@ async def _check_flow(context: OutgoingTransferContext, opened: OpenAccount) -> 
         )
 
 
-async def admit_forgotten(context: OutgoingTransferContext, caller: Caller, request: TransferRequest) -> None:
+async def admit_forgotten(
+    context: OutgoingTransferContext, payer: OwnAccount, request: TransferRequest, until: str = _LATER
+) -> None:
     """Refuse nothing that may have been paid: called before a refusal says that nothing was done.
+
+    Where the institution knows no name of ours, also before anything is accepted.
 
     What left an account in a time that the database has forgotten is a movement once its line is read, and takes the funds of
     the very request that had ordered it. Which one that is only the institution knows, who is asked about what was accepted.
@@ -122,14 +130,13 @@ async def admit_forgotten(context: OutgoingTransferContext, caller: Caller, requ
     """
     if request.external_id is None or context.policy.is_sandbox:
         return
-    account_id = (await context.directory.read_account(caller.holder_id)).institution_id
+    account_id = payer.institution_id
     if account_id is not None and await item_store.may_be_forgotten(
         context.pool, account_id, request.amount_cents, context.clock.now(), _REPEATED_FOR
     ):
         raise errors.OutcomeUnknown(
             "the database was restored, and a Pix of this amount left the account in the time that is forgotten: it may be "
-            f"this one. Repeat the request with external_id {request.external_id!r} once funds and limits allow it, and under "
-            "no other id"
+            f"this one. Repeat the request with external_id {request.external_id!r} once {until}, and under no other id"
         )
 
 

@@ -83,7 +83,7 @@ async def start_transfer(
         # Looking up a key without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
         if isinstance(refusal, errors.RuleBroken) and not isinstance(refusal, errors.ExternalIdConflict):
-            await outgoing_transfer.admit_forgotten(context, caller, request)
+            await outgoing_transfer.admit_forgotten(context, account, request)
         raise
 
 

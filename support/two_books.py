@@ -26,7 +26,7 @@ from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.rail import RailUnavailable, Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.statement import StatementLine
-from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
@@ -40,11 +40,12 @@ from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 from pixconnect.worker.accounts import go_on_with_charges, look_after, move_orders, read_own_statement
 from support import postgres
 from support.account_shop import make_owner
 from support.account_there import open_account_there
-from support.faces import ACCOUNT, KEY, Bank
+from support.faces import ACCOUNT, KEY, PAYEE, Bank
 from support.fake_institution import a_description
 from support.operators import as_operator
 from support.records import outside_party
@@ -121,6 +122,8 @@ class Here(Struct, kw_only=True):
     house: Caller | None
     """``None`` where nothing is asked for but work."""
     accounts: OpenAccounts
+    rail: InstitutionRail | None = None
+    """The worker's: what it remembers of its calls goes with it."""
 
     @property
     def context(self) -> Context:
@@ -139,12 +142,22 @@ class Here(Struct, kw_only=True):
         with suppress(errors.Refusal, errors.ServiceUnavailable):
             await refund_usecases.start_refund(self.context, self.house, request)
 
+    async def send(self, amount_cents: int, external_id: str) -> Transfer | None:
+        """Ask for it; ``None`` where it must be asked for again, under the same name."""
+        request = KeyTransferRequest(amount_cents=amount_cents, key=PAYEE, key_type="EMAIL", external_id=external_id)
+        try:
+            return (await transfer_usecases.start_transfer(self.context, self.house, request)).transfer
+        except (errors.ServiceUnavailable, errors.OutcomeUnknown):
+            return None
+
     async def work(self) -> None:
         """What the worker's tasks of an account do once, side by side."""
         opened = await self.accounts.find(self.account.id)
         assert opened is not None, "a loss paused the account"
-        memory = StoredRailMemory(self.live.context.pool, no_fence, self.live.clock, self.account.id)
-        context = at_account(self.context, opened.account, InstitutionRail(opened.institution, memory, self.live.clock))
+        if self.rail is None:
+            memory = StoredRailMemory(self.live.context.pool, no_fence, self.live.clock, self.account.id)
+            self.rail = InstitutionRail(opened.institution, memory, self.live.clock, opened.own_sender)
+        context = at_account(self.context, opened.account, self.rail)
 
         async def do_one(number: int) -> None:
             with suppress(*_AWAY):
@@ -160,7 +173,7 @@ class Here(Struct, kw_only=True):
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
         await self.accounts.close()
-        self.accounts = open_accounts(self.live)
+        self.accounts, self.rail = open_accounts(self.live), None
 
     async def list_days(self, last: date) -> list[ShownDay]:
         count = (last - to_day(self.account.opened_at)).days + 1
@@ -246,9 +259,15 @@ def open_accounts(live: Service) -> OpenAccounts:
 
 @asynccontextmanager
 async def open_two_books(
-    bank: Bank, clock: MonthClock, database: postgres.Addresses, face: str, folder: Path, **policy: Any
+    bank: Bank,
+    clock: MonthClock,
+    database: postgres.Addresses,
+    face: str,
+    folder: Path,
+    options: dict[str, Any] | None = None,
+    **policy: Any,
 ) -> AsyncIterator[TwoBooks]:
-    """An account of the bank's client, read by a service on a database of its own."""
+    """An account of the bank's client with its ``options``, read by a service on a database of its own."""
     async with (
         open_account_there(bank, face, folder, account="" if face == "efi" else ACCOUNT) as there,
         open_service(database, clock=clock, is_sandbox=False, has_rail=False, **policy) as live,
@@ -264,6 +283,7 @@ async def open_two_books(
             authorities=told.authorities,
             account=told.account,
             keys=list(told.keys),
+            options=options or {},
             receiving=credential,
         )
         operator = as_operator(live.context)
@@ -272,7 +292,12 @@ async def open_two_books(
             return open_institution(account, known, clock, SystemEntropy())
 
         account = await account_usecases.add_account(operator, open_one, "loja", said, house_id)
-        await allowance_usecases.allow(operator, account.name, WantedAllowance(refunds_day_cents=1_000_000))
+        # Whatever pays at Efi must have a webhook there.
+        await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
+        wanted = WantedAllowance(
+            refunds_day_cents=1_000_000, transfer_cents=1_000_000, transfers_day_cents=100_000_000, payees="all"
+        )
+        await allowance_usecases.allow(operator, account.name, wanted)
         house = Caller(client_id="test", holder_id=house_id, scopes=frozenset(SCOPES))
         here = Here(live=live, account=account, house=house, accounts=open_accounts(live))
         yield TwoBooks(there=There(bank=bank), here=here, clock=clock)

@@ -1,7 +1,8 @@
 """A state machine moves money at an account of an institution, from both ends, while the institution fails and workers die.
 
 The money is at a bank whose face our service reads over TLS. Whatever was done, in the end each day closes, both books and the
-bank's own statement have the same lines and the same balance to the cent, and what proves the books finds nothing.
+bank's own statement have the same lines and the same balance to the cent, and what proves the books finds nothing. Transfers
+and refunds that the bank never answers end as in the field: two operators look into its own books, and say what is there.
 
 A few examples here; ``make prove`` makes as many as PIXCONNECT_PROVE_EXAMPLES says, each of PIXCONNECT_PROVE_STEPS steps.
 """
@@ -26,14 +27,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
 from pixconnect.api.frame.services import Services
+from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.proof.case_ending import Evidence, SaidEnd
 from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof.case_ending import WantedEnding, propose_ending
+from pixconnect.usecases.proof.proposal import confirm_proposal
 from pixconnect.usecases.proof.verify import ProofRequest, verify
 from support import day_worker, postgres
 from support.day_worker import Orders
 from support.faces import Bank, open_bank
 from support.killed_process import POINTS_OF_A_DAY, KillPoints
+from support.operators import as_operator
 from support.service import read_funds
 from support.two_books import MonthClock, TwoBooks, open_two_books
 from support.verifier import open_book_reader
@@ -54,6 +61,9 @@ OF_THE_SERVER: Final = ("server_keeps_what_it_wrote", "live_has_no_play_money")
 KINDS: Final = ("fee", "wire", "boleto", "by_hand")
 ADVANCES_S: Final = (1, 60, 700, 4 * 3_600, 26 * 3_600)
 """...; past a charge's life; past the time in an order's name, and midnight."""
+
+SENDS_AT_ONCE: Final = 40
+LETTER: Final = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
 
 cents = st.integers(min_value=1, max_value=5_000)
 picks = st.integers(min_value=0, max_value=1_000)
@@ -105,6 +115,27 @@ class Installations:
             for day in read
         ]
 
+    async def let_people_end(self) -> None:
+        """Of what the bank said nothing in the end two operators look into its own books, and say what is there."""
+        context = self.books.here.live.context
+        await case_usecases.look_for_cases(context)
+        for shown in await case_usecases.list_cases(context, kind="order"):
+            said: SaidEnd = "settled" if await self.is_there(shown.case.name) else "never"
+            self.done[f"ended by people: {said}"] += 1
+            wanted = WantedEnding(case_id=shown.case.id, said=said, evidence=LETTER)
+            proposal = await propose_ending(as_operator(context, "ana"), wanted)
+            code = name_proposal(proposal)
+            await confirm_proposal(as_operator(context, "bia"), context, self.books.here.account.name, code=code)
+
+    async def is_there(self, order_name: str) -> bool:
+        (step,) = await self.books.here.live.fetch("select name_there from rail_step where order_name = $1", order_name)
+        rows = await self.books.there.bank.service.fetch(
+            "select status from refund where external_id = $1 union all "
+            "select status from transfer where external_id = $1 or payer_message like '%' || left($1, 20)",
+            step["name_there"],
+        )
+        return any(row["status"] != "ERROR" for row in rows)
+
     async def find_wrong(self) -> list[Any]:
         """What proves the books finds, but of the server: those of tests are forgetful, and their databases have play money."""
         async with open_book_reader(self.books.here.live, self.database) as reader:
@@ -123,12 +154,19 @@ class MoneyThere(RuleBasedStateMachine):
     unasked: ClassVar[list[tuple[str, int]]]
     """Charges of which nobody knows yet whether they are open: asked for again under their names."""
     unpaid: ClassVar[list[tuple[str, int]]]
+    wanted: ClassVar[dict[str, int]]
+    """Transfers that were asked for here: cents by our name."""
+    accepted: ClassVar[dict[str, int]]
+    """What was answered to that: the transfer's id."""
+    by_hand: ClassVar[Counter[int]]
+    """What a person sent at the bank: how often so many cents."""
     count: ClassVar[int] = 0
     examples_count: ClassVar[int] = 0
 
     @classmethod
     def begin(cls, both: Installations) -> None:
         cls.both, cls.paid, cls.moved_cents, cls.unasked, cls.unpaid = both, {}, 0, [], []
+        cls.wanted, cls.accepted, cls.by_hand = {}, {}, Counter()
 
     @initialize()
     def draw(self) -> None:
@@ -174,9 +212,23 @@ class MoneyThere(RuleBasedStateMachine):
         type(self).moved_cents += amount_cents
 
     @rule(amount_cents=cents)
-    def send(self, amount_cents: int) -> None:
+    def send_by_hand(self, amount_cents: int) -> None:
         self.number("sent by hand")
         self.both.run(self.both.books.there.send(amount_cents))
+        self.by_hand[amount_cents] += 1
+
+    @rule(count=st.integers(1, SENDS_AT_ONCE), amount_cents=cents)
+    def send(self, count: int, amount_cents: int) -> None:
+        asked = {f"send-{self.number('asked to send')}": amount_cents + place for place in range(count)}
+        self.wanted.update(asked)
+        self.both.run(self.ask_to_send(asked))
+
+    @rule(pick=picks)
+    def send_again(self, pick: int) -> None:
+        """A caller repeats its last requests, answered or not."""
+        self.number("asked again")
+        names = list(self.wanted)[-1 - pick % SENDS_AT_ONCE :]
+        self.both.run(self.ask_to_send({name: self.wanted[name] for name in names}))
 
     @rule(seed=picks)
     def end(self, seed: int) -> None:
@@ -239,6 +291,13 @@ class MoneyThere(RuleBasedStateMachine):
         if await bank.service.fetch("select from transfer where end_to_end_id = $1 and status = 'CONFIRMED'", name):
             self.paid[name] = amount_cents
 
+    async def ask_to_send(self, asked: dict[str, int]) -> None:
+        here = self.both.books.here
+        sent = await asyncio.gather(*(here.send(amount_cents, name) for name, amount_cents in asked.items()))
+        for name, transfer in zip(asked, sent, strict=True):
+            if transfer is not None:
+                assert self.accepted.setdefault(name, transfer.id) == transfer.id
+
     def ask_for_a_charge(self) -> None:
         external_id, amount_cents = self.unasked.pop(0)
         charge = self.both.run(self.both.books.here.charge(amount_cents, external_id))
@@ -260,11 +319,15 @@ class MoneyThere(RuleBasedStateMachine):
             )
             for name, returned_cents in returned:
                 assert returned_cents <= self.paid[name], name
+        left = await there.fetch("select amount_cents from transfer where direction = 'OUT' and status <> 'ERROR'")
+        assert Counter(row[0] for row in left) <= Counter(self.wanted.values()) + self.by_hand, "sent twice"
 
     async def check_at_rest(self) -> None:
         """Both books, what moved by the model's own sums, the days, and what proves the books."""
         books = self.both.books
         last = to_day(books.clock.real) - timedelta(days=1)
+        await books.come_to_rest(last, Random(1))  # noqa: S311  nothing is drawn
+        await self.both.let_people_end()
         await books.come_to_rest(last, Random(1))  # noqa: S311  nothing is drawn
         await self.check()
         there, here = await books.list_lines()
@@ -321,7 +384,8 @@ async def test_money_is_conserved_at_an_institution(
 ) -> None:
     # On a day on which nothing moves, as of a line that tells no hour nobody knows whether the first balance has it.
     clock.advance(hours=35, minutes=50)
-    async with open_two_books(bank, clock, new_database, face, tmp_path, charge_lifetime_s=7200) as books:
+    several: dict[str, Any] = dict(in_flight=8)
+    async with open_two_books(bank, clock, new_database, face, tmp_path, several, charge_lifetime_s=7200) as books:
         await books.here.work()
         clock.advance(minutes=15)
         both = Installations(books, control, tmp_path, new_database)

@@ -89,6 +89,20 @@ async def test_a_name_is_one_payment_whichever_way_it_is_approved(
         assert settled.settled_at is not None
 
 
+@pytest.mark.parametrize("taken", ["object", "text"])
+@pytest.mark.parametrize("sent", ["object", "text"])
+async def test_an_institution_is_named_in_the_form_that_is_taken_or_nothing_is_paid(
+    bank: Bank, tmp_path: Path, taken: str, sent: str
+) -> None:
+    async with open_account_there(
+        bank, "woovi", tmp_path, answers={"woovi.psp": taken}, options={"psp": sent}
+    ) as there:
+        answer = await there.institution.send(TO_ACCOUNT)
+        assert isinstance(answer, SentPix if taken == sent else UnknownOutcome), answer
+        assert isinstance(answer, SentPix) or answer.is_refusal
+        assert await _count_sent(bank) == (1 if taken == sent else 0)
+
+
 @pytest.mark.parametrize("answer", ["invalid", "absent"])
 async def test_what_nobody_there_knows_is_not_there_yet(bank: Bank, tmp_path: Path, answer: str) -> None:
     async with open_account_there(bank, "woovi", tmp_path, answers={"woovi.unknown_payment": answer}) as there:

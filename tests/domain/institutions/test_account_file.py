@@ -74,6 +74,8 @@ def test_nothing_secret_is_in_its_text() -> None:
         ('ca_file = "ca.pem"', "options = { static_fallback = 1 }", "options.static_fallback"),
         ('ca_file = "ca.pem"', "options = { in_flight = 0 }", "options.in_flight"),
         ('ca_file = "ca.pem"', "options = { in_flight = true }", "options.in_flight"),
+        ('ca_file = "ca.pem"', 'options = { psp = "077" }', "options.psp"),
+        ('ca_file = "ca.pem"', 'options = { approve = "never" }', "options.approve"),
         ('ca_file = "ca.pem"', "options = { speed = 1 }", "speed"),
         ('ca_file = "ca.pem"', "= = =", "TOML"),
         ('ca_file = "ca.pem"', f"a = {'[' * 3000}{']' * 3000}", "nested"),

@@ -82,8 +82,11 @@ class WooviInstitution:
         self._known = profile.account
         self._calls, self._certificates = Calls(parts), parts.certificates
         self._accounts = (f"{_ROOT}/account/", f"{_ROOT}/account")
-        self._has_two_steps = parts.account.options.get("approve") == "two_steps"
-        self._sender = WooviSender(self._calls, parts.clock, has_two_steps=self._has_two_steps)
+        options = parts.account.options
+        self._has_two_steps, has_text_psp = options.get("approve") == "two_steps", options.get("psp") == "text"
+        self._sender = WooviSender(
+            self._calls, parts.clock, has_two_steps=self._has_two_steps, has_text_psp=has_text_psp
+        )
 
     @property
     def traits(self) -> InstitutionTraits:

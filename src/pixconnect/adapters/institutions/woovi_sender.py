@@ -60,11 +60,12 @@ _APPROVED_AFTER_MAX_S: Final = 2.0
 class WooviSender:
     """What sends and reads what was sent, by the calls of one account."""
 
-    def __init__(self, calls: Calls, clock: Clock, *, has_two_steps: bool) -> None:
-        self._calls, self._clock, self._has_two_steps = calls, clock, has_two_steps
+    def __init__(self, calls: Calls, clock: Clock, *, has_two_steps: bool, has_text_psp: bool = False) -> None:
+        self._calls, self._clock = calls, clock
+        self._has_two_steps, self._has_text_psp = has_two_steps, has_text_psp
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
-        body = write_cents_send(pix, approves=not self._has_two_steps)
+        body = write_cents_send(pix, approves=not self._has_two_steps, has_text_psp=self._has_text_psp)
         if body is None:
             # Certain, since nothing is sent at all.
             return CertainRefusal(

@@ -39,7 +39,7 @@ _REJECT_CODES: Final = dict(
 """Of its own codes those that say the same as one of the scheme's."""
 
 
-def write_cents_send(pix: OutgoingPix, *, approves: bool) -> dict[str, object] | None:
+def write_cents_send(pix: OutgoingPix, *, approves: bool, has_text_psp: bool = False) -> dict[str, object] | None:
     """The body; ``None`` where it has no form for such an account."""
     payee = pix.payee
     common: dict[str, object] = dict(value=pix.amount_cents, correlationID=pix.name, autoApprove=approves)
@@ -50,9 +50,10 @@ def write_cents_send(pix: OutgoingPix, *, approves: bool) -> dict[str, object] |
     account_type = _ACCOUNT_TYPES.get(payee.account_type)
     if account_type is None:
         return None
-    # A payment to an account has no comment in the document, and its examples have the institution as an object.
+    # A payment to an account has no comment in the document, whose examples have an object where its schema has a text.
+    psp = payee.ispb if has_text_psp else {"id": payee.ispb}
     account = dict(account=payee.account_number, branch=payee.branch, accountType=account_type)
-    return dict(type="MANUAL", psp={"id": payee.ispb}, holder=_write_owner(payee), account=account, **common)
+    return dict(type="MANUAL", psp=psp, holder=_write_owner(payee), account=account, **common)
 
 
 def _write_owner(payee: Party) -> dict[str, object]:

@@ -41,6 +41,7 @@ _OPTIONS: Final[Mapping[str, type | range | Sequence[str]]] = dict[str, type | r
     webhook_mtls=bool,
     alarms=bool,
     approve=("auto", "two_steps"),
+    psp=("object", "text"),
     app_key=str,
     in_flight=range(1, 65),
 )

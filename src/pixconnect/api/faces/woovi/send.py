@@ -51,7 +51,7 @@ class PagamentosListados(Struct, frozen=True, kw_only=True, rename="camel"):
 async def prepare_send(face: Face, services: Services, request: Asked) -> Reply:
     """Cria um pagamento, que espera uma aprovação ou já a tem."""
     violations = Violations("payment")
-    asked = read_send(violations, request.body.require("payment"))
+    asked = read_send(violations, request.body.require("payment"), face.choose(services, "psp"))
     violations.raise_if_any()
     context, caller = services.context, request.caller
     amount_cents = asked.amount_cents

@@ -73,12 +73,22 @@ class SendRequest(Struct, frozen=True, kw_only=True):
     account: Party | None = None
 
 
-def read_send(violations: Violations, members: Mapping[str, object]) -> SendRequest:
-    """What is asked for; what is wrong is noted among the violations."""
+def read_send(violations: Violations, members: Mapping[str, object], psp_form: str) -> SendRequest:
+    """What is asked for; what is wrong is noted among the violations.
+
+    Args:
+        violations: What is wrong.
+        members: Of the body.
+        psp_form: How an institution is named: ``object``, ``text`` or ``either``.
+    """
     # Of the institution one source has its number alone, and another an object with it.
-    if isinstance(psp := members.get("psp"), str):
+    psp = members.get("psp")
+    is_told_otherwise = psp is not None and psp_form == ("object" if isinstance(psp, str) else "text")
+    if isinstance(psp, str):
         members = {**members, "psp": {"id": psp}}
     body = Members(violations, PagamentoPedido, members, "")
+    if is_told_otherwise:
+        body.refuse("psp", "não tem a forma esperada")
     kind = body.choice("type") or _guess_kind(body)
     name, amount_cents = body.text("correlationID", pattern=NAME), body.integer("value", is_number=True)
     if name == "approve":

@@ -55,6 +55,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "institution_allowance",
         "refund_day",
         "transfer_day",
+        "account_alarm",
         "return_name",
         "rail_step",
         "give_back",

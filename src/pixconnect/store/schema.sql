@@ -3333,6 +3333,42 @@ comment on column transfer_day.institution_id is 'The account.';
 comment on column transfer_day.day is 'The day, in service time.';
 comment on column transfer_day.cents is 'The sum, in cents, whatever became of it.';
 
+-- account_alarm: When an account at an institution was paused since what left it looked like theft; rows stay.
+create table account_alarm (
+    id bigint generated always as identity not null,
+    institution_id smallint not null,
+    kind text collate "C" not null,
+    said text not null,
+    noticed_at timestamp with time zone not null,
+    ended_at timestamp with time zone,
+    ended_by text,
+    constraint account_alarm_pkey primary key (id),
+    constraint account_alarm_ended_at_check check (isfinite(ended_at)),
+    constraint account_alarm_ended_by_check check (length(ended_by) >= 1 and length(ended_by) <= 255),
+    constraint account_alarm_kind_check check (kind in ('strays', 'drain')),
+    constraint account_alarm_noticed_at_check check (isfinite(noticed_at)),
+    constraint account_alarm_said_check check (length(said) >= 1 and length(said) <= 1000),
+    constraint an_alarm_is_ended_by_somebody check ((ended_at is null) = (ended_by is null)),
+    constraint account_alarm_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create index account_alarm_last on account_alarm (institution_id, noticed_at);
+create unique index account_alarm_stands on account_alarm (institution_id) where ended_at is null;
+create trigger account_alarm_is_append_only before delete or truncate on account_alarm for each statement execute function
+    refuse_change();
+grant update (ended_at, ended_by) on table account_alarm to pixconnect_operator;
+grant select on table account_alarm to pixconnect_service;
+comment on table account_alarm is
+    'When an account at an institution was paused since what left it looked like theft; rows stay.';
+comment on column account_alarm.id is 'Counts up.';
+comment on column account_alarm.institution_id is 'The account.';
+comment on column account_alarm.kind is
+    'Strays: sends that nobody here ordered; drain: a large part of what was there left within an hour.';
+comment on column account_alarm.said is 'What was seen, in words.';
+comment on column account_alarm.noticed_at is 'When, in service time; what was before it raises no alarm again.';
+comment on column account_alarm.ended_at is
+    'When an operator resumed the account, in real time; null while it is paused by it.';
+comment on column account_alarm.ended_by is 'That operator.';
+
 -- return_name: What returns that nobody here is known to have asked for were asked under there: each once of a payment.
 create table return_name (
     asked_as text collate "C" not null,
@@ -5396,6 +5432,24 @@ end $function$;
 revoke execute on function open_sandbox_holder(holder_name text, holder_tax_id text, holder_key text, opened_at timestamp with
     time zone, client_name text, client_scopes text[], own_client_id text, own_secret_hash bytea, own_secret_key_id bytea,
     client_made_at timestamp with time zone, asked_by text, holders_max bigint) from public;
+
+-- raise_alarm: migration 0119
+create function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) returns boolean language
+    plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    update institution_account set state = 'paused', revision = revision + 1
+        where id = account_id and state = 'active' and removed_at is null;
+    if not found then
+        return false;
+    end if;
+    insert into account_alarm (institution_id, kind, said, noticed_at) values (account_id, what, words, at)
+        on conflict do nothing;
+    return true;
+end $function$;
+revoke execute on function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) from public;
+grant execute on function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) to
+    pixconnect_service;
 
 -- read_held: migrations 0015, 0030, 0062
 create function read_held(wanted bigint[]) returns table(holder_id bigint, available_cents bigint, reserved_cents bigint,

@@ -23,6 +23,7 @@ from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import chain as chain_usecases
 from pixconnect.usecases.proof.chain import CHAINED_MAX, RECORDS_CHAINED_MAX
 from pixconnect.usecases.reading import origin as origin_usecases
+from pixconnect.usecases.running import account_alarm as alarm_usecases
 from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
@@ -41,6 +42,7 @@ RESUME_EVERY_S: Final = 1.0
 CHAIN_EVERY_S: Final = 20.0
 HEADS_EVERY_S: Final = 86_400.0
 CASES_EVERY_S: Final = 60.0
+ALARMS_EVERY_S: Final = 20.0
 REST_TIMES: Final = 2
 """What was there before an upgrade is chained between rests of so many times what a batch of it takes."""
 APART_S: Final = 0.2
@@ -96,6 +98,7 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
                 ("records", partial(_chain, context, chain_usecases.chain_records, RECORDS_CHAINED_MAX), CHAIN_EVERY_S),
                 # Also when a worker starts: of one that is started each night they would never be told otherwise.
                 ("heads", partial(_tell_heads, context), HEADS_EVERY_S),
+                ("alarms", partial(alarm_usecases.look_for_alarms, context), ALARMS_EVERY_S),
                 ("cases", partial(case_usecases.look_for_cases, context), CASES_EVERY_S),
                 ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
             )

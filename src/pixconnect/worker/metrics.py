@@ -19,8 +19,10 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Measured, MetricFamily, Read, Value
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.identity import access as access_store
+from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import waiting_charge as waiting_store
+from pixconnect.store.institutions.account_alarm import AlarmKind
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.store.running import order_figures as order_figures_store
@@ -73,6 +75,9 @@ _OF_ALL_WORKERS: Final = _tabulate(
         "`pixconnect case list`."),
     ("pixconnect_case_oldest_open_age_seconds", "gauge", ("kind",),
         "How long ago the oldest of these was found; 0 if there is none."),
+    ("pixconnect_institution_alarms", "gauge", ("kind",),
+        "Accounts at institutions that are paused by an alarm: Pix that nobody here ordered (strays), or a large part of what "
+        "was there within an hour (drain); see `pixconnect institution show`."),
     ("pixconnect_feed_lag_seconds", "gauge", (),
         "How long the oldest event of all workers has waited for its position in the feed; the health check uses it."),
     ("pixconnect_institution_certificate_seconds_left", "gauge", ("institution", "part"),
@@ -162,6 +167,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         found = await order_figures_store.read_all(context.pool, now, COUNTED_MAX)
         kept = await kept_usecases.count_open(context.pool)
         cases = await case_store.count_open(context.pool)
+        alarms = Counter(one.kind for one in await alarm_store.list_alarms(context.pool))
         ahead = await partition_store.read_ahead(context.pool)
         certificates = await certificate_store.list_all(context.pool)
         real_now = context.clock.real_now()
@@ -195,6 +201,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         "pixconnect_case_oldest_open_age_seconds": {
             kind: _age_s(cases[kind].oldest_at if kind in cases else None, real_now) for kind in get_args(CaseKind)
         },
+        "pixconnect_institution_alarms": {kind: alarms[kind] for kind in get_args(AlarmKind)},
         "pixconnect_feed_lag_seconds": feed_lag_s,
         "pixconnect_institution_certificate_seconds_left": {
             (name, used.part): (used.ends_at - real_now).total_seconds() for name, used in certificates

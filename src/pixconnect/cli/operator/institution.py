@@ -34,6 +34,7 @@ from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.day import ReadDays
 from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.usecases.running import account_alarm as alarm_usecases
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
 
@@ -169,11 +170,12 @@ def _show_account(name: str, *, as_json: bool) -> None:
         shown = await account_usecases.read_account(context, name)
         there = await account_usecases.read_balance_there(context, opener, shown.account)
         days = await day_usecases.read_how(context, opener, shown.account)
+        alarm: Shown = dict(alarm=await alarm_usecases.tell_alarm(context, shown.account.id))
         try:
             webhooks = await webhook_usecases.read_webhooks(context, opener, name)
         except errors.ServiceUnavailable:
-            return _shown(shown, there) | _show_days(days)
-        return _shown(shown, there, webhooks.whose or "none") | _show_days(days)
+            return _shown(shown, there) | alarm | _show_days(days)
+        return _shown(shown, there, webhooks.whose or "none") | alarm | _show_days(days)
 
     output.show(run_at_institution(read), as_json=as_json)
 

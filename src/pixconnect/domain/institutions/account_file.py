@@ -40,6 +40,7 @@ _OPTIONS: Final[Mapping[str, type | range | Sequence[str]]] = dict[str, type | r
     give_back=("never", "always"),
     webhook_mtls=bool,
     alarms=bool,
+    drain_percent=range(1, 101),
     approve=("auto", "two_steps"),
     psp=("object", "text"),
     app_key=str,

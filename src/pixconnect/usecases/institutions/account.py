@@ -24,6 +24,7 @@ from pixconnect.domain.institutions.institution import Institution, InstitutionU
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import proposal as proposal_store
@@ -214,6 +215,7 @@ async def set_state(context: OperatorContext, name: str, state: AccountState) ->
                 await account_store.pause(connection, before.id)
             else:
                 await account_store.set_state(connection, before.id, state)
+                await alarm_store.end(connection, before.id, context.operator)
             verb = "resume" if state == "active" else "pause"
             await audit.record(
                 context, connection, f"institution {verb}", name_account(name), before=before, after=after

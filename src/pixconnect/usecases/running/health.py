@@ -25,6 +25,7 @@ from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import HasClock, HasInstitutions, HasPool
@@ -157,7 +158,7 @@ async def check_disk(pool: Pool) -> None:
 
 
 async def check_accounts(context: AccountsContext) -> None:
-    """Check whether each active account at an institution was read lately, none is paused by a loss, and no charge waits."""
+    """Check whether each active account was read lately, none is paused by a loss or an alarm, and no charge waits."""
     late: list[str] = []
     problems: list[str] = []
     for account in await context.institutions.list_active():
@@ -173,6 +174,9 @@ async def check_accounts(context: AccountsContext) -> None:
     if lost:
         paused = _count(len(lost), "account at an institution is", "accounts at institutions are")
         problems.append(f"{paused} paused since the database has forgotten something")
+    if alarms := await alarm_store.list_alarms(context.pool):
+        paused = _count(len(alarms), "account at an institution is", "accounts at institutions are")
+        problems.append(f"{paused} paused by an alarm: money left as by theft")
     if waiting := await unresolved.list_late_charges(context):
         charges = _count(len(waiting), "charge at an institution has", "charges at institutions have")
         problems.append(

@@ -1,0 +1,77 @@
+"""Pauses an account at an institution from which money leaves as it does by a stolen credential, or a drain.
+
+A pause lets nothing new leave, and reading goes on. Only an operator resumes the account; what was seen by then raises no alarm
+again. Between the pause and its knowledge in other processes a second passes, as of any pause.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import account_alarm as alarm_store
+from pixconnect.store.institutions.account_alarm import AlarmKind
+from pixconnect.usecases.frame.context import HasClock, HasPool
+
+STRAYS_MAX: Final = 2
+"""In an hour so many Pix may leave that nobody here ordered: somebody paid by hand, in the institution's app."""
+STRAYS_SINCE: Final = timedelta(days=1)
+"""Older ones are told by their statement alone: who reads one of last month must not be paused by it."""
+DRAIN_PERCENT: Final = 50
+"""Of what was there and came in, if the account's options say nothing else."""
+DRAIN_MIN_CENTS: Final = 100_000
+"""What leaves in an hour below R$ 1,000 is no drain, however little there was."""
+_AN_HOUR: Final = timedelta(hours=1)
+
+_log = structlog.get_logger(__name__)
+
+
+class AlarmContext(HasPool, HasClock, Protocol): ...
+
+
+def has_alarms(account: InstitutionAccount) -> bool:
+    """Among counterparts nothing can be stolen, so that they have none unless they are wanted."""
+    return account.options.get("alarms", account.environment != "counterpart") is True
+
+
+async def tell_alarm(context: AlarmContext, institution_id: int) -> str | None:
+    """Why an account is paused by an alarm, in words."""
+    standing = [one for one in await alarm_store.list_alarms(context.pool) if one.institution_id == institution_id]
+    return f"{standing[0].kind}: {standing[0].said}" if standing else None
+
+
+async def look_for_alarms(context: AlarmContext) -> None:
+    """Pause each active account from which too much has left that nobody ordered, or too much at all."""
+    async with context.pool.acquire() as connection:
+        accounts = await account_store.list_all(connection)
+    for account in accounts:
+        if account.state == "active" and has_alarms(account):
+            await _look_at(context, account)
+
+
+async def _look_at(context: AlarmContext, account: InstitutionAccount) -> None:
+    now = context.clock.now()
+    seen_at = await alarm_store.find_last_alarm(context.pool, account.id) or account.opened_at
+    strays_count = await alarm_store.count_strays(context.pool, account.id, max(seen_at, now - STRAYS_SINCE))
+    if strays_count > STRAYS_MAX:
+        await _raise(
+            context, account, "strays", f"{strays_count} Pix left within an hour that nobody here ordered", now
+        )
+        return
+    out_cents = await alarm_store.sum_out(context.pool, account.id, max(seen_at, now - _AN_HOUR))
+    if out_cents < DRAIN_MIN_CENTS:
+        return
+    before_cents = out_cents + await account_store.sum_balance_here(context.pool, account.id)
+    percent = account.options.get("drain_percent", DRAIN_PERCENT)
+    if out_cents * 100 > before_cents * int(percent):
+        words = f"{out_cents} cents left within an hour, of {before_cents} that were there: more than {percent} %"
+        await _raise(context, account, "drain", words, now)
+
+
+async def _raise(context: AlarmContext, account: InstitutionAccount, kind: AlarmKind, said: str, now: datetime) -> None:
+    if await alarm_store.raise_alarm(context.pool, account.id, kind, said, now):
+        _log.critical("an account was paused", institution=account.name, reason=kind, said=said)

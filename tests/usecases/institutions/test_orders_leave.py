@@ -159,6 +159,23 @@ async def test_a_certain_refusal_of_the_first_call_ends_it_with_the_schemes_reas
     assert await read_funds(shop.live, shop.house) == (1000, 0)
 
 
+async def test_a_certain_refusal_that_could_not_be_asked_about_is_believed_a_minute_later(live: Service) -> None:
+    there = FakeInstitution(live.clock, REPEATED)
+    shop = await open_shop(live, there)
+    there.send_answers = [REFUSED] * 5
+    sent = await begin(shop)
+    there.is_reachable = False
+    await shop.move_orders()
+    there.is_reachable = True
+    for _ in range(2):
+        assert (await read_again(shop, sent)).status == "PROCESSING"
+        live.clock.advance(seconds=30)
+        await shop.move_orders()
+    failed = await read_again(shop, sent)
+    assert (failed.status, failed.outcome_reason) == ("ERROR", REFUSED.reason)
+    assert (len(there.calls), await read_funds(live, shop.house)) == (1, (1000, 0))
+
+
 @pytest.mark.parametrize("is_reachable", [True, False])
 async def test_a_refusal_of_what_was_sent_before_a_restore_is_none(live: Service, *, is_reachable: bool) -> None:
     there = FakeInstitution(live.clock, REPEATED)

@@ -263,8 +263,7 @@ class InstitutionRail(RecordingRail):
                 back = structs.replace(calling, state="minted", called_at=None)
                 return NotTaken() if await self._memory.take(calling, back) else Unknown()
             case UnknownOutcome(is_refusal=True) if not calling.may_be_done:
-                doubted = structs.replace(calling, refusal_reason=answer.reason[:_REASON_MAX])
-                await self._memory.take(calling, structs.replace(doubted, state="asked", may_be_done=True))
+                await self._memory.take(calling, _doubt(calling, answer.reason))
                 return Unknown()
             # An earlier call of it may be done, whatever became of this one.
             case CertainRefusal() | NotSent() | UnknownOutcome():
@@ -273,12 +272,18 @@ class InstitutionRail(RecordingRail):
 
     async def _believe(self, calling: RailStep, refusal: CertainRefusal) -> SubmitAnswer:
         """A restored database has forgotten calls that were done: a second one may be refused because of the first."""
+        step = calling
         # A list was read before this call, if anything can be forgotten; a spent budget must leave no refusal open.
-        found = None if self._is_listed(calling) else await self._read(calling)
-        if found is not None:
-            return await self._hear(calling, found)
-        refused = _close(calling, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
-        return _reject(refused) if await self._memory.take(calling, refused) else Unknown()
+        if not self._is_listed(calling):
+            # Where it cannot be asked now, or we end here, it is believed a minute later; a second refusal would say nothing.
+            step = _doubt(calling, refusal.reason)
+            if not await self._memory.take(calling, step):
+                return Unknown()
+            found = await self._read(step)
+            if found is not None:
+                return await self._hear(step, found)
+        refused = _close(step, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
+        return _reject(refused) if await self._memory.take(step, refused) else Unknown()
 
     async def _ask(self, step: RailStep | None) -> QueryAnswer:
         try:
@@ -371,6 +376,10 @@ def _write_pix(order: Order, step: RailStep) -> OutgoingPix:
         payer_message=order.payer_message,
         code=step.code_there,
     )
+
+
+def _doubt(calling: RailStep, reason: str) -> RailStep:
+    return structs.replace(calling, state="asked", may_be_done=True, refusal_reason=reason[:_REASON_MAX])
 
 
 def _close(step: RailStep, outcome: Outcome, code: str | None = None, reason: str | None = None) -> RailStep:

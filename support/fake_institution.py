@@ -79,6 +79,8 @@ class FakeInstitution:
         """Whether what is sent has a code of its own, which its answer tells, and a list by our name where it ``is_listed``."""
         self.is_listed = True
         self.forgets_names = False
+        self.not_after: list[float | None] = []
+        """By when calls that send had to leave."""
         self.asked: list[str | None] = []
         """By which codes it was asked about sent Pix."""
         self.items: list[InstitutionItem] = []
@@ -204,6 +206,7 @@ class FakeInstitution:
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         self.calls.append(f"send {pix.name}")
+        self.not_after.append(pix.not_after_s)
         if self.before_answer is not None:
             await self.before_answer()
         answer = self.send_answers.pop(0) if self.send_answers else None

@@ -146,6 +146,13 @@ async def test_a_code_that_inter_told_and_does_not_know_any_more_is_no_absence(b
             await there.institution.read_sent(NAME, CODE)
 
 
+async def test_what_is_called_again_too_late_does_not_leave(bank: Bank, tmp_path: Path) -> None:
+    async with _open(bank, tmp_path) as there:
+        late = await there.institution.send(structs.replace(TO_KEY, not_after_s=0.0))
+        assert isinstance(late, NotSent), late
+        assert await _count_sent(bank) == 0
+
+
 @pytest.mark.parametrize(
     ("word", "status"),
     [
@@ -161,7 +168,8 @@ def test_only_words_that_end_a_pix_end_it(word: str, status: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        dict(endToEnd=None), dict(endToEnd="E1"), dict(valor=1.005), dict(valor="much"), dict(status=None),
+        dict(endToEnd=None), dict(endToEnd="E1"), dict(valor=1.005), dict(valor="much"),
+        dict(valor="9E999999"), dict(valor="1_50"), dict(valor="\uff11.50"), dict(status=None),
         dict(codigoSolicitacao=write_key(NAME)), dict(dataHoraMovimento="soon"),
     ],
 )  # fmt: skip

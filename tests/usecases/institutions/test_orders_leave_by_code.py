@@ -103,6 +103,30 @@ async def test_a_certain_refusal_ends_it_though_no_list_can_be_read(by_code: Sho
     assert await read_funds(by_code.live, by_code.house) == (1000, 0)
 
 
+async def test_a_clock_that_is_set_back_makes_no_call_young_again(by_code: Shop) -> None:
+    there, clock = by_code.there, by_code.live.clock
+    clock.stand_still()
+    there.send_answers = [LOST_AFTER]
+    there.forgets_names = True
+    sent, at = await begin(by_code), by_code.at
+    await work(at, by_code, times=1, seconds=61)
+    clock.real -= timedelta(seconds=55)
+    await work(at, by_code)
+    assert (there.paid_cents, len(there.calls)) == (1000, 1)
+    assert (await read_again(by_code, sent)).status == "CONFIRMED"
+
+
+async def test_what_is_called_again_leaves_within_the_minute_or_not_at_all(by_code: Shop) -> None:
+    there, clock = by_code.there, by_code.live.clock
+    clock.stand_still()
+    there.send_answers = [LOST_AFTER]
+    sent, at, began_s = await begin(by_code), by_code.at, clock.monotonic_s()
+    there.is_listed = False
+    await work(at, by_code, seconds=20)
+    assert (await read_again(by_code, sent)).status == "CONFIRMED"
+    assert there.not_after == [None, began_s + 60]
+
+
 async def test_after_a_minute_it_is_not_called_again(by_code: Shop) -> None:
     there = by_code.there
     there.send_answers = [LOST_BEFORE]

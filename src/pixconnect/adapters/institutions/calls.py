@@ -82,6 +82,8 @@ class ChangingCall(Struct, frozen=True, kw_only=True):
     """Not over one that may just be closing, since that would leave its outcome unknown."""
     patience_s: float = CHANGE_PATIENCE_S
     """So long it may wait for its turn."""
+    not_after_s: float | None = None
+    """By the monotonic clock: what has not left by then does not leave, however long its token or its turn took."""
 
 
 class _Sent(Struct, frozen=True, kw_only=True):
@@ -191,6 +193,8 @@ class Calls:
             authorization = await self._tokens.authorize()
             request = self._write(authorization, change.method, change.path, change.query, change.headers, body)
             await self._paces.take(change.route, change.patience_s)
+            if change.not_after_s is not None and self._clock.monotonic_s() > change.not_after_s:
+                return NotSent(reason="it is too late for this call")
             answer = await self._parts.connection.exchange(
                 self._parts.host, request, BODY_MAX, is_new=change.is_on_new_connection
             )

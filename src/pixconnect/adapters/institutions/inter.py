@@ -124,6 +124,7 @@ class InterInstitution(StandardInstitution):
                 # Under the same key nothing is paid again, so a token that had ended is no reason to leave it.
                 repeated_on=self._ended,
                 is_on_new_connection=True,
+                not_after_s=pix.not_after_s,
             )
         )
         if not isinstance(answer, Content):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -23,6 +23,7 @@ from pixconnect.domain.institutions.institution import MalformedItem
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
 
 _REAIS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?")
 _ANY_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _NAMED: Final = re.compile(r"[a-zA-Z0-9]{32}")
 _BALANCE_MAX_CENTS: Final = 10**17
@@ -105,14 +106,12 @@ def take_reais(members: Mapping[str, object], name: str, *, is_balance: bool = F
 def take_number_of_reais(members: Mapping[str, object], name: str) -> int:
     """A balance that is a number such as ``106.07``, or the same as a text, in cents."""
     value = members.get(name)
-    if type(value) not in (int, float, str) or len(str(value)) > _CONTENT_MAX:
+    # A float of JSON is written as it was read, so that nothing is rounded here. Decimal alone would take other scripts' digits
+    # and underscores too, and fail by itself at a huge exponent.
+    if type(value) not in (int, float, str) or not _NUMBER.fullmatch(str(value)):
         raise Malformed(f"{name} is no number of reais")
-    try:
-        # A float of JSON is written as it was read, so that nothing is rounded here.
-        cents = Decimal(str(value)) * 100
-    except InvalidOperation:
-        raise Malformed(f"{name} is no number of reais") from None
-    if not cents.is_finite() or abs(cents) > _BALANCE_MAX_CENTS or cents != cents.to_integral_value():
+    cents = Decimal(str(value)) * 100
+    if abs(cents) > _BALANCE_MAX_CENTS or cents != cents.to_integral_value():
         raise Malformed(f"{name} is no number of reais with at most two decimals")
     return int(cents)
 

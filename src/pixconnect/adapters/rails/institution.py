@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -98,8 +98,8 @@ class InstitutionRail(RecordingRail):
         self._sender: Sender = sender or institution
         self._memory = memory
         self._clock = clock
-        self._called = dict[str, datetime]()
-        """What this process has called and may call again, though another one may not."""
+        self._repeated_until = dict[str, float]()
+        """What this process has called and may call again, though another one may not; until when, by the monotonic clock."""
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         try:
@@ -213,16 +213,20 @@ class InstitutionRail(RecordingRail):
 
     def _note_call(self, calling: RailStep) -> None:
         if self._is_listed(calling):
-            now, repeated_for = self._clock.real_now(), self._institution.traits.resend_for
-            young = {name: at for name, at in self._called.items() if now < at + repeated_for}
-            self._called = young | {calling.order_name: young.get(calling.order_name, now)}
+            now_s = self._clock.monotonic_s()
+            first_s = now_s + self._institution.traits.resend_for.total_seconds()
+            until_s = self._repeated_until.get(calling.order_name, now_s) if calling.may_be_done else first_s
+            young = {name: end_s for name, end_s in self._repeated_until.items() if now_s < end_s}
+            self._repeated_until = young | {calling.order_name: until_s}
 
     def _is_asked_by_repeat(self, step: RailStep) -> bool:
         """Where a name of ours cannot be asked by, the repeat tells the code, and at once; a list would tell it later."""
         return self._is_listed(step) and self._may_repeat(step)
 
     def _may_repeat(self, step: RailStep) -> bool:
-        if self._is_listed(step) and step.order_name not in self._called:
+        # A clock that is set back makes nothing young again.
+        until_s = self._repeated_until.get(step.order_name, 0.0)
+        if self._is_listed(step) and self._clock.monotonic_s() >= until_s:
             return False
         # What it has told of, or has refused, is only asked about: a person there may have ended it since.
         if step.code_there is not None or step.refusal_reason is not None:
@@ -239,7 +243,11 @@ class InstitutionRail(RecordingRail):
         return as_listed_order(answer) if isinstance(answer, ListedRefund) else answer
 
     async def _call_send(self, order: Order, step: RailStep) -> _Answer:
-        answer = await self._sender.send(_write_pix(order, step))
+        pix = _write_pix(order, step)
+        if step.may_be_done and self._is_listed(step):
+            # Its name is known there for so long; we may be stopped before it leaves, or wait for a token.
+            pix = structs.replace(pix, not_after_s=self._repeated_until[step.order_name])
+        answer = await self._sender.send(pix)
         return as_listed_order(answer) if isinstance(answer, SentPix) else answer
 
     async def _read(self, step: RailStep) -> ListedOrder | None:

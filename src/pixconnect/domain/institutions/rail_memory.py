@@ -48,6 +48,8 @@ class OutgoingPix(Struct, frozen=True, kw_only=True):
     payer_message: str | None = None
     code: str | None = None
     """The institution's own, where a first step has told it."""
+    not_after_s: float | None = None
+    """Of a call that is made again: by the monotonic clock, when it must have left."""
 
 
 class SentPix(Struct, frozen=True, kw_only=True):

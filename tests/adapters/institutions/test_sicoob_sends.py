@@ -13,7 +13,7 @@ from api.faces.test_face_fault import Control
 from pixconnect.adapters.institutions.sicoob_records import decode_minted, decode_sent_pix, write_confirmation
 from pixconnect.adapters.institutions.wire import Malformed
 from pixconnect.domain.identity.access import SCOPES
-from pixconnect.domain.institutions.first_step import FirstStep, NamedPix
+from pixconnect.domain.institutions.first_step import FirstStep, NamedPix, is_another_owner
 from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, UnknownOutcome
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
@@ -177,6 +177,16 @@ def test_an_amount_is_read_as_a_number_and_as_a_text(value: object) -> None:
     assert sent.amount_cents == 150
 
 
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [("AC03 - Conta inexistente", "AC03"), ("A conta (AC07) foi encerrada", "AC07"), ("Recusado", None)],
+)
+def test_a_rejection_has_the_schemes_reason_where_one_is_told(told: str, code: str | None) -> None:
+    sent = decode_sent_pix(NAME, CODE, _answer(estado="REJEITADO", detalheRejeicao=told))
+    assert sent is not None
+    assert (sent.reason, sent.reject_code) == (told, code)
+
+
 def test_what_is_paid_is_paid_though_its_instant_cannot_be_read() -> None:
     sent = decode_sent_pix(NAME, CODE, _answer(horario="soon"))
     assert sent is not None
@@ -195,6 +205,14 @@ def test_the_owner_of_a_key_is_told_with_or_without_signs() -> None:
     told = dict(endToEndId=CODE, chave=PAYEE, proprietario=dict(nome="Joana", identificador="123.456.789-09"))
     assert decode_minted(told, PAYEE) == NamedPix(code=CODE, owner_tax_id="12345678909", owner_name="Joana")
     assert decode_minted(dict(endToEndId=CODE, chave=PAYEE.upper()), PAYEE).owner_tax_id is None
+
+
+def test_a_cpf_as_key_is_its_owners_own_and_no_other_owner_is_taken_on_trust() -> None:
+    by_cpf = structs.replace(UNKNOWN_PARTY, key="12345678909", tax_id="12345678909")
+    named = structs.replace(UNKNOWN_PARTY, key=PAYEE, tax_id="12345678909")
+    told = (None, "12345678909", "98765432100")
+    assert [is_another_owner(by_cpf, owner) for owner in told] == [False, False, True]
+    assert [is_another_owner(named, owner) for owner in told] == [True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,8 +21,10 @@ from pixconnect.adapters.institutions.wire import (
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.first_step import NamedPix
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.money import reject_code
 
 _MESSAGE_MAX: Final = 140
+_WORD: Final = re.compile(r"[A-Z0-9]{4}")
 _KEY_MAX: Final = 77
 _NAME_MAX: Final = 200
 _REASON_MAX: Final = 500
@@ -69,6 +72,7 @@ def decode_sent_pix(name: str, code: str, members: Mapping[str, object]) -> Sent
     if word == NOT_DONE:
         return None
     status: _Status = _ENDED.get(word, "under_way")
+    reason = find_free_text(members, "detalheRejeicao", _REASON_MAX) if status == "refused" else None
     return SentPix(
         name=name,
         code=code,
@@ -76,7 +80,8 @@ def decode_sent_pix(name: str, code: str, members: Mapping[str, object]) -> Sent
         amount_cents=_take_amount(members),
         status=status,
         settled_at=_find_instant(members) if status == "settled" else None,
-        reason=find_free_text(members, "detalheRejeicao", _REASON_MAX) if status == "refused" else None,
+        reason=reason,
+        reject_code=next((word for word in _WORD.findall(reason or "") if word in reject_code.REASONS), None),
     )
 
 

@@ -46,4 +46,6 @@ def is_another_owner(payee: Party, owner_tax_id: str | None) -> bool:
         >>> [is_another_owner(payee, "98765432100") for payee in (named, UNKNOWN_PARTY)], is_another_owner(named, None)
         ([True, False], True)
     """
-    return payee.tax_id not in (UNKNOWN_PARTY.tax_id, owner_tax_id)
+    # A CPF or CNPJ as key is its owner's own; another owner is compared only where one is told.
+    known = payee.key if owner_tax_id is None else owner_tax_id
+    return payee.tax_id not in (UNKNOWN_PARTY.tax_id, known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -186,6 +187,23 @@ async def test_a_raise_waits_for_another_operator_and_a_cut_beside_it_acts_at_on
     verbs = [entry.verb for entry in await audit.list_newest(ana, 5)]
     assert verbs == ["institution confirm", *["institution allow"] * 2, "institution confirm", "institution allow"]
     await check_books(shop.live)
+
+
+async def test_the_hour_of_a_raise_passes_by_the_databases_clock(shop: Shop) -> None:
+    await shop.live.execute_as_owner("update institution_account set environment = 'production'")
+    ana, rui = (acting_as(as_operator(shop.live.context), name) for name in ("ana", "rui"))
+    clock = shop.live.clock
+    clock.skew = timedelta(hours=-1)
+    with pytest.raises(errors.ServiceUnavailable, match="clock of this machine"):
+        await allowance_usecases.allow(ana, "loja", WantedAllowance(payees="all"))
+    assert await allowance_usecases.allow(ana, "loja", WantedAllowance(transfer_cents=0)) is None, "less needs no clock"
+    clock.skew = timedelta(0)
+    assert await allowance_usecases.allow(ana, "loja", WantedAllowance(payees="all")) is not None
+    clock.skew = timedelta(hours=1)
+    clock.advance(hours=1)
+    with pytest.raises(errors.ServiceUnavailable, match="clock of this machine"):
+        await confirm_proposal(rui, shop.context, "loja")
+    assert (await account_usecases.read_account(ana, "loja")).allowance.payees == "own"
 
 
 @pytest.mark.parametrize(

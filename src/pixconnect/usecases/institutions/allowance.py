@@ -15,6 +15,7 @@ from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import found, name_account
 from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.writing.service_time import service_now_to_write
 
 
 async def allow(context: OperatorContext, name: str, wanted: WantedAllowance) -> Proposal | None:
@@ -27,6 +28,7 @@ async def allow(context: OperatorContext, name: str, wanted: WantedAllowance) ->
     Raises:
         NotFound: There is no such account.
         BadRequest: Nothing is said, or a sum that cannot be.
+        ServiceUnavailable: It is more, and this machine's clock is wrong; nothing was done.
     """
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
@@ -36,6 +38,8 @@ async def allow(context: OperatorContext, name: str, wanted: WantedAllowance) ->
         await proposal_store.forget(connection, account.id, "allow")
         proposal = None if now_allowed == asked else _propose(context, account, asked)
         if proposal is not None:
+            # Its hour would begin when nobody was looking yet. What is less never waits for a clock.
+            await service_now_to_write(context.clock, connection)
             await proposal_store.propose(connection, proposal)
             await audit.record(context, connection, "institution allow", name_account(name), after=proposal)
             if structs.replace(now_allowed, allowed_by=before.allowed_by) == before:
@@ -65,10 +69,11 @@ async def allow_more(
     account: InstitutionAccount,
     proposal: Proposal,
 ) -> None:
-    """Let a raise act that another operator proposed an hour ago or earlier."""
-    now = context.clock.real_now()
-    check_confirmation(proposal, context.operator, now)
+    """Let a raise act that another operator proposed an hour ago or earlier; on a machine whose clock is right alone."""
     async with write_alone(context.pool) as connection:
+        await service_now_to_write(context.clock, connection)
+        now = context.clock.real_now()
+        check_confirmation(proposal, context.operator, now)
         found(await account_store.lock_named(connection, account.name), account.name)
         before = await allowance_store.lock(connection, account.id)
         # Those of before transfers could leave say nothing of them.

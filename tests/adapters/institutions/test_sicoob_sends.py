@@ -79,9 +79,12 @@ async def test_what_was_named_and_not_confirmed_is_not_there(
         assert await there.institution.read_sent(NAME, (await _mint(there)).code) is None
 
 
-async def test_a_key_that_nobody_has_is_refused_by_the_first_step(bank: Bank, tmp_path: Path) -> None:
+@pytest.mark.parametrize("answers", [{}, {"sicoob.unknown_key": "not_found"}], ids=["400", "404"])
+async def test_a_key_that_nobody_has_is_refused_by_the_first_step(
+    bank: Bank, tmp_path: Path, answers: dict[str, str]
+) -> None:
     nobodys = structs.replace(TO_KEY, payee=structs.replace(TO_KEY.payee, key="nobody@pix.example"))
-    async with _open(bank, tmp_path) as there:
+    async with _open(bank, tmp_path, answers=answers) as there:
         assert isinstance(there.institution, FirstStep)
         refused = await there.institution.mint(nobodys)
         assert isinstance(refused, CertainRefusal), refused
@@ -146,8 +149,9 @@ async def test_a_credential_that_may_not_send_sends_nothing_and_reads_all_the_sa
     operator = as_operator(bank.service.context)
     only = await access_usecases.create_client(operator, bank.service.caller.holder_id, "only receives", may)
     async with _open(structs.replace(bank, issued=only), tmp_path) as there:
-        assert isinstance(there.institution, FirstStep)
-        assert isinstance(await there.institution.mint(TO_KEY), NotSent)
+        first: object = there.institution
+        assert isinstance(first, FirstStep)
+        assert isinstance(await first.mint(TO_KEY), NotSent)
         assert await there.institution.read_balance() > 0
         assert await _count_sent(bank) == 0
 

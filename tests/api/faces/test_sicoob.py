@@ -174,6 +174,12 @@ async def test_a_name_that_nobody_confirmed_is_unknown_or_not_done(bank: Bank) -
     assert (shown["estado"], shown["valor"], shown["destino"]["nome"]) == ("NÃO_REALIZADO", 0, "Joana Prado")
 
 
+async def test_a_key_that_nobody_has_is_400_or_404_as_was_chosen(bank: Bank) -> None:
+    for answer, told in (("invalid", (400, "RequisicaoInvalida")), ("not_found", (404, "NaoEncontrado"))):
+        sicoob = await open_sicoob(bank, unknown_key=answer)
+        assert problem(await sicoob.call("POST", PAYMENTS, {"chave": "nobody@pix.example"})) == told
+
+
 async def test_a_key_that_has_another_owner_by_the_second_step_is_not_paid(bank: Bank) -> None:
     sicoob = await open_sicoob(bank)
     name = await sicoob.initiate()

@@ -113,7 +113,12 @@ async def initiate(face: Face, services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     if key is None:
         raise unreachable()
-    initiated = await initiated_usecases.initiate_transfer(services.context, request.caller, key)
+    try:
+        initiated = await initiated_usecases.initiate_transfer(services.context, request.caller, key)
+    except errors.PixKeyNotFound:
+        if face.choose(services, "unknown_key") == "not_found":
+            raise errors.NotFound("chave: não foi encontrada") from None
+        raise
     owner = initiated.counterparty
     record = Iniciacao(
         end_to_end_id=initiated.end_to_end_id,

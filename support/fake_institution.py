@@ -30,6 +30,7 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_payee
 from pixconnect.domain.money import br_code
+from pixconnect.domain.money.rail import WaitsFor
 from support.records import OUTSIDE_ISPB
 from support.service import FakeClock
 
@@ -73,6 +74,8 @@ class FakeInstitution:
         self.send_answers: list[SendAnswer] = []
         """Of the next calls that send; as ``refund_answers``."""
         self.send_status: Literal["under_way", "settled", "refused"] = "settled"
+        self.waits_for: WaitsFor | None = None
+        """Of what is under way from now on."""
         self.paid_cents = 0
         """Out of the account, by Pix that were sent: one that pays twice pays each time."""
         self.tells_codes = False
@@ -234,6 +237,7 @@ class FakeInstitution:
             status=self.send_status,
             settled_at=self._clock.real_now() if self.send_status == "settled" else None,
             payee=name_payee(pix.payee, is_by_key=pix.is_by_key),
+            waits_for=self.waits_for if self.send_status == "under_way" else None,
         )
 
     def end_sent(self, status: Literal["settled", "refused"]) -> None:

@@ -37,6 +37,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "charge",
             "transfer",
             "payer_completion",
+            "waiting_order",
             "initiated_transfer",
             "prepared_transfer",
         ),

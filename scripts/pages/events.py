@@ -177,6 +177,9 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
         paid, structs.replace(late, amount_cents=AMOUNT_CENTS - 7), ("EXPIRED", "OTHER_AMOUNT"), last + 2
     )
     examples[diverged.name] = diverged.body
+    sent = structs.replace(confirmed, direction="OUT", status="PROCESSING", external_id="order-8", settled_at=None)
+    waiting = announce_transfer(sent, last + 5, found.transfer.modified_at + timedelta(minutes=1))
+    examples[waiting.name] = waiting.body
     adjusted = announce_adjustment(_make_adjustment(caller, last + 3, late.modified_at), last + 4)
     return examples | {adjusted.name: adjusted.body}
 

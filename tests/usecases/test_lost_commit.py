@@ -313,9 +313,9 @@ ACTS = {
         _change(removes=True),
     ],
 }
-ELSEWHERE = {"record_attempts", "record_returns", "complete_payers", "take_back_movements"}
+ELSEWHERE = {"record_attempts", "record_returns", "complete_payers", "take_back_movements", "note_waiting"}
 """An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``. Returns made
-at an institution, payers who become known later, and movements that are taken back are of live mode:
+at an institution, payers who become known later, movements that are taken back, orders that wait for people are of live mode:
 ``tests/usecases/institutions``."""
 
 

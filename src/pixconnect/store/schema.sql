@@ -2519,6 +2519,52 @@ comment on column repayment.source_entry_id is 'The ledger entry that raised wha
 comment on column repayment.amount_cents is 'How much, in cents.';
 comment on column repayment.created_at is 'When it was made, in service time.';
 
+-- check_waiting_order: migration 0120
+create function check_waiting_order() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from open_order
+        where name = new.order_name and resource_id = new.transfer_id and holder_id = new.holder_id
+            and institution_id = new.institution_id and handed_at is not null and left(name, 1) = 'E'
+    ) then
+        raise exception 'the order % is not open at the account %, so that it waits for nobody there',
+            new.order_name, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'only_an_open_order_waits';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_waiting_order() from public;
+
+-- waiting_order: Transfers that began to wait for a person at an institution; rows are never changed or deleted.
+create table waiting_order (
+    order_name text collate "C" not null,
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    institution_id smallint not null,
+    waits_for text collate "C" not null,
+    since timestamp with time zone not null,
+    constraint waiting_order_pkey primary key (order_name),
+    constraint waiting_order_transfer_id_holder_id_key unique (transfer_id, holder_id),
+    constraint waiting_order_order_name_check check (length(order_name) = 32),
+    constraint waiting_order_since_check check (isfinite(since)),
+    constraint waiting_order_waits_for_check check (waits_for in ('approval', 'funds')),
+    constraint waiting_order_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+create trigger check_new before insert on waiting_order for each row execute function check_waiting_order();
+create trigger waiting_order_is_append_only before delete or update or truncate on waiting_order for each statement execute
+    function refuse_change();
+grant insert, select on table waiting_order to pixconnect_service;
+comment on table waiting_order is
+    'Transfers that began to wait for a person at an institution; rows are never changed or deleted.';
+comment on column waiting_order.order_name is 'The transfer''s end_to_end_id.';
+comment on column waiting_order.transfer_id is 'The transfer.';
+comment on column waiting_order.holder_id is 'From whom it goes.';
+comment on column waiting_order.institution_id is 'The account over which it goes.';
+comment on column waiting_order.waits_for is 'Somebody has to approve it there; or the account there has too little.';
+comment on column waiting_order.since is 'When it was first seen to wait, in service time.';
+
 -- initiated_transfer: Names of transfers that holders were told at the faces of institutions that send in two steps; no money
 -- moves by it.
 create table initiated_transfer (

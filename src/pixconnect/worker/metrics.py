@@ -23,6 +23,7 @@ from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import waiting_charge as waiting_store
 from pixconnect.store.institutions.account_alarm import AlarmKind
+from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.store.running import order_figures as order_figures_store
@@ -78,6 +79,10 @@ _OF_ALL_WORKERS: Final = _tabulate(
     ("pixconnect_institution_alarms", "gauge", ("kind",),
         "Accounts at institutions that are paused by an alarm: Pix that nobody here ordered (strays), or a large part of what "
         "was there within an hour (drain); see `pixconnect institution show`."),
+    ("pixconnect_institution_transfers_waiting", "gauge", ("institution",),
+        "Transfers that wait for a person at their institution, to be approved or for enough money there."),
+    ("pixconnect_institution_transfer_oldest_waiting_age_seconds", "gauge", ("institution",),
+        "How long ago the oldest of these began to wait."),
     ("pixconnect_feed_lag_seconds", "gauge", (),
         "How long the oldest event of all workers has waited for its position in the feed; the health check uses it."),
     ("pixconnect_institution_certificate_seconds_left", "gauge", ("institution", "part"),
@@ -159,6 +164,16 @@ def make_worker_read(
     return read
 
 
+def _measure_transfers(for_people: Sequence[tuple[str, datetime]], now: datetime) -> dict[str, Reading]:
+    return {
+        "pixconnect_institution_transfers_waiting": Counter(name for name, _ in for_people),
+        # The oldest comes first, so it is written last.
+        "pixconnect_institution_transfer_oldest_waiting_age_seconds": {
+            name: _age_s(since, now) for name, since in reversed(for_people)
+        },
+    }
+
+
 async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
     try:
         now = await read_clock(context)
@@ -168,6 +183,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         kept = await kept_usecases.count_open(context.pool)
         cases = await case_store.count_open(context.pool)
         alarms = Counter(one.kind for one in await alarm_store.list_alarms(context.pool))
+        for_people = await waiting_order_store.list_open_since(context.pool, LISTED_MAX)
         ahead = await partition_store.read_ahead(context.pool)
         certificates = await certificate_store.list_all(context.pool)
         real_now = context.clock.real_now()
@@ -202,6 +218,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
             kind: _age_s(cases[kind].oldest_at if kind in cases else None, real_now) for kind in get_args(CaseKind)
         },
         "pixconnect_institution_alarms": {kind: alarms[kind] for kind in get_args(AlarmKind)},
+        **_measure_transfers(for_people, now),
         "pixconnect_feed_lag_seconds": feed_lag_s,
         "pixconnect_institution_certificate_seconds_left": {
             (name, used.part): (used.ends_at - real_now).total_seconds() for name, used in certificates

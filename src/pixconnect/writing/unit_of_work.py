@@ -129,6 +129,10 @@ class UnitOfWork:
         """More of who paid is known now."""
         self.changes.add_event(announce_transfer(transfer, self._take_event_id(), self.now))
 
+    def announce_waiting(self, transfer: Transfer) -> None:
+        """It waits for a person at its institution."""
+        self.changes.add_event(announce_transfer(transfer, self._take_event_id(), self.now))
+
     def announce_divergence(
         self, transfer: Transfer, charge: Charge | None, divergences: tuple[Divergence, ...]
     ) -> None:

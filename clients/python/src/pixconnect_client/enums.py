@@ -190,6 +190,7 @@ class EventName(OpenEnum):
     TRANSFER_IN_COMPLETED = "transfer.in.completed"
     CHARGE_DIVERGED = "charge.diverged"
     ADJUSTMENT_POSTED = "adjustment.posted"
+    TRANSFER_OUT_WAITING = "transfer.out.waiting"
 
 
 class Divergence(OpenEnum):

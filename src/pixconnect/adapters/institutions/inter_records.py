@@ -44,6 +44,8 @@ _ENDED: Final = dict[str, _Status](
 )
 """Whatever other word there is, the Pix may still be paid, as one that a person has to approve."""
 
+_TO_BE_APPROVED: Final = "AGUARDANDO_APROVACAO"
+
 
 def write_key(name: str) -> str:
     """Our name as ``x-id-idempotente``, which must be a UUID.
@@ -100,6 +102,7 @@ def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> S
         settled_at=take_local_day(told, "dataHoraMovimento")[1] if status == "settled" else None,
         payee=find_whole_key(told, "chave"),
         reason=_find_reason(word, told) if status == "refused" else None,
+        waits_for="approval" if word == _TO_BE_APPROVED else None,
     )
 
 

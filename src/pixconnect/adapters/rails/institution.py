@@ -348,7 +348,7 @@ class InstitutionRail(RecordingRail):
             return Taken()
         if heard.status == "under_way":
             await self._note_done(step, heard.code)
-            return Taken(network_id=heard.network_id)
+            return Taken(network_id=heard.network_id, waits_for=heard.waits_for)
         if heard.status == "done":
             await self._end(step, _close(step, "answered"))
             return Settled(settled_at=heard.settled_at or self._clock.real_now(), network_id=heard.network_id)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import ListedRefund
 from pixconnect.domain.institutions.rail_memory import SentPix
+from pixconnect.domain.money.rail import WaitsFor
 
 
 class ListedOrder(Struct, frozen=True, kw_only=True):
@@ -24,6 +25,8 @@ class ListedOrder(Struct, frozen=True, kw_only=True):
     """Where it tells whom a transfer goes to."""
     code: str | None = None
     """The institution's own, of a transfer that is asked about by it."""
+    waits_for: WaitsFor | None = None
+    """Where a transfer waits for a person there."""
 
 
 def as_listed_order(listed: ListedRefund | SentPix) -> ListedOrder:
@@ -37,6 +40,7 @@ def as_listed_order(listed: ListedRefund | SentPix) -> ListedOrder:
             reject_code=listed.reject_code,
             payee=listed.payee,
             code=listed.code,
+            waits_for=listed.waits_for,
         )
     return ListedOrder(
         status="done" if listed.status == "returned" else listed.status,

@@ -40,7 +40,7 @@ class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fi
     to 64 bytes."""
     event_types: EventTypes
     """The types of events that are posted to it. Beyond the contract's there are `movement.posted`,
-    `transfer.in.completed`, `charge.diverged` and `adjustment.posted`."""
+    `transfer.in.completed`, `charge.diverged`, `adjustment.posted` and `transfer.out.waiting`."""
 
 
 class ChangeEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

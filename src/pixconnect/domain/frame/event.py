@@ -4,6 +4,7 @@ An event is made where its fact is decided, and written in the same transaction.
 at every endpoint sends the same bytes.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal
 from uuid import UUID
@@ -33,11 +34,24 @@ EventName = Literal[
     "transfer.in.completed",
     "charge.diverged",
     "adjustment.posted",
+    "transfer.out.waiting",
 ]
-OWN_EVENT_NAMES: Final = ("movement.posted", "transfer.in.completed", "charge.diverged", "adjustment.posted")
+OWN_EVENT_NAMES: Final = (
+    "movement.posted",
+    "transfer.in.completed",
+    "charge.diverged",
+    "adjustment.posted",
+    "transfer.out.waiting",
+)
 """Those that the contract does not know."""
-INSTITUTION_EVENT_NAMES: Final = frozenset[EventName](("transfer.in.completed", "charge.diverged", "adjustment.posted"))
+INSTITUTION_EVENT_NAMES: Final = frozenset[EventName](
+    ("transfer.in.completed", "charge.diverged", "adjustment.posted", "transfer.out.waiting")
+)
 """Those that only happen on accounts at institutions, and never in a sandbox."""
+TOLD_LATER: Final[Mapping[str, EventName]] = dict[str, EventName](
+    IN="transfer.in.completed", OUT="transfer.out.waiting"
+)
+"""Of a transfer, by its direction, what changes nothing of its state."""
 EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
 EVENT_FACTS: Final = dict[EventName, str](
@@ -78,6 +92,11 @@ EVENT_FACTS: Final = dict[EventName, str](
             "adjustment.posted",
             "The operators have adjusted what you have, where your account and the institution's differ and no Pix or movement "
             "says why.",
+        ),
+        (
+            "transfer.out.waiting",
+            "A transfer of yours waits for a person at your institution, to be approved or for enough money there: its parties "
+            "say for what. It may take days; its amount stays reserved, and its status is what it was.",
         ),
     )
 )

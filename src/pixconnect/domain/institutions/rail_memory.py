@@ -26,6 +26,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.rail import WaitsFor
 
 Kind = Literal["refund", "order"]
 State = Literal["new", "minted", "calling", "asked", "closed"]
@@ -69,6 +70,8 @@ class SentPix(Struct, frozen=True, kw_only=True):
     """As ``name_payee``, where it is told whole."""
     reason: str | None = None
     """Why it was refused, in the institution's words."""
+    waits_for: WaitsFor | None = None
+    """Of one that is under way, where it waits for a person there."""
     reject_code: str | None = None
     """The scheme's reason that says the same, where the institution tells it."""
 

@@ -90,12 +90,18 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     ordered_at: datetime
 
 
+WaitsFor = Literal["approval", "funds"]
+"""What a person has to see to before an order goes on: to approve it there, or that the account there has enough."""
+
+
 # ``omit_defaults`` here and in reports: the fingerprint of a kept report covers only the fields that it has.
 class Taken(Struct, frozen=True, kw_only=True, tag="taken", omit_defaults=True):
     """The rail has the order; its outcome comes by report or by query."""
 
     network_id: str | None = None
     """What the network calls the order, once the rail knows it; ``None`` where that is our id. It never changes."""
+    waits_for: WaitsFor | None = None
+    """Where it waits for a person: nothing is wrong with it, and it may take days."""
 
 
 class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):

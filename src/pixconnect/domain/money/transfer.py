@@ -367,10 +367,10 @@ def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents + amount_cents)
 
 
-def announce_transfer(transfer: Transfer, event_id: int, completed_at: datetime | None = None) -> Event:
-    """Make the event of the state that a transfer has just reached, or of its payer, who became known at an instant."""
-    name = _EVENT_NAMES[transfer.direction, transfer.status] if completed_at is None else "transfer.in.completed"
-    at = completed_at or transfer.modified_at
+def announce_transfer(transfer: Transfer, event_id: int, told_at: datetime | None = None) -> Event:
+    """Make the event of the state that a transfer has reached; or at an instant of its payer, or that it waits for a person."""
+    name = events.TOLD_LATER[transfer.direction] if told_at else _EVENT_NAMES[transfer.direction, transfer.status]
+    at = told_at or transfer.modified_at
     payload = events.TransferPayload(
         id=transfer.id,
         external_id=transfer.external_id,

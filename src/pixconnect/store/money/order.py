@@ -209,7 +209,11 @@ _FIND_UNRESOLVED: Final[LiteralString] = f"""
 
 
 _COUNT_UNRESOLVED: Final[LiteralString] = """
-    select count(*) from (select from open_order where handed_at <= $1 limit $2) as silent
+    select count(*) from (
+        -- What waits for a person there is not silent: it is counted by its age.
+        select from open_order where handed_at <= $1
+            and not exists (select from waiting_order where order_name = name) limit $2
+    ) as silent
 """
 
 

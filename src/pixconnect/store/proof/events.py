@@ -79,6 +79,26 @@ EVENTS: Final = (
         todo=_RESEND,
     ),
     Rule(
+        name="waiting_transfer_is_told_once",
+        says="a transfer that began to wait for a person at its institution has one event of it, and no other has any",
+        broken="""
+            select told.holder_id, array['transfer ' || told.id] as ids, count(waiting.order_name)::text as expected,
+                sum(told.times)::text as found, min(told.since) as since
+            from (
+                select holder_id, resource_id as id, count(*) as times, min(created_at) as since from event
+                where holder_id between $1 and $2 and name = 'transfer.out.waiting' group by holder_id, resource_id
+                union all
+                select holder_id, transfer_id, 0, since from waiting_order
+                where holder_id between $1 and $2 and since >= {kept_since}
+            ) as told
+            left join waiting_order as waiting on waiting.transfer_id = told.id and waiting.holder_id = told.holder_id
+                and told.times > 0
+            group by told.holder_id, told.id having count(waiting.order_name) <> 1 or sum(told.times) <> 1
+        """,
+        meaning="the event, or what it tells, was written by hand or lost",
+        todo=_RESEND,
+    ),
+    Rule(
         name="diverged_payment_is_told_once",
         says="a payment has one event at most of how it differs from its charge, and only at an institution",
         broken="""

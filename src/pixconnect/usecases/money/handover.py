@@ -54,6 +54,7 @@ from pixconnect.usecases.money.settlement import (
     ask_again_after,
     end_orders,
 )
+from pixconnect.usecases.money.unresolved import NOTE_WAITING, NewWaiting
 
 _log = structlog.get_logger(__name__)
 
@@ -279,10 +280,24 @@ async def _record(
                 pass
     if named:
         await _note_names(context, named)
+    await _note_waiting(context, answered)
     if endings:
         await _end(context, endings)
     if turned_away:
         await _retry_later(context, turned_away, now, said_to)
+
+
+async def _note_waiting(
+    context: HandoverContext, answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]]
+) -> None:
+    waiting = [
+        NewWaiting(order=order, waits_for=answer.waits_for)
+        for order, answer in answered
+        if isinstance(answer, Taken) and answer.waits_for is not None and order.is_transfer
+    ]
+    if waiting:
+        # What cannot be written now is seen again with the next question.
+        await context.writes.submit_all(NOTE_WAITING, waiting)
 
 
 async def _retry_later(context: HandoverContext, orders: Sequence[OpenOrder], now: datetime, said_to: SaidTo) -> None:

@@ -10,17 +10,23 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.rail import WaitsFor
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import waiting_charge as waiting_store
 from pixconnect.store.institutions.waiting_charge import WaitingCharge
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money import waiting_order as waiting_order_store
+from pixconnect.store.money.waiting_order import WaitingOrder
 from pixconnect.usecases.frame.context import HasClock, HasPool
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money import kept_report
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.service_time import service_now
+from pixconnect.writing.unit_of_work import lock_balances
 
 LISTED_MAX: Final = 1000
 SILENT_MAX: Final = timedelta(seconds=60)
@@ -31,7 +37,22 @@ CHARGE_WAITS_MAX: Final = timedelta(minutes=15)
 """An opening may arrive for ten minutes after it was asked for, so nothing is wrong with what waits for that."""
 
 
+PERSON_WAITS_MAX: Final = timedelta(days=1)
+"""A transfer may wait for days for a person who approves it; but somebody should look whether they know."""
+
+
 class WaitingContext(HasPool, HasClock, Protocol): ...
+
+
+class NewWaiting(Struct, frozen=True, kw_only=True):
+    """A transfer that an institution says waits for a person."""
+
+    order: OpenOrder
+    waits_for: WaitsFor
+
+    @property
+    def holder_id(self) -> int:
+        return self.order.holder_id
 
 
 class RailWaiting(Struct, frozen=True, kw_only=True):
@@ -43,6 +64,40 @@ class RailWaiting(Struct, frozen=True, kw_only=True):
     """Orders that were handed over and got no answer for longer than the scheme allows."""
     accepted_count: int = 0
     """Payments that the rail accepted, and neither settled nor cancelled for as long."""
+
+
+async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
+    # The balance of its holder guards an order, though no money moves.
+    work = await lock_balances(batch)
+    names = sorted({seen.order.name for seen in batch})
+    known = set(await waiting_order_store.find(work.connection, names))
+    locked = await order_store.lock(work.connection, [name for name in names if name not in known])
+    ordered = await read_ordered(work.connection, sorted(locked))
+    for seen in batch:
+        order, transfer = locked.pop(seen.order.name, None), ordered.get(seen.order.name)
+        # It may have ended meanwhile; and who asks again is told nothing new.
+        if order is None or order.institution_id is None or not isinstance(transfer, Transfer):
+            continue
+        waiting = WaitingOrder(
+            order_name=order.name,
+            transfer_id=order.resource_id,
+            holder_id=order.holder_id,
+            institution_id=order.institution_id,
+            waits_for=seen.waits_for,
+            since=work.now,
+        )
+        await waiting_order_store.insert(work.connection, waiting)
+        work.announce_waiting(transfer)
+    await work.write()
+    return [None] * len(batch)
+
+
+NOTE_WAITING: Final = WriteOperation("note_waiting", _note_waiting)
+
+
+async def list_waiting_orders(context: WaitingContext) -> Sequence[tuple[str, datetime]]:
+    """The account and the begin of each transfer that waits for a person at an institution, the longest waiting first."""
+    return await waiting_order_store.list_open_since(context.pool, LISTED_MAX)
 
 
 async def read_waiting(context: WaitingContext) -> RailWaiting:

@@ -182,6 +182,14 @@ async def check_accounts(context: AccountsContext) -> None:
         problems.append(
             f"{charges} waited for over {unresolved.CHARGE_WAITS_MAX // timedelta(seconds=1)} s to be opened or changed"
         )
+    now = context.clock.now()
+    if long := [
+        1 for _, since in await unresolved.list_waiting_orders(context) if now - since > unresolved.PERSON_WAITS_MAX
+    ]:
+        transfers = _count(len(long), "transfer has", "transfers have")
+        problems.append(
+            f"{transfers} waited for a person at the institution for over {unresolved.PERSON_WAITS_MAX // timedelta(hours=1)} h"
+        )
     # The nearest of all: the others are in `institution list`.
     if ending := find_ending(await certificate_store.list_all(context.pool), context.clock.real_now()):
         problems.append(f"a certificate of an account at an institution {ending[0].said}")

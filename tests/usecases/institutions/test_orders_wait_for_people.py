@@ -1,0 +1,92 @@
+"""A transfer that waits for a person at its institution is told once, and gives nothing back meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionTraits
+from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.store.money import waiting_order as waiting_store
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.unresolved import read_waiting
+from pixconnect.usecases.reading.parties import read_parties
+from pixconnect.usecases.running.health import check_accounts
+from support.account_shop import Shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.service import Service, read_funds
+
+
+@pytest.fixture
+def there(live: Service) -> FakeInstitution:
+    """Each transfer has to be approved there."""
+    there = FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",)))
+    there.send_status, there.waits_for = "under_way", "approval"
+    return there
+
+
+async def send(shop: Shop) -> Transfer:
+    await shop.allow_sending()
+    shop.pay(1000)
+    await shop.read()
+    request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
+    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+
+
+async def ask(shop: Shop, times: int = 3) -> None:
+    for _ in range(times):
+        await shop.move_orders()
+        shop.live.clock.advance(seconds=60)
+
+
+async def list_told(shop: Shop) -> list[str]:
+    rows = await shop.live.fetch(
+        "select name from event where resource = 'transfer' and name like '%.out.%' order by id"
+    )
+    return [row["name"] for row in rows]
+
+
+async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
+    sent = await send(shop)
+    await ask(shop)
+    assert await list_told(shop) == ["transfer.out.processing", "transfer.out.waiting"]
+    seen = await read_parties(shop.context, shop.house, sent.id)
+    assert seen.waiting is not None
+    assert (seen.waiting.waits_for, seen.view.transfer.status) == ("approval", "PROCESSING")
+    assert await read_funds(shop.live, shop.house) == (600, 400)
+    # Nobody is silent; a day later somebody should look.
+    assert (await read_waiting(shop.live.context)).silent_count == 0
+    assert len(await waiting_store.list_open_since(shop.live.context.pool, 10)) == 1
+    shop.live.clock.advance(days=1, minutes=5)
+    with pytest.raises(
+        errors.ServiceUnavailable, match="1 transfer has waited for a person at the institution for over 24 h"
+    ):
+        await check_accounts(shop.context)
+    shop.there.end_sent("settled")
+    await ask(shop, 12)
+    seen = await read_parties(shop.context, shop.house, sent.id)
+    assert (seen.waiting, seen.view.transfer.status) == (None, "CONFIRMED")
+    assert await list_told(shop) == ["transfer.out.processing", "transfer.out.waiting", "transfer.out.confirmed"]
+    assert await waiting_store.list_open_since(shop.live.context.pool, 10) == []
+    await check_books(shop.live)
+
+
+async def test_two_who_see_it_at_once_tell_it_once(shop: Shop) -> None:
+    await send(shop)
+    await shop.move_orders()
+    shop.live.clock.advance(seconds=60)
+    await asyncio.gather(shop.move_orders(), shop.move_orders())
+    assert (await list_told(shop)).count("transfer.out.waiting") == 1
+
+
+async def test_what_nobody_has_to_see_to_is_not_told(shop: Shop) -> None:
+    shop.there.waits_for = None
+    sent = await send(shop)
+    await ask(shop)
+    assert await list_told(shop) == ["transfer.out.processing"]
+    assert (await read_parties(shop.context, shop.house, sent.id)).waiting is None
+    assert shop.live.clock.now() - sent.created_at < timedelta(hours=1)

@@ -6,6 +6,7 @@ there once, and both books say the same of it.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from journeys.test_refunds_there import FAULTS, open_account, receive
 from support.installation import Installation, running
 from support.killed_process import SITE_FOLDER, KillPoints
 from support.ports import reserved_port
+from support.verbs import run_forked
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("transfers there")]
@@ -151,3 +153,23 @@ def test_each_transfer_is_paid_there_once_whoever_dies_and_whatever_is_lost(both
     assert transfers.read_funds_here() == left - open_cents
     assert run(two.live, "report", "list", "--json")["reports"] == []
     assert KEY not in {each["credit_party"].get("key") for each in here.values()}
+
+
+def test_a_penny_is_sent_only_where_somebody_says_so_and_is_followed(both: tuple[str, Both]) -> None:
+    """It runs behind the test above, over its account."""
+    _, two = both
+    check = ("institution", "check", "loja", "--penny")
+    for words, said in (
+        ((PAYEE,), "--yes: must be there where nobody can be asked"),
+        (("joana",), "no kind of Pix key"),
+    ):
+        refused = run_forked((*check, *words), two.live.environment)
+        assert (refused.returncode, said in refused.stderr) == (1, True), refused.stderr
+    ended = run_forked((*check, PAYEE, "--yes", "--timeout", "30", "--json"), two.live.environment)
+    assert ended.returncode == 5, ended.stderr
+    assert "R$ 0.01 will leave loja" in ended.stderr
+    assert "nothing came back within 30 s" in ended.stderr, ended.stderr
+    sent = json.loads(ended.stdout)
+    assert (sent["status"], sent["returned_cents"], sent["came_back_as"]) == ("CONFIRMED", 0, None)
+    listed = run(two.bank, "transfer", "list", "--limit", "100", "--json")["transfers"]
+    assert sent["end_to_end_id"] in {each["end_to_end_id"] for each in listed if each["amount"] == 1}

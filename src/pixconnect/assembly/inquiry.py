@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pixconnect.adapters.rails.institution import RecordingRail
-from pixconnect.assembly.base import open_base
-from pixconnect.assembly.operators import open_operator
+from pixconnect.assembly.operators import open_operator_beside_service
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.usecases.frame.context import Context
@@ -16,8 +15,8 @@ from pixconnect.usecases.institutions.open_accounts import at_account
 
 async def ask(settings: Settings, name: str, asked: str) -> InquiryAnswer:
     """As ``usecases.institutions.inquiry.ask``, at the account of this name."""
-    async with open_operator(settings) as operator, open_base(settings, "pixconnect ask") as base:
-        return await ask_at(base.context, operator, name, asked)
+    async with open_operator_beside_service(settings, "pixconnect ask") as (operator, context):
+        return await ask_at(context, operator, name, asked)
 
 
 async def ask_at(context: Context, operator: OperatorContext, name: str, asked: str) -> InquiryAnswer:

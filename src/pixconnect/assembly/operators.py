@@ -24,6 +24,7 @@ from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import OPERATOR_ROLE
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.frame.policy import Policy
@@ -131,6 +132,13 @@ async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[O
             )
         finally:
             await writes.close()
+
+
+@asynccontextmanager
+async def open_operator_beside_service(settings: Settings, name: str) -> AsyncGenerator[tuple[Operator, Context]]:
+    """Open what a verb needs that records as an operator and does what the service does, with its rail and its accounts."""
+    async with open_operator(settings) as operator, open_base(settings, name) as base:
+        yield operator, base.context
 
 
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Annotated, Literal
@@ -12,6 +11,7 @@ from cyclopts import App, Parameter
 from pixconnect.cli.frame import output, records
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.pix_key import guess_key_type
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.cli.integrator.receipt import PdfFile, show_receipt
 from pixconnect.cli.integrator.session import open_session
@@ -165,22 +165,6 @@ def find(client: Client, any_id: str, *, is_external_id: bool = False) -> Transf
         transfers.get_by_end_to_end_id,
         is_external_id=is_external_id,
     )
-
-
-def guess_key_type(key: str) -> KeyType:
-    """The type that a key looks like."""
-    digits = re.sub(r"[./-]", "", key)
-    if "@" in key:
-        return "EMAIL"
-    if key.startswith("+"):
-        return "PHONE"
-    if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", key):
-        return "EVP"
-    if re.fullmatch(r"[0-9]{11}", digits):
-        return "CPF"
-    if re.fullmatch(r"[0-9A-Za-z]{12}[0-9]{2}", digits):
-        return "CNPJ"
-    raise CommandError(f"TO: {key!r} looks like no kind of Pix key: name its kind by --key-type")
 
 
 def _read_account(account: str, name: str | None, tax_id: str | None) -> TransferParty:

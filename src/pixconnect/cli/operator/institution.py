@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
@@ -18,6 +19,7 @@ from pixconnect.cli.operator.institution_closing import close, confirm
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.cli.operator.institution_inquiry import ask
 from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_at_institution
+from pixconnect.cli.operator.institution_penny import send_penny
 from pixconnect.cli.operator.institution_rehearsal import rehearse
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
@@ -25,6 +27,7 @@ from pixconnect.domain.institutions.account_file import AccountDescription, read
 from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.institution import PermissionTried
 from pixconnect.domain.institutions.proposal import say_proposal
+from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
@@ -92,8 +95,30 @@ def show(name: AccountName, *, json: Json = False) -> None:
 
 
 @app.command
-def check(name: AccountName, *, json: Json = False) -> None:
-    """Try each permission without moving money, see when certificates end, and who is told there of what comes in."""
+def check(
+    name: AccountName,
+    *,
+    penny: str | None = None,
+    key_type: KeyType | None = None,
+    yes: Annotated[bool, Parameter(negative=())] = False,
+    timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 600.0,
+    json: Json = False,
+) -> None:
+    """Try each permission without moving money, see when certificates end, and who is told there of what comes in.
+
+    With `--penny` one cent is sent instead, as any transfer of the account's house: the services must run, and
+    `institution allow` let it leave. It tells what is known of the fee, asks, follows it, and waits until its receiver has sent
+    something back by hand; it ends with 5 where the transfer fails or nothing comes back in time.
+
+    Args:
+        penny: A Pix key of somebody who will send one cent back.
+        key_type: The key's type; by default what it looks like.
+        yes: Ask nobody.
+        timeout: How many seconds to wait for both.
+    """
+    if penny is not None:
+        send_penny(name, penny, key_type=key_type, is_agreed=yes, timeout_s=timeout, as_json=json)
+        return
 
     async def do(context: OperatorContext, opener: OpenInstitution) -> list[PermissionTried]:
         tried = await account_usecases.try_permissions(context, opener, name)

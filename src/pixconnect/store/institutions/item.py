@@ -273,6 +273,17 @@ async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKe
     await connection.execute(_REJOIN, mistaken.institution_id, mistaken.line_id, key[0], str(key[1]))
 
 
+_LAST_FEE: Final[LiteralString] = """
+    select amount_cents from institution_item where institution_id = $1 and fee_of_kind = 'transfer'
+    order by day desc, recorded_at desc limit 1
+"""
+
+
+async def find_last_fee(connection: Connection, institution_id: int) -> int | None:
+    """What was last taken for a transfer, in cents."""
+    return await connection.fetchval(_LAST_FEE, institution_id)
+
+
 _NOTE_FEES: Final[LiteralString] = """
     update institution_item set fee_of_kind = $3, fee_of_id = $4 where institution_id = $1 and item_id = $2
 """

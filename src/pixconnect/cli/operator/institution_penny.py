@@ -1,0 +1,108 @@
+"""``pixconnect institution check --penny``: one cent leaves for a key that an operator names, and one comes back by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Final
+
+from pixconnect.cli.frame import output, terminal
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Shown
+from pixconnect.cli.frame.pix_key import guess_key_type
+from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.domain.money.holder import KeyType
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions import penny as penny_usecases
+from pixconnect.usecases.institutions.penny import PennyPlan, PennySent
+
+_LOOK_EVERY_S: Final = 1.0
+
+
+def send_penny(
+    name: str, key: str, *, key_type: KeyType | None, is_agreed: bool, timeout_s: float, as_json: bool
+) -> None:
+    """Send it, follow it, and wait until something comes back; ends with 5 where it fails or nothing does in that time."""
+    kind = key_type or guess_key_type(key)
+    settings = read_database_settings()
+    set_up_logging(settings.log_format, "warning")
+    from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help need not
+
+    async def do() -> PennySent:
+        async with operators.open_operator_beside_service(settings, "pixconnect check") as (operator, context):
+            plan = await penny_usecases.plan_penny(context, name)
+            _ask(plan, key, is_agreed=is_agreed)
+            return await _send(context, operator, plan, key, kind, timeout_s)
+
+    with complaining_of_home(settings):
+        sent = asyncio.run(do())
+    output.show(_shown(sent), as_json=as_json)
+    _complain(sent, timeout_s)
+
+
+def _ask(plan: PennyPlan, key: str, *, is_agreed: bool) -> None:
+    account, fee = plan.account, plan.fee_cents
+    terminal.notice(
+        f"R$ 0.01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}."
+    )
+    terminal.notice(
+        "What the institution takes for it nobody has read yet: see your contract."
+        if fee is None
+        else f"For the last transfer whose fee was read the institution took R$ {fee / 100:.2f}."
+    )
+    if is_agreed:
+        return
+    if not terminal.is_terminal(sys.stdin):
+        raise CommandError("--yes: must be there where nobody can be asked; nothing was sent")
+    terminal.notice("Send it? Type yes:")
+    if sys.stdin.readline().strip() != "yes":
+        raise CommandError("nothing was sent")
+
+
+async def _send(
+    context: Context, operator: OperatorContext, plan: PennyPlan, key: str, kind: KeyType, timeout_s: float
+) -> PennySent:
+    sent = PennySent(transfer=await penny_usecases.send_penny(context, operator, plan.account, key, kind))
+    until_s, told = time.monotonic() + timeout_s, ""
+    while True:
+        status = sent.transfer.status
+        if status != told:
+            told = status
+            terminal.notice(f"Transfer {sent.transfer.id}: {status}.")
+            if status == "CONFIRMED":
+                terminal.notice("Now have its receiver send R$ 0.01 back, or return it.")
+        if status == "ERROR" or sent.is_back or time.monotonic() > until_s:
+            return sent
+        await asyncio.sleep(_LOOK_EVERY_S)
+        sent = await penny_usecases.follow_penny(context, sent.transfer)
+
+
+def _complain(sent: PennySent, timeout_s: float) -> None:
+    transfer = sent.transfer
+    if transfer.status == "ERROR":
+        raise CommandError(
+            f"the transfer failed: {transfer.outcome_code} {transfer.outcome_reason}", status=ExitStatus.ENDED_BADLY
+        )
+    if not sent.is_back:
+        left = "has not ended" if transfer.status == "PROCESSING" else "arrived, and nothing came back"
+        raise CommandError(
+            f"the transfer {left} within {timeout_s:g} s; look at it by its id", status=ExitStatus.ENDED_BADLY
+        )
+
+
+def _shown(sent: PennySent) -> Shown:
+    transfer = sent.transfer
+    back = next(iter(sent.came_back), None)
+    return dict(
+        transfer_id=transfer.id,
+        end_to_end_id=transfer.shown_id,
+        status=transfer.status,
+        settled_at=transfer.settled_at,
+        returned_cents=transfer.returned_cents,
+        came_back_as=None if back is None else back.end_to_end_id,
+        came_back_cents=None if back is None else back.amount_cents,
+    )

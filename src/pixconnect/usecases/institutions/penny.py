@@ -1,0 +1,93 @@
+"""Sends R$ 0.01 from an account's house to a key that an operator names, and sees what comes back by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.identity.console import ALL_SCOPES
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.money.holder import KeyType
+from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account import find_account, name_account
+from pixconnect.usecases.money.transfer import start_transfer
+
+PENNY_CENTS: Final = 1
+_LISTED_MAX: Final = 100
+
+
+class PennyPlan(Struct, frozen=True, kw_only=True):
+    """What is about to be done."""
+
+    account: InstitutionAccount
+    fee_cents: int | None
+    """What the institution last took for a transfer from the account; ``None`` where no fee of one was read."""
+
+
+class PennySent(Struct, frozen=True, kw_only=True):
+    """How far it is."""
+
+    transfer: Transfer
+    came_back: Sequence[Transfer] = ()
+    """What came in for the house since, the newest first."""
+
+    @property
+    def is_back(self) -> bool:
+        return bool(self.came_back) or self.transfer.returned_cents > 0
+
+
+async def plan_penny(context: Context, name: str) -> PennyPlan:
+    """See what sending would be done from, and at which price.
+
+    Raises:
+        NotFound: There is no such account.
+        BadRequest: It is not active.
+    """
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+        fee_cents = await item_store.find_last_fee(connection, account.id)
+    if account.state != "active":
+        raise errors.BadRequest(f"name: the account {name} is {account.state}: nothing is sent over it")
+    return PennyPlan(account=account, fee_cents=fee_cents)
+
+
+async def send_penny(
+    context: Context, operator: OperatorContext, account: InstitutionAccount, key: str, key_type: KeyType
+) -> Transfer:
+    """Have the cent sent, as any transfer of the house: within what is allowed, by the worker, once.
+
+    Raises:
+        RuleBroken: As of every transfer.
+        ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
+        OutcomeUnknown: Nobody knows whether it was accepted; look at the house's transfers.
+    """
+    request = KeyTransferRequest(amount_cents=PENNY_CENTS, key=key, key_type=key_type)
+    async with write_alone(operator.pool) as connection:
+        # Before it is sent: who tried is known also where nobody hears how it went.
+        await audit.record(operator, connection, "institution check", name_account(account.name), after=request)
+    return (await start_transfer(context, _act_for(account, operator), request)).transfer
+
+
+async def follow_penny(context: Context, sent: Transfer) -> PennySent:
+    """How it stands, and what came in for the house meanwhile."""
+    now = await transfer_store.find_by_id(context.pool, sent.holder_id, sent.id)
+    span = Span(page_size=_LISTED_MAX, initial_at=sent.created_at)
+    page = await transfer_store.read_page(context.pool, sent.holder_id, "CONFIRMED", span)
+    return PennySent(transfer=now or sent, came_back=[one for one in page.items if one.direction == "IN"])
+
+
+def _act_for(account: InstitutionAccount, operator: OperatorContext) -> Caller:
+    return Caller(
+        client_id=operator.operator, holder_id=account.house_id, scopes=ALL_SCOPES, operator=operator.operator
+    )

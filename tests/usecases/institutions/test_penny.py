@@ -1,0 +1,85 @@
+"""One cent is sent from an account's house to a key that an operator names, and what comes back is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import item as item_store
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.penny import follow_penny, plan_penny, send_penny
+from pixconnect.usecases.institutions.statement_sweep import record_listed
+from support.account_shop import Shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.service import Service, read_funds
+
+
+@pytest.fixture
+def there(live: Service) -> FakeInstitution:
+    return FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",)))
+
+
+async def send(shop: Shop) -> Transfer:
+    operator = as_operator(shop.context, "ana")
+    return await send_penny(shop.context, operator, shop.account, "joana@pix.example", "EMAIL")
+
+
+async def test_one_cent_leaves_the_house_and_what_comes_in_after_it_is_told(shop: Shop) -> None:
+    await shop.allow_sending()
+    shop.pay(1000)
+    await shop.read()
+    shop.live.clock.advance(seconds=1)
+    sent = await send(shop)
+    await shop.move_orders()
+    arrived = await follow_penny(shop.context, sent)
+    assert (arrived.transfer.status, arrived.transfer.amount_cents, arrived.is_back) == ("CONFIRMED", 1, False)
+    shop.pay(1)
+    await shop.read()
+    back = await follow_penny(shop.context, sent)
+    assert ([one.amount_cents for one in back.came_back], back.is_back) == ([1], True)
+    assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((1000, 0), 1)
+    asked = "select operator, subject from audit where verb = 'institution check'"
+    (row,) = await as_operator(shop.live.context).pool.fetch(asked)
+    assert tuple(row) == ("ana", "institution loja")
+    await check_books(shop.live)
+
+
+async def test_it_leaves_only_where_a_transfer_may(shop: Shop) -> None:
+    shop.pay(1000)
+    await shop.read()
+    with pytest.raises(errors.RuleBroken):
+        await send(shop)
+    assert shop.there.calls == []
+
+
+async def test_the_fee_that_was_last_taken_for_a_transfer_is_told_before(shop: Shop) -> None:
+    assert (await plan_penny(shop.context, "loja")).fee_cents is None
+    today = to_day(shop.live.clock.real_now())
+    for number, cents in enumerate((90, 150)):
+        fee = InstitutionItem(
+            item_id=f"F{number}",
+            day=today,
+            settled_at=shop.live.clock.real_now(),
+            direction="OUT",
+            amount_cents=cents,
+            kind="fee",
+            text="TARIFA PIX",
+        )
+        await record_listed(shop.at, shop.account, [fee])
+        async with shop.context.pool.acquire() as connection:
+            await item_store.note_fees(connection, shop.account.id, {f"F{number}": ("transfer", 7)})
+        shop.live.clock.advance(seconds=1)
+    assert (await plan_penny(shop.context, "loja")).fee_cents == 150
+
+
+async def test_nothing_is_planned_over_an_account_that_is_paused_or_none(shop: Shop) -> None:
+    await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
+    with pytest.raises(errors.BadRequest, match="the account loja is paused"):
+        await plan_penny(shop.context, "loja")
+    with pytest.raises(errors.NotFound):
+        await plan_penny(shop.context, "laden")

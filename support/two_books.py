@@ -143,11 +143,11 @@ class Here(Struct, kw_only=True):
             await refund_usecases.start_refund(self.context, self.house, request)
 
     async def send(self, amount_cents: int, external_id: str) -> Transfer | None:
-        """Ask for it; ``None`` where it must be asked for again, under the same name."""
+        """Ask for it; ``None`` where it must be asked for again under the same name, or there is not enough for it."""
         request = KeyTransferRequest(amount_cents=amount_cents, key=PAYEE, key_type="EMAIL", external_id=external_id)
         try:
             return (await transfer_usecases.start_transfer(self.context, self.house, request)).transfer
-        except (errors.ServiceUnavailable, errors.OutcomeUnknown):
+        except (errors.ServiceUnavailable, errors.OutcomeUnknown, errors.InsufficientFunds):
             return None
 
     async def work(self) -> None:

@@ -10,7 +10,7 @@ from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import item as item_store
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions.penny import follow_penny, plan_penny, send_penny
+from pixconnect.usecases.institutions.penny import follow_penny, read_penny_terms, send_penny
 from pixconnect.usecases.institutions.statement_sweep import record_listed
 from support.account_shop import Shop
 from support.books import check_books
@@ -58,7 +58,7 @@ async def test_it_leaves_only_where_a_transfer_may(shop: Shop) -> None:
 
 
 async def test_the_fee_that_was_last_taken_for_a_transfer_is_told_before(shop: Shop) -> None:
-    assert (await plan_penny(shop.context, "loja")).fee_cents is None
+    assert (await read_penny_terms(shop.context, "loja")).fee_cents is None
     today = to_day(shop.live.clock.real_now())
     for number, cents in enumerate((90, 150)):
         fee = InstitutionItem(
@@ -74,12 +74,12 @@ async def test_the_fee_that_was_last_taken_for_a_transfer_is_told_before(shop: S
         async with shop.context.pool.acquire() as connection:
             await item_store.note_fees(connection, shop.account.id, {f"F{number}": ("transfer", 7)})
         shop.live.clock.advance(seconds=1)
-    assert (await plan_penny(shop.context, "loja")).fee_cents == 150
+    assert (await read_penny_terms(shop.context, "loja")).fee_cents == 150
 
 
 async def test_nothing_is_planned_over_an_account_that_is_paused_or_none(shop: Shop) -> None:
     await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
     with pytest.raises(errors.BadRequest, match="the account loja is paused"):
-        await plan_penny(shop.context, "loja")
+        await read_penny_terms(shop.context, "loja")
     with pytest.raises(errors.NotFound):
-        await plan_penny(shop.context, "laden")
+        await read_penny_terms(shop.context, "laden")

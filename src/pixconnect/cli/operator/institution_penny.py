@@ -18,7 +18,7 @@ from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import penny as penny_usecases
-from pixconnect.usecases.institutions.penny import PennyPlan, PennySent
+from pixconnect.usecases.institutions.penny import PennySent, PennyTerms
 
 _LOOK_EVERY_S: Final = 1.0
 
@@ -34,7 +34,7 @@ def send_penny(
 
     async def do() -> PennySent:
         async with operators.open_operator_beside_service(settings, "pixconnect check") as (operator, context):
-            plan = await penny_usecases.plan_penny(context, name)
+            plan = await penny_usecases.read_penny_terms(context, name)
             _ask(plan, key, is_agreed=is_agreed)
             return await _send(context, operator, plan, key, kind, timeout_s)
 
@@ -44,7 +44,7 @@ def send_penny(
     _complain(sent, timeout_s)
 
 
-def _ask(plan: PennyPlan, key: str, *, is_agreed: bool) -> None:
+def _ask(plan: PennyTerms, key: str, *, is_agreed: bool) -> None:
     account, fee = plan.account, plan.fee_cents
     terminal.notice(
         f"R$ 0.01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}."
@@ -64,7 +64,7 @@ def _ask(plan: PennyPlan, key: str, *, is_agreed: bool) -> None:
 
 
 async def _send(
-    context: Context, operator: OperatorContext, plan: PennyPlan, key: str, kind: KeyType, timeout_s: float
+    context: Context, operator: OperatorContext, plan: PennyTerms, key: str, kind: KeyType, timeout_s: float
 ) -> PennySent:
     sent = PennySent(transfer=await penny_usecases.send_penny(context, operator, plan.account, key, kind))
     until_s, told = time.monotonic() + timeout_s, ""

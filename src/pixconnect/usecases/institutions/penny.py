@@ -27,7 +27,7 @@ PENNY_CENTS: Final = 1
 _LISTED_MAX: Final = 100
 
 
-class PennyPlan(Struct, frozen=True, kw_only=True):
+class PennyTerms(Struct, frozen=True, kw_only=True):
     """What is about to be done."""
 
     account: InstitutionAccount
@@ -47,7 +47,7 @@ class PennySent(Struct, frozen=True, kw_only=True):
         return bool(self.came_back) or self.transfer.returned_cents > 0
 
 
-async def plan_penny(context: Context, name: str) -> PennyPlan:
+async def read_penny_terms(context: Context, name: str) -> PennyTerms:
     """See what sending would be done from, and at which price.
 
     Raises:
@@ -59,7 +59,7 @@ async def plan_penny(context: Context, name: str) -> PennyPlan:
         fee_cents = await item_store.find_last_fee(connection, account.id)
     if account.state != "active":
         raise errors.BadRequest(f"name: the account {name} is {account.state}: nothing is sent over it")
-    return PennyPlan(account=account, fee_cents=fee_cents)
+    return PennyTerms(account=account, fee_cents=fee_cents)
 
 
 async def send_penny(

@@ -1,22 +1,26 @@
 """Transfers leave over an account at an institution: once, whatever becomes of the calls."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec import structs
 
+from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, NotSent
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, RailStep
 from pixconnect.domain.money.rail import Taken
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import RETRY_AFTER, give_up_there
+from pixconnect.usecases.money.handover import RETRY_AFTER, give_up_there, move_due_there
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution
 from support.operators import as_operator
-from support.service import Service, read_funds
+from support.service import Service, no_fence, read_funds
 
 TURNED_AWAY = NotSent(reason="429")
 REFUSED = CertainRefusal(code="chave_favorecido_nao_encontrada", reason="there is no such key", reject_code="AC03")
@@ -251,6 +255,61 @@ async def test_a_paused_account_sends_nothing_and_what_never_left_is_given_up(li
     assert (await read_again(shop, sent)).status == "CANCELLED"
     assert (shop.there.calls, await read_funds(live, shop.house)) == ([], (1000, 0))
     await check_books(live)
+
+
+class StoppedMemory:
+    """Of a worker that is stopped once it has noted that it calls."""
+
+    def __init__(self, shop: Shop, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self._memory = shop.memory
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._memory, name)
+
+    async def take(self, before: RailStep, after: RailStep) -> bool:
+        is_taken = await self._memory.take(before, after)
+        if after.state == "calling":
+            await self._meanwhile()
+        return is_taken
+
+
+@pytest.mark.parametrize(("seconds", "calls_count"), [(10, 1), (31, 0)])
+async def test_what_is_noted_leaves_soon_or_not_at_all(shop: Shop, seconds: int, calls_count: int) -> None:
+    clock = shop.live.clock
+    clock.stand_still()
+    sent = await begin(shop)
+
+    async def pass_by() -> None:
+        clock.advance(seconds=seconds)
+
+    await _move_stopped(shop, pass_by)
+    assert len(shop.there.calls) == calls_count
+    assert await read_state(shop, sent) == ("closed" if calls_count else "minted")
+    clock.advance(seconds=2)
+    await shop.move_orders()
+    assert ((await read_again(shop, sent)).status, len(shop.there.calls)) == ("CONFIRMED", 1)
+
+
+async def test_who_was_stopped_before_a_call_makes_none_after_another_worker_has_asked(shop: Shop) -> None:
+    clock = shop.live.clock
+    clock.stand_still()
+    sent = await begin(shop)
+
+    async def be_replaced() -> None:
+        clock.advance(hours=1)
+        await shop.move_orders()
+
+    await _move_stopped(shop, be_replaced)
+    assert (shop.there.calls, await read_state(shop, sent)) == ([], "asked")
+    assert (await read_again(shop, sent)).status == "PROCESSING", "nobody promises that it was not called"
+
+
+async def _move_stopped(shop: Shop, meanwhile: Callable[[], Awaitable[object]]) -> None:
+    memory: Any = StoppedMemory(shop, meanwhile)
+    rail = InstitutionRail(shop.there, memory, shop.live.clock)
+    at = at_account(shop.context, shop.account, rail)
+    await move_due_there(at, no_fence, shop.account.id, shop.live.clock.now(), 16)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 from msgspec import structs
 
+from pixconnect.adapters.rails.ended_step import NO_REASON, doubt_step, end_step, reject_by
 from pixconnect.adapters.rails.first_step import refuse_another, take_first_step
 from pixconnect.adapters.rails.listed_order import ListedOrder, as_listed_order
 from pixconnect.adapters.rails.none import NoRail
@@ -35,7 +36,6 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.rail_memory import (
     MemoryUnavailable,
-    Outcome,
     OutgoingPix,
     RailMemory,
     RailStep,
@@ -65,10 +65,11 @@ SILENT_AFTER: Final = timedelta(seconds=30)
 """So long an order that was called, and has not ended, keeps others from being sent; then it is asked about beside them."""
 BELIEVED_AFTER: Final = timedelta(minutes=1)
 """So long after a call that was refused in words of no list the institution must know of nothing under our name."""
+LEAVES_WITHIN_S: Final = 30.0
+"""So long after it was noted a call may leave: who was stopped before it may find that people have ended its order since."""
+_TOO_LATE: Final = NotSent(reason="this process was stopped before the call left")
 _A_MOMENT: Final = timedelta(minutes=1)
 """Of received Pix are read to see whether an institution that tells no balance can be reached."""
-_REASON_MAX: Final = 1000
-_NO_REASON: Final = "The institution gave no reason."
 
 _log = structlog.get_logger(__name__)
 
@@ -167,12 +168,13 @@ class InstitutionRail(RecordingRail):
                 found = await self._read(step)
                 if found is not None:
                     return await self._hear(step, found)
-            now = self._clock.real_now()
+            now, began_s = self._clock.real_now(), self._clock.monotonic_s()
             calling = structs.replace(step, state="calling", called_at=step.called_at or now)
             if not await self._memory.take(step, calling):
                 return Unknown()
             self._note_call(calling)
-            return await self._conclude(calling, await call(calling))
+            is_late = self._clock.monotonic_s() > began_s + LEAVES_WITHIN_S
+            return await self._conclude(calling, _TOO_LATE if is_late else await call(calling))
         except (MemoryUnavailable, InstitutionUnavailable):
             # The row may say that we call; so it is asked about, and never given up as if it could not be there.
             return Unknown()
@@ -271,7 +273,7 @@ class InstitutionRail(RecordingRail):
                 back = structs.replace(calling, state="minted", called_at=None)
                 return NotTaken() if await self._memory.take(calling, back) else Unknown()
             case UnknownOutcome(is_refusal=True) if not calling.may_be_done:
-                await self._memory.take(calling, _doubt(calling, answer.reason))
+                await self._memory.take(calling, doubt_step(calling, answer.reason))
                 return Unknown()
             # An earlier call of it may be done, whatever became of this one.
             case CertainRefusal() | NotSent() | UnknownOutcome():
@@ -284,14 +286,14 @@ class InstitutionRail(RecordingRail):
         # A list was read before this call, if anything can be forgotten; a spent budget must leave no refusal open.
         if not self._is_listed(calling):
             # Where it cannot be asked now, or we end here, it is believed a minute later; a second refusal would say nothing.
-            step = _doubt(calling, refusal.reason)
+            step = doubt_step(calling, refusal.reason)
             if not await self._memory.take(calling, step):
                 return Unknown()
             found = await self._read(step)
             if found is not None:
                 return await self._hear(step, found)
-        refused = _close(step, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
-        return _reject(refused) if await self._memory.take(step, refused) else Unknown()
+        refused = end_step(step, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
+        return reject_by(refused) if await self._memory.take(step, refused) else Unknown()
 
     async def _ask(self, step: RailStep | None) -> QueryAnswer:
         try:
@@ -302,7 +304,7 @@ class InstitutionRail(RecordingRail):
 
     async def _ask_about(self, step: RailStep) -> QueryAnswer:
         if step.outcome in ("refused", "never"):
-            return NeverTaken() if step.outcome == "never" else _reject(step)
+            return NeverTaken() if step.outcome == "never" else reject_by(step)
         if step.state == "calling":
             asked = structs.replace(step, state="asked", may_be_done=True)
             if not await self._memory.take(step, asked):
@@ -318,8 +320,8 @@ class InstitutionRail(RecordingRail):
 
     async def _judge_absent(self, step: RailStep, *, is_late: bool) -> QueryAnswer:
         if self._is_believed(step):
-            refused = _close(step, "refused", reject_code.WRONG_CONTENTS, step.refusal_reason)
-            return _reject(refused) if await self._memory.take(step, refused) else Taken()
+            refused = end_step(step, "refused", reject_code.WRONG_CONTENTS, step.refusal_reason)
+            return reject_by(refused) if await self._memory.take(step, refused) else Taken()
         is_uncalled = step.state in ("new", "minted")
         if not is_uncalled and self._names_first(step):
             # Named by the network before it was called, whatever became of that; nothing but its name is told by this.
@@ -350,12 +352,12 @@ class InstitutionRail(RecordingRail):
             await self._note_done(step, heard.code)
             return Taken(network_id=heard.network_id, waits_for=heard.waits_for)
         if heard.status == "done":
-            await self._end(step, _close(step, "answered"))
+            await self._end(step, end_step(step, "answered"))
             return Settled(settled_at=heard.settled_at or self._clock.real_now(), network_id=heard.network_id)
         code = heard.reject_code or reject_code.NETWORK_FAILED
-        refused = _close(step, "refused", code, heard.reason or _NO_REASON)
+        refused = end_step(step, "refused", code, heard.reason or NO_REASON)
         await self._end(step, refused)
-        return structs.replace(_reject(refused), network_id=heard.network_id)
+        return structs.replace(reject_by(refused), network_id=heard.network_id)
 
     async def _note_done(self, step: RailStep, code: str | None) -> None:
         """The institution has it, so it was called, also where a restored database has forgotten that."""
@@ -384,16 +386,3 @@ def _write_pix(order: Order, step: RailStep) -> OutgoingPix:
         payer_message=order.payer_message,
         code=step.code_there,
     )
-
-
-def _doubt(calling: RailStep, reason: str) -> RailStep:
-    return structs.replace(calling, state="asked", may_be_done=True, refusal_reason=reason[:_REASON_MAX])
-
-
-def _close(step: RailStep, outcome: Outcome, code: str | None = None, reason: str | None = None) -> RailStep:
-    text = None if reason is None else reason[:_REASON_MAX]
-    return structs.replace(step, state="closed", outcome=outcome, refusal_code=code, refusal_reason=text)
-
-
-def _reject(step: RailStep) -> Rejected:
-    return Rejected(code=step.refusal_code or reject_code.NETWORK_FAILED, reason=step.refusal_reason or _NO_REASON)

@@ -1,0 +1,29 @@
+"""What is remembered of an order at an institution when it has ended there, or may have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import structs
+
+from pixconnect.domain.institutions.rail_memory import Outcome, RailStep
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.rail import Rejected
+
+NO_REASON: Final = "The institution gave no reason."
+_REASON_MAX: Final = 1000
+
+
+def doubt_step(calling: RailStep, reason: str) -> RailStep:
+    """A call that was refused, which the institution has not confirmed yet by having nothing of it."""
+    return structs.replace(calling, state="asked", may_be_done=True, refusal_reason=reason[:_REASON_MAX])
+
+
+def end_step(step: RailStep, outcome: Outcome, code: str | None = None, reason: str | None = None) -> RailStep:
+    text = None if reason is None else reason[:_REASON_MAX]
+    return structs.replace(step, state="closed", outcome=outcome, refusal_code=code, refusal_reason=text)
+
+
+def reject_by(step: RailStep) -> Rejected:
+    """What a refused one says to callers."""
+    return Rejected(code=step.refusal_code or reject_code.NETWORK_FAILED, reason=step.refusal_reason or NO_REASON)

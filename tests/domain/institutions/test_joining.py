@@ -193,7 +193,6 @@ def word_of(item: InstitutionItem, lines: list[BookLine]) -> str:
 
 
 KNOWN = OpenAmounts(
-    open_cents=frozenset({500, 600}),
     unnamed_cents=frozenset({500}),
     our_names=frozenset({E2E}),
     begins_at=datetime(2026, 10, 1, tzinfo=UTC),
@@ -229,8 +228,6 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="pix", amount_cents=500), "order_unknown"),
         (dict(direction="OUT", kind="pix", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500), "order_unknown"),
-        (dict(direction="OUT", kind="pix", amount_cents=600), "order_unknown"),
-        (dict(direction="OUT", kind="pix", amount_cents=600, end_to_end_id=OTHER_E2E), "by_hand"),
         (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=E2E), "fee"),
         (dict(kind="wire", day=KNOWN.today), "day_not_over"),
         (dict(kind="wire", day=date(2026, 9, 30)), "before_opening"),

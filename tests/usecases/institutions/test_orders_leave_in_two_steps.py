@@ -262,7 +262,9 @@ async def test_a_request_that_may_have_been_paid_in_a_forgotten_time_is_not_acce
     assert len(there.confirmed) == 1
 
 
-async def test_a_line_without_a_name_waits_while_an_order_of_its_amount_is_open(shop: Shop, there: InTwoSteps) -> None:
+async def test_a_line_without_a_name_is_a_movement_that_is_taken_back_once_its_order_settles(
+    shop: Shop, there: InTwoSteps
+) -> None:
     there.send_status = "under_way"
     sent = await begin(shop)
     await work(shop)
@@ -274,8 +276,8 @@ async def test_a_line_without_a_name_waits_while_an_order_of_its_amount_is_open(
     await record_listed(shop.at, shop.account, [line])
     await note_listed(shop.at, shop.account, (line.day, line.day))
     await settle_items(shop.at, shop.account)
-    (item,) = await shop.live.fetch("select joined_kind, waits from institution_item")
-    assert tuple(item) == (None, "order_unknown")
+    (item,) = await shop.live.fetch("select joined_kind from institution_item")
+    assert item["joined_kind"] == "movement"
     there.end_sent("settled")
     await work(shop, seconds=60)
     await settle_items(shop.at, shop.account)

@@ -272,10 +272,8 @@ class ReversedMovement(Struct, frozen=True, kw_only=True):
 class OpenAmounts(Struct, frozen=True, kw_only=True):
     """What items are judged by beside the lines: orders under way, and where the books begin."""
 
-    open_cents: frozenset[int]
-    """Amounts of open orders and refunds: what has no name may be any of them."""
     unnamed_cents: frozenset[int]
-    """Of those whose name on the network nobody knows yet."""
+    """Amounts of open orders and refunds whose name on the network nobody knows yet."""
     our_names: frozenset[str]
     """Names of the items that a transfer or refund of ours has, whatever its day, amount and side."""
     begins_at: datetime
@@ -320,8 +318,6 @@ def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: 
             return "not_yet_read"
         if item.day >= known.today and not item.names:
             return "day_not_over"
-    elif (not item.names and item.amount_cents in known.open_cents) or (
-        is_pix and item.amount_cents in known.unnamed_cents
-    ):
+    elif item.amount_cents in known.unnamed_cents and (is_pix or not item.names):
         return "order_unknown"
     return None

@@ -107,22 +107,20 @@ async def list_unmatched(
 
 
 _LIST_OPEN: Final[LiteralString] = """
-    select transfer.amount_cents, transfer.network_id is null as is_unnamed from transfer
+    select transfer.amount_cents from transfer
     where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'
-        and not transfer.is_book
+        and not transfer.is_book and transfer.network_id is null
     union
-    select refund.amount_cents, refund.network_id is null from refund
+    select refund.amount_cents from refund
     join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
     where transfer.institution_id = $1 and refund.flow = 'OUT' and refund.status = 'PROCESSING'
-        and not refund.is_book
+        and not refund.is_book and refund.network_id is null
 """
 
 
-async def read_open_amounts(connection: Connection, institution_id: int) -> tuple[frozenset[int], frozenset[int]]:
-    """Amounts of orders under way, and of those whose name on the network nobody has told yet."""
-    rows = await connection.fetch(_LIST_OPEN, institution_id)
-    unnamed_cents = frozenset(row["amount_cents"] for row in rows if row["is_unnamed"])
-    return frozenset(row["amount_cents"] for row in rows), unnamed_cents
+async def read_open_amounts(connection: Connection, institution_id: int) -> frozenset[int]:
+    """Amounts of orders under way whose name on the network nobody has told yet."""
+    return frozenset(row["amount_cents"] for row in await connection.fetch(_LIST_OPEN, institution_id))
 
 
 def _begin_of(day: date) -> datetime:

@@ -318,10 +318,8 @@ async def _judge_left(
 ) -> list[UnmatchedItem]:
     lines = await _list_near(connection, account, left)
     names = sorted({name for item in left for name in item.names})
-    open_cents, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
     known = OpenAmounts(
-        open_cents=open_cents,
-        unnamed_cents=unnamed_cents,
+        unnamed_cents=await line_store.read_open_amounts(connection, account.id),
         our_names=frozenset(await movement_store.find_names(connection, names)),
         begins_at=account.opened_at,
         begins_on=to_day(account.opened_at),

@@ -28,6 +28,7 @@ from pixconnect_client.enums import (
     ResourceKind,
     StatementFormat,
     TransferStatus,
+    WaitsFor,
 )
 from pixconnect_client.errors import (
     ApiError,
@@ -210,6 +211,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "UnknownSigningKey",
+    "WaitsFor",
     "__version__",
     "verify_notice",
     "verify_webhook",

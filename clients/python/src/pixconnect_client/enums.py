@@ -47,6 +47,13 @@ class MemberCertainty(OpenEnum):
     UNKNOWN = "unknown"
 
 
+class WaitsFor(OpenEnum):
+    """What a person has to see to at the institution before a transfer goes on."""
+
+    APPROVAL = "approval"
+    FUNDS = "funds"
+
+
 class ReceiptKind(OpenEnum):
     """What a receipt is of."""
 

@@ -25,6 +25,7 @@ from pixconnect_client.enums import (
     RefundReason,
     RefundStatus,
     TransferStatus,
+    WaitsFor,
 )
 
 
@@ -174,6 +175,11 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """That txid as the institution made it itself and the network has it, where that institution takes none of ours."""
     institution: str | None = None
     """The account at an institution on which it lies, as the operator calls it."""
+    waits_for: WaitsFor | None = None
+    """What a person has to see to at the institution before it goes on: its approval, or funds there. It may take days, and its
+    status stays ``PROCESSING``."""
+    waits_since: datetime | None = None
+    """When that was first seen."""
 
 
 class ReceiptParty(Struct, frozen=True, kw_only=True, omit_defaults=True):

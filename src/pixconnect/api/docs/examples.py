@@ -244,7 +244,7 @@ def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Sch
     # The name says what has become of it, and of all but charges the direction.
     _, *direction, became = event.upper().split(".")
     # More is known then of one that was accepted before.
-    payload: dict[str, object] = dict(status="CONFIRMED" if became == "COMPLETED" else became)
+    payload: dict[str, object] = dict(status=dict(COMPLETED="CONFIRMED", WAITING="PROCESSING").get(became, became))
     if direction:
         payload |= {"impact_type": direction[0], "flow": direction[0]}
     if direction == ["IN"]:

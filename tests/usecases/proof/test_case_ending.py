@@ -96,6 +96,19 @@ async def test_it_is_a_case_once_its_time_is_over_and_its_days_are_read(shop: Sh
         await case_usecases.close_cases(as_operator(shop.live.context), [case.id], "it is lost")
 
 
+async def test_the_case_of_one_that_waited_for_a_person_there_says_so(shop: Shop) -> None:
+    shop.there.send_status, shop.there.waits_for = "under_way", "approval"
+    await lose_order(shop, is_heard=True)
+    shop.live.clock.advance(seconds=60)
+    await shop.move_orders()
+    await read_days(shop)
+    (case,) = await look(shop)
+    assert (
+        "where since 2026-07-01 it waited for approval: have it ended there first; the institution never said"
+        in case.said
+    )
+
+
 async def test_two_operators_say_by_evidence_that_it_never_left(shop: Shop) -> None:
     sent = await lose_order(shop)
     await read_days(shop)

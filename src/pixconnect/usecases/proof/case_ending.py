@@ -29,6 +29,8 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
+from pixconnect.store.money import waiting_order as waiting_store
+from pixconnect.store.money.waiting_order import WaitingOrder
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import HasClock
@@ -66,9 +68,10 @@ async def find_differences(
 ) -> tuple[list[Difference], bool]:
     """Orders of the account that wait for people, and what contradicts what people have said; whether that is all."""
     silent = await ending_store.list_silent(connection, account.id, SILENT_MAX)
+    waiting = await waiting_store.find(connection, [order.order_name for order in silent])
     now = context.clock.now()
     differences = [
-        _tell(account, order)
+        _tell(account, order, waiting=waiting.get(order.order_name))
         for order in silent
         if now >= order.over_at and not await _find_unread(connection, order, now)
     ]
@@ -80,16 +83,23 @@ async def find_differences(
 
 
 def _tell(
-    account: InstitutionAccount, order: SilentOrder, amount_cents: int | None = None, said: str | None = None
+    account: InstitutionAccount,
+    order: SilentOrder,
+    amount_cents: int | None = None,
+    said: str | None = None,
+    waiting: WaitingOrder | None = None,
 ) -> Difference:
     words = f"the {order.line_kind} of {order.amount_cents} cents was called at {account.name} on {to_day(order.called_at)},"
+    # Who ends it as never must know that somebody there may still let it leave.
+    if waiting is not None:
+        words += f" where since {to_day(waiting.since)} it waited for {waiting.waits_for}: have it ended there first;"
     return Difference(
         kind="order",
         institution_id=account.id,
         holder_id=order.holder_id,
         name=order.order_name,
         amount_cents=amount_cents,
-        said=(said or f"{words} which never said how it ended; its statement of those days is whole")[:1000],
+        said=(said or f"{words} the institution never said how it ended; its statement of those days is whole")[:1000],
         since=order.called_at,
     )
 

@@ -42,7 +42,7 @@ async def register(bank: Bank) -> None:
 
 def test_who_sends_has_a_list_and_each_reason_is_the_schemes() -> None:
     lists = {name: read_profile(name).account.send_refusals for name in NAMES}
-    assert [name for name, known in lists.items() if known] == ["efi", "inter"]
+    assert [name for name, known in lists.items() if known] == ["efi", "inter", "sicoob"]
     assert {one.reject_code for one in lists["efi"]} <= reject_code.REASONS.keys()
     assert {(one.status, one.name) for one in lists["efi"]} == {
         (400, "documento_bloqueado"), (400, "chave_invalida"), (400, "chave_nao_pertence_ao_documento"),

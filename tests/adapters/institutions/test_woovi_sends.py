@@ -351,6 +351,15 @@ async def test_what_somebody_removed_is_refused_once_both_questions_say_that_it_
             await sender.read_sent(NAME, NAME, since)
 
 
+@pytest.mark.parametrize(("has_two_steps", "waits_for"), [(False, "funds"), (True, "approval")])
+async def test_what_is_created_for_long_waits_for_a_person(waits_for: str, *, has_two_steps: bool) -> None:
+    clock = FakeClock()
+    created = content(payment(status="CREATED"))
+    sender = WooviSender(_as_calls(Answers(question=[created, created])), clock, has_two_steps=has_two_steps)
+    read = [await sender.read_sent(NAME, NAME, clock.real_now() - timedelta(seconds=age)) for age in (59, 60)]
+    assert [one and (one.status, one.waits_for) for one in read] == [("under_way", None), ("under_way", waits_for)]
+
+
 def payment(**told: object) -> dict[str, Any]:
     members = dict(correlationID=NAME, value=150, status="CONFIRMED") | told
     return dict(payment=members, transaction=dict(endToEndId=E2E, time="2026-07-01T12:00:00.000Z"))

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.institutions.statement_file import to_day
@@ -19,6 +20,7 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.proof.case import Case
 from pixconnect.domain.proof.case_ending import Evidence
 from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.usecases.institutions.allowance import allow
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import record_listed
 from pixconnect.usecases.money import refund as refund_usecases
@@ -107,6 +109,24 @@ async def test_the_case_of_one_that_waited_for_a_person_there_says_so(shop: Shop
         "where since 2026-07-01 it waited for approval: have it ended there first; the institution never said"
         in case.said
     )
+
+
+async def test_where_several_proposals_wait_the_operator_says_which_is_meant(shop: Shop) -> None:
+    sent = await lose_order(shop)
+    await read_days(shop)
+    (case,) = await look(shop)
+    await want(shop, case.id)
+    await shop.live.execute_as_owner("update institution_account set environment = 'production'")
+    assert (
+        await allow(as_operator(shop.live.context, "ana"), "loja", WantedAllowance(refunds_day_cents=500)) is not None
+    )
+    context = shop.live.context
+    with pytest.raises(errors.BadRequest, match=r"several proposals wait on loja: .*\(decide, allow\)"):
+        await confirm_proposal(as_operator(context, "bia"), context, "loja")
+    waiting = await proposal_store.list_waiting(context.pool, shop.account.id)
+    code = next(name_proposal(one) for one in waiting if one.act == "decide")
+    await confirm_proposal(as_operator(context, "bia"), context, "loja", code=code)
+    assert await read_status(shop, sent) == "ERROR"
 
 
 async def test_two_operators_say_by_evidence_that_it_never_left(shop: Shop) -> None:

@@ -46,6 +46,8 @@ _NO_LIST: Final = (403, 404, 405)
 """For this AppID there is none, which says nothing of payments."""
 _LISTED_AFTER: Final = timedelta(seconds=50)
 """Before a refusal by a text is believed."""
+_WAITS_AFTER: Final = timedelta(minutes=1)
+"""What is created, and by then not approved, waits for a person there."""
 _LOOKED_FOR: Final = timedelta(days=1)
 _GONE_AFTER: Final = timedelta(hours=1)
 """From its first call on: what lists are late with is there by then."""
@@ -117,9 +119,13 @@ class WooviSender:
         if not content.is_success:
             raise self._calls.refuse(content)
         try:
-            return decode_cents_sent(content.members, name)
+            told = decode_cents_sent(content.members, name)
         except Malformed as error:
             raise InstitutionUnavailable(error.reason) from None
+        if since is None or not is_created(content.members) or self._clock.real_now() < since + _WAITS_AFTER:
+            return told
+        # Our call approves at once, unless the account has too little; or another one does, which may be lost.
+        return structs.replace(told, waits_for="approval" if self._has_two_steps else "funds")
 
     async def _judge_absent(self, name: str, since: datetime | None) -> None:
         """Whatever is wrong there may be 400 with a text: what is absent for long must be absent from the list too."""

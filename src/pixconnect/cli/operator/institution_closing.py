@@ -37,7 +37,7 @@ def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | No
     """Do what another operator has proposed for an account; `institution show` says what that is, and its code.
 
     Args:
-        act: Which of what waits; the oldest, if it is missing.
+        act: Which of what waits, where several do and no code says it.
         code: That of what you have read: an adjustment is not confirmed without, since another may have taken its place.
     """
 

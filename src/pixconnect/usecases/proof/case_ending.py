@@ -41,6 +41,7 @@ from pixconnect.usecases.institutions.account import found, name_account
 from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder
 from pixconnect.writing.batch import Batch
+from pixconnect.writing.service_time import service_now_to_write
 
 SILENT_MAX: Final = 1000
 """Orders of an account that are looked at together; where there are more, none of their cases ends by itself."""
@@ -251,7 +252,8 @@ async def _find(context: OperatorContext, connection: Connection, wanted: Wanted
 
 
 async def _check_time(context: OperatorContext, connection: Connection, order: SilentOrder) -> None:
-    now = context.clock.now()
+    # An operator's machine may be hours ahead.
+    now = await service_now_to_write(context.clock, connection)
     if now < order.over_at:
         until = order.over_at.astimezone(UTC).isoformat(timespec="seconds")
         raise errors.BadRequest(f"case: the order may still be called, or take effect, until {until}")

@@ -7,7 +7,13 @@ from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, check_confirmation, check_reading
+from pixconnect.domain.institutions.proposal import (
+    Proposal,
+    ProposedAct,
+    check_confirmation,
+    check_reading,
+    name_proposal,
+)
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -32,7 +38,7 @@ async def confirm_proposal(
     act: ProposedAct | None = None,
     code: str | None = None,
 ) -> tuple[InstitutionAccount, Proposal]:
-    """Do the oldest proposal that waits on an account, or that of an act.
+    """Do the proposal that waits on an account, or that of an act where several do.
 
     Args:
         context: Of the operator who confirms.
@@ -44,7 +50,8 @@ async def confirm_proposal(
     Raises:
         NotFound: There is no such account, or nothing of the kind waits on it.
         Forbidden: It is this operator's own.
-        BadRequest: It may not be confirmed yet, cannot be done, or is not what the operator has read.
+        BadRequest: It may not be confirmed yet, cannot be done, or is not what the operator has read; or several wait, and
+            nobody says which is meant.
     """
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
@@ -52,6 +59,11 @@ async def confirm_proposal(
         waiting = [one for one in await proposal_store.list_waiting(connection, account.id) if act in (None, one.act)]
     if not waiting:
         raise errors.NotFound(f"name: nothing waits for a second operator on {name}")
+    if code is not None:
+        waiting = [one for one in waiting if name_proposal(one) == code] or waiting[:1]
+    if len(waiting) > 1:
+        acts = ", ".join(one.act for one in waiting)
+        raise errors.BadRequest(f"act: several proposals wait on {name}: say which is meant by --act ({acts})")
     proposal = waiting[0]
     check_confirmation(proposal, context.operator, context.clock.real_now())
     check_reading(proposal, code)

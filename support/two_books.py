@@ -83,10 +83,14 @@ class There(Struct, frozen=True, kw_only=True):
         with suppress(errors.Refusal):
             await refund_usecases.start_refund(self.context, self.caller, request)
 
-    async def send(self, amount_cents: int) -> None:
-        """A person pays somebody in the bank's app."""
+    async def send(self, amount_cents: int) -> bool:
+        """A person pays somebody in the bank's app; whether there is enough for it."""
         request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-        await transfer_usecases.start_transfer(self.context, self.caller, request)
+        try:
+            await transfer_usecases.start_transfer(self.context, self.caller, request)
+        except errors.InsufficientFunds:
+            return False
+        return True
 
     async def move(self, item_id: str, kind: str, amount_cents: int, *, about: str | None = None) -> None:
         """The bank takes a fee, or a wire leaves."""

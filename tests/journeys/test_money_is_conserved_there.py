@@ -214,8 +214,7 @@ class MoneyThere(RuleBasedStateMachine):
     @rule(amount_cents=cents)
     def send_by_hand(self, amount_cents: int) -> None:
         self.number("sent by hand")
-        self.both.run(self.both.books.there.send(amount_cents))
-        self.by_hand[amount_cents] += 1
+        self.by_hand[amount_cents] += self.both.run(self.both.books.there.send(amount_cents))
 
     @rule(count=st.integers(1, SENDS_AT_ONCE), amount_cents=st.integers(1, 200))
     def send(self, count: int, amount_cents: int) -> None:

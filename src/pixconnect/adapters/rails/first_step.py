@@ -6,15 +6,15 @@ from typing import Final
 
 from msgspec import structs
 
+from pixconnect.adapters.rails.ended_step import end_step, reject_by
 from pixconnect.domain.institutions.first_step import FirstStep, NamedPix, is_another_owner
 from pixconnect.domain.institutions.institution import CertainRefusal, Sender
 from pixconnect.domain.institutions.rail_memory import MemoryUnavailable, OutgoingPix, RailMemory, RailStep
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.rail import NotTaken, Rejected, SubmitAnswer
+from pixconnect.domain.money.rail import NotTaken, SubmitAnswer
 
 _OTHER_OWNER: Final = "The key is not the named owner's, as the institution told before anything was paid."
-_REASON_MAX: Final = 1000
 
 
 async def take_first_step(
@@ -46,12 +46,8 @@ async def refuse_another(memory: RailMemory, step: RailStep, payee: Party) -> Su
 
 async def _refuse(memory: RailMemory, step: RailStep, code: str, reason: str) -> SubmitAnswer:
     """Certain whatever is there, since nothing was called that moves money; so it is also where somebody else has the row."""
-    refused = structs.replace(
-        step, state="closed", outcome="refused", refusal_code=code, refusal_reason=reason[:_REASON_MAX]
-    )
-    if await _take(memory, step, refused) is None:
-        return NotTaken()
-    return Rejected(code=code, reason=refused.refusal_reason or "")
+    refused = end_step(step, "refused", code, reason)
+    return NotTaken() if await _take(memory, step, refused) is None else reject_by(refused)
 
 
 async def _take(memory: RailMemory, before: RailStep, after: RailStep) -> RailStep | None:

@@ -16,6 +16,7 @@ from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, ItemJoin, UnmatchedItem
+from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.domain.proof.case_ending import CaseEnding
 from pixconnect.foundation.pool import Connection
@@ -26,7 +27,6 @@ from pixconnect.usecases.money import movement as movement_usecases
 from pixconnect.usecases.money.movement import MovementContext
 
 _POSTED_AT_ONCE: Final = 200
-_DESCRIPTION_LENGTH_MAX: Final = 140
 
 
 async def post_unowned(context: MovementContext, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
@@ -90,7 +90,7 @@ async def _report(
         amount_cents=item.amount_cents,
         # A name is one fact: of a line that says otherwise than a case, the order has it.
         end_to_end_id=item.end_to_end_id if ending is None else None,
-        description=text[:_DESCRIPTION_LENGTH_MAX] or None,
+        description=text[:DESCRIPTION_LENGTH_MAX] or None,
         # Of many lines the day alone is told: noon of it is that day in each zone of Brazil.
         settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import timedelta
 from typing import Final, LiteralString
 
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX
@@ -42,17 +42,6 @@ async def find_silent(connection: Connection | Pool, institution_id: int, order_
     return SilentOrder(**rows[0]) if rows else None
 
 
-_FIND_READ: Final[LiteralString] = """
-    select day from institution_day where institution_id = $1 and day between $2 and $3
-        and (read_at at time zone 'America/Sao_Paulo')::date > day
-"""
-
-
-async def find_read(connection: Connection | Pool, institution_id: int, first_on: date, last_on: date) -> set[date]:
-    """Those of some days whose statement was read whole when they were over."""
-    return {row["day"] for row in await connection.fetch(_FIND_READ, institution_id, first_on, last_on)}
-
-
 _LIST_LIKE: Final[LiteralString] = """
     select item_id from institution_item
     where institution_id = $1 and direction = 'OUT' and amount_cents = $2 and kind <> all($3) and joined_kind is null
@@ -63,7 +52,7 @@ _LIST_LIKE: Final[LiteralString] = """
 async def list_like(connection: Connection | Pool, order: SilentOrder) -> list[str]:
     """Lines of the statement, of nobody yet, which by amount and day may be the order."""
     first_on, last_on = order.days
-    until = date.fromordinal(last_on.toordinal() + DAYS_APART_MAX)
+    until = last_on + timedelta(days=DAYS_APART_MAX)
     asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until)
     return [row["item_id"] for row in await connection.fetch(_LIST_LIKE, *asked)]
 

@@ -28,7 +28,7 @@ from pixconnect.store.institutions import day_file as file_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions.day_file import DayFile
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.institutions.statement import record_day_file, settle_items
+from pixconnect.usecases.institutions.statement import list_span, record_day_file, settle_items
 from pixconnect.usecases.institutions.sweep import note_end, note_failure
 
 EVERY: Final = timedelta(minutes=1)
@@ -80,8 +80,7 @@ async def _list_wanted(
     asked = await file_store.list_since(context.pool, account.id, first)
     recorded = await day_store.list_days(context.pool, account.id, first, last)
     closed = {day.day for day in recorded if day.is_closed}
-    days = (first + timedelta(days=number) for number in range((last - first).days + 1))
-    return [(day, asked.get(day)) for day in days if day not in closed and is_over(day, now)]
+    return [(day, asked.get(day)) for day in list_span(first, last) if day not in closed and is_over(day, now)]
 
 
 async def _read(context: Context, account: InstitutionAccount, asked: DayFile, content: bytes) -> bool:

@@ -47,7 +47,7 @@ from pixconnect.domain.money.order import (
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
@@ -122,13 +122,16 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
             (under_way if ordered[name].status == "PROCESSING" else said_again).append(index)
         elif not is_surely_not_ours(context, name):
             outcomes[index] = UNKNOWN_ORDER
-    has_rail = context.policy.has_rail
+    has_rail, account = context.policy.has_rail, context.policy.account
     ended = [
         EndedOrder(
             ordered=ordered[name],
             ending=ending,
             has_rail=has_rail,
-            mistaken=await _find_mistaken(context, ordered[name], ending),
+            # The installation's own rail tells no line twice.
+            mistaken=await find_mistaken(context.pool, account.id, ordered[name], ending)
+            if account is not None and isinstance(ending, Settled)
+            else None,
         )
         for name, ending in (endings[index] for index in under_way)
     ]
@@ -163,15 +166,14 @@ async def _note_names(
     return outcomes
 
 
-async def _find_mistaken(context: EndingContext, ordered: Transfer | Refund, ending: Ending) -> ReversedMovement | None:
-    """The movement that an item became which this order has proved to be; the installation's own rail tells none twice."""
-    account = context.policy.account
-    if account is None or not isinstance(ending, Settled):
-        return None
-    names = [name for name in (name_of(ordered), ordered.network_id, ending.network_id) if name is not None]
+async def find_mistaken(
+    connection: Connection | Pool, institution_id: int, ordered: Transfer | Refund, settled: Settled
+) -> ReversedMovement | None:
+    """The movement that an item became which this order has proved to be."""
+    names = [name for name in (name_of(ordered), ordered.network_id, settled.network_id) if name is not None]
     of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
-    day = to_day(ending.settled_at)
-    return await item_store.find_mistaken(context.pool, account.id, ordered.amount_cents, names, of, day)
+    day = to_day(settled.settled_at)
+    return await item_store.find_mistaken(connection, institution_id, ordered.amount_cents, names, of, day)
 
 
 def is_surely_not_ours(context: HasPolicy, name: str) -> bool:
@@ -195,12 +197,13 @@ async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Endin
     return misfits
 
 
-def _holders_of(ended: EndedOrder) -> tuple[int, ...]:
+def holders_of(ended: EndedOrder) -> tuple[int, ...]:
+    """Whose balances its end may move."""
     return (ended.holder_id,) if ended.mistaken is None else (ended.holder_id, ended.mistaken.holder_id)
 
 
 async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
-    work = await lock_balances(batch, _holders_of)
+    work = await lock_balances(batch, holders_of)
     locked = await _lock_rows(work, batch)
     outcomes: list[bool] = []
     proved: list[tuple[ReversedMovement, LineKey]] = []

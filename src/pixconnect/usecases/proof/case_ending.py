@@ -7,24 +7,24 @@ ends as by a report of the rail. What the institution says later changes no stat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Final
 
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.joining import ItemJoin
 from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
 from pixconnect.domain.institutions.statement_file import to_day
-from pixconnect.domain.money.order import name_of
 from pixconnect.domain.money.rail import NeverTaken, Settled
-from pixconnect.domain.money.refund import Refund
-from pixconnect.domain.proof.case import Case, Difference
+from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, Difference
 from pixconnect.domain.proof.case_ending import CaseEnding, Evidence, SaidEnd, SilentOrder
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import case_ending as ending_store
+from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import ledger as ledger_store
@@ -38,8 +38,8 @@ from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.institutions.account import found, name_account
-from pixconnect.usecases.institutions.statement import SettlingContext
-from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder
+from pixconnect.usecases.institutions.statement import SettlingContext, list_span
+from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder, find_mistaken, holders_of
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -55,13 +55,6 @@ class WantedEnding(Struct, frozen=True, kw_only=True):
     evidence: Evidence
     item_id: str | None = None
     """The line of the statement that the order is, where several may be it."""
-
-
-class _Found(Struct, frozen=True, kw_only=True):
-    case: Case
-    account: InstitutionAccount
-    order: SilentOrder
-    item_id: str | None
 
 
 async def find_differences(
@@ -100,18 +93,20 @@ def _tell(
         holder_id=order.holder_id,
         name=order.order_name,
         amount_cents=amount_cents,
-        said=(said or f"{words} the institution never said how it ended; its statement of those days is whole")[:1000],
+        said=(said or f"{words} the institution never said how it ended; its statement of those days is whole")[
+            :TEXT_LENGTH_MAX
+        ],
         since=order.called_at,
     )
 
 
 async def _find_unread(connection: Connection, order: SilentOrder, now: datetime) -> list[date]:
     first_on, last_on = order.days
-    if to_day(now) <= last_on:
+    if not is_over(last_on, now):
         return [last_on]
-    read = await ending_store.find_read(connection, order.institution_id, first_on, last_on)
-    days = [first_on + timedelta(days=number) for number in range((last_on - first_on).days + 1)]
-    return [day for day in days if day not in read]
+    told = await day_store.list_days(connection, order.institution_id, first_on, last_on)
+    read = {one.day for one in told if one.read_at is not None and is_over(one.day, one.read_at)}
+    return [day for day in list_span(first_on, last_on) if day not in read]
 
 
 async def propose_ending(context: OperatorContext, wanted: WantedEnding) -> Proposal:
@@ -128,22 +123,22 @@ async def propose_ending(context: OperatorContext, wanted: WantedEnding) -> Prop
         # As who confirms: first what waits on the account, and then the case.
         if (known := await case_store.find(connection, wanted.case_id)) and known.institution_id is not None:
             await proposal_store.lock(connection, known.institution_id)
-        case = await _find(context, connection, wanted)
+        order, item_id = await _find(context, connection, wanted)
         now = context.clock.real_now()
         said = dict[str, str | int](
             case_id=wanted.case_id,
-            order=case.order.order_name,
+            order=order.order_name,
             said=wanted.said,
-            amount_cents=case.order.amount_cents,
-            holder_id=case.order.holder_id,
+            amount_cents=order.amount_cents,
+            holder_id=order.holder_id,
             evidence_name=wanted.evidence.name,
             evidence_size=wanted.evidence.size,
             evidence_sha256=wanted.evidence.digest,
         )
-        if case.item_id is not None:
-            said["item_id"] = case.item_id
+        if item_id is not None:
+            said["item_id"] = item_id
         proposal = Proposal(
-            institution_id=case.account.id,
+            institution_id=order.institution_id,
             act="decide",
             proposal=said,
             proposed_by=context.operator,
@@ -167,19 +162,19 @@ async def end_by_case(
         await proposal_store.lock(connection, account.id)
         if proposal not in await proposal_store.list_waiting(connection, account.id):
             raise errors.NotFound(f"name: that does not wait any more on {account.name}")
-        case = await _find(context, connection, wanted)
-        ended = await _lock(connection, case, wanted.said)
+        order, item_id = await _find(context, connection, wanted)
+        ended = await _lock(connection, order, wanted.said)
         now = context.clock.real_now()
         await proposal_store.confirm(connection, account.id, "decide", context.operator, now)
-        ending = _make(case.order, wanted, proposal, context.operator, now)
+        ending = _make(order, wanted, proposal, context.operator, now)
         await ending_store.insert(connection, ending)
         is_closed = await ending_store.close_step(connection, ending.order_name)
         (was_open,) = await WRITE_ENDINGS.write(Batch([ended], connection, context.clock))
         if not is_closed or was_open is not True:
             raise errors.BadRequest("confirm: the order has ended meanwhile, as the institution said")
-        if case.item_id is not None and ended.mistaken is None:
-            key = (case.order.line_kind, case.order.resource_id)
-            await item_store.join(connection, account.id, [ItemJoin(item_id=case.item_id, key=key, by="amount")])
+        if item_id is not None and ended.mistaken is None:
+            key = (order.line_kind, order.resource_id)
+            await item_store.join(connection, account.id, [ItemJoin(item_id=item_id, key=key, by="amount")])
         await case_store.end(
             connection, [wanted.case_id], "decided", context.operator, f"{wanted.said}, by two operators"
         )
@@ -223,8 +218,10 @@ def _make(order: SilentOrder, wanted: WantedEnding, proposal: Proposal, operator
     )
 
 
-async def _find(context: OperatorContext, connection: Connection, wanted: WantedEnding) -> _Found:
-    """The case with its order, if people may say how that ended."""
+async def _find(
+    context: OperatorContext, connection: Connection, wanted: WantedEnding
+) -> tuple[SilentOrder, str | None]:
+    """The order of the case, if people may say how it ended, and the line of the statement that it is."""
     case = (await case_store.lock(connection, [wanted.case_id])).get(wanted.case_id)
     if case is None:
         raise errors.NotFound(f"case: there is none with the id {wanted.case_id}")
@@ -248,7 +245,7 @@ async def _find(context: OperatorContext, connection: Connection, wanted: Wanted
             "case: its order has an end, or was never called: what it comes to is recorded by itself"
         )
     await _check_time(context, connection, order)
-    return _Found(case=case, account=account, order=order, item_id=await _choose_item(connection, order, wanted))
+    return order, await _choose_item(connection, order, wanted)
 
 
 async def _check_time(context: OperatorContext, connection: Connection, order: SilentOrder) -> None:
@@ -279,26 +276,22 @@ async def _choose_item(connection: Connection, order: SilentOrder, wanted: Wante
     return like[0] if like else None
 
 
-async def _lock(connection: Connection, case: _Found, said: SaidEnd) -> EndedOrder:
-    name = case.order.order_name
+async def _lock(connection: Connection, order: SilentOrder, said: SaidEnd) -> EndedOrder:
+    name = order.order_name
     ordered = (await read_ordered(connection, [name])).get(name)
     if ordered is None:
         raise errors.BadRequest("case: the transfer or refund of its order is missing: ask `pixconnect verify`")
+    # The instant of the network nobody has told: what was called settles within seconds.
+    ending = Settled(settled_at=order.called_at) if said == "settled" else NeverTaken()
     mistaken = None
-    if said == "settled":
-        of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
-        names = [each for each in (name_of(ordered), ordered.network_id) if each is not None]
-        day = to_day(case.order.called_at)
-        asked = (case.account.id, case.order.amount_cents, names, of, day)
-        mistaken = await item_store.find_mistaken(connection, *asked)
+    if isinstance(ending, Settled):
+        mistaken = await find_mistaken(connection, order.institution_id, ordered, ending)
+    ended = EndedOrder(ordered=ordered, ending=ending, has_rail=True, mistaken=mistaken)
     # In the order in which every process locks: who ends the order at the same time comes before or after all of this.
-    holders = {case.order.holder_id} | ({mistaken.holder_id} if mistaken is not None else set[int]())
-    for holder_id in sorted(holders):
+    for holder_id in sorted(set(holders_of(ended))):
         await ledger_store.lock_balance(connection, holder_id)
     await order_store.lock(connection, [name])
-    # The instant of the network nobody has told: what was called settles within seconds.
-    ending = Settled(settled_at=case.order.called_at) if said == "settled" else NeverTaken()
-    return EndedOrder(ordered=ordered, ending=ending, has_rail=True, mistaken=mistaken)
+    return ended
 
 
 async def refuse_open_orders(connection: Connection, cases: Sequence[Case]) -> None:

@@ -26,6 +26,7 @@ from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import found, name_account
 from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.usecases.proof.waiting_case import lock_to_propose, refuse_gone
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
@@ -64,9 +65,7 @@ async def propose_adjustment(context: OperatorContext, wanted: WantedAdjustment)
             the account is closed, or the holder does not lie on it.
     """
     async with write_alone(context.pool) as connection:
-        # As who confirms: first what waits on the account, and then the case.
-        if (known := await case_store.find(connection, wanted.case_id)) and known.institution_id is not None:
-            await proposal_store.lock(connection, known.institution_id)
+        await lock_to_propose(connection, wanted.case_id)
         case = await _lock_case(connection, wanted.case_id)
         accounts = {account.id: account for account in await account_store.list_all(connection)}
         account = accounts.get(errors.require(case.institution_id, "what is adjusted lies at an account"))
@@ -102,9 +101,7 @@ async def adjust_case(
     wanted = _read(proposal)
     async with write_alone(context.pool) as connection:
         _refuse_closed(found(await account_store.lock_named(connection, account.name), account.name))
-        await proposal_store.lock(connection, account.id)
-        if proposal not in await proposal_store.list_waiting(connection, account.id):
-            raise errors.NotFound(f"name: that does not wait any more on {account.name}")
+        await refuse_gone(connection, account, proposal)
         case = await _lock_case(connection, wanted.case_id)
         made = await adjustment_store.list_of_case(connection, case.id)
         # Planned anew: the case may have got smaller, or ended, while the proposal waited.

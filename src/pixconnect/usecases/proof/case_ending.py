@@ -40,6 +40,7 @@ from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.institutions.account import found, name_account
 from pixconnect.usecases.institutions.statement import SettlingContext, list_span
 from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder, find_mistaken, holders_of
+from pixconnect.usecases.proof.waiting_case import lock_to_propose, refuse_gone
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -120,9 +121,7 @@ async def propose_ending(context: OperatorContext, wanted: WantedEnding) -> Prop
     """
     wanted.evidence.check()
     async with write_alone(context.pool) as connection:
-        # As who confirms: first what waits on the account, and then the case.
-        if (known := await case_store.find(connection, wanted.case_id)) and known.institution_id is not None:
-            await proposal_store.lock(connection, known.institution_id)
+        await lock_to_propose(connection, wanted.case_id)
         order, item_id = await _find(context, connection, wanted)
         now = context.clock.real_now()
         said = dict[str, str | int](
@@ -159,9 +158,7 @@ async def end_by_case(
     wanted = _read(proposal)
     async with write_alone(context.pool) as connection:
         found(await account_store.lock_named(connection, account.name), account.name)
-        await proposal_store.lock(connection, account.id)
-        if proposal not in await proposal_store.list_waiting(connection, account.id):
-            raise errors.NotFound(f"name: that does not wait any more on {account.name}")
+        await refuse_gone(connection, account, proposal)
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
         now = context.clock.real_now()

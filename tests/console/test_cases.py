@@ -123,6 +123,7 @@ async def test_operators_say_how_an_order_ended_and_pages_end_none(live: Service
         for fields, words in (
             ({"said": "guess"}, "said: must be one of settled, never"),
             ({"evidence_size": "1.5"}, "must have 1 to 1048576 octets"),
+            ({"evidence_size": "9" * 5000}, "must have 1 to 1048576 octets"),
             ({"evidence_digest": "ab"}, "its SHA-256 must be 64"),
         ):
             refused = await ana.post(f"{path}/end", letter | fields)

@@ -11,7 +11,7 @@ from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.money.adjustment import KINDS, parse_kind
-from pixconnect.domain.proof.case_ending import Evidence
+from pixconnect.domain.proof.case_ending import Evidence, parse_said
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.operator import Operator, acting_as
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
@@ -25,7 +25,6 @@ PAGE_SIZE: Final = 50
 RUNS_MAX: Final = 14
 FINDINGS_MAX: Final = 50
 """Of one run; the command line prints all of them."""
-_DIGITS_MAX: Final = 10
 
 
 async def show_audit(visit: Visit) -> Response:
@@ -81,18 +80,16 @@ async def propose_adjustment(visit: Visit) -> Response:
 async def propose_ending(visit: Visit) -> Response:
     """Say how an order ended, by what tells a file that operators have; as of an adjustment, another one confirms it."""
     operator = _begin_act(visit)
-    said = read_field(visit.sent, "said")
-    if said not in ("settled", "never"):
-        raise errors.BadRequest("said: must be one of settled, never")
-    size = read_field(visit.sent, "evidence_size").strip()
-    evidence = Evidence(
-        name=read_field(visit.sent, "evidence_name").strip(),
-        size=int(size) if size.isascii() and size.isdecimal() and len(size) < _DIGITS_MAX else 0,
-        digest=read_field(visit.sent, "evidence_digest").strip().lower(),
-    )
-    item_id = read_field(visit.sent, "item").strip() or None
     wished = WantedEnding(
-        case_id=visit.path_id(), said="settled" if said == "settled" else "never", evidence=evidence, item_id=item_id
+        case_id=visit.path_id(),
+        said=parse_said(read_field(visit.sent, "said")),
+        evidence=Evidence(
+            name=read_field(visit.sent, "evidence_name"),
+            # What is no number is refused as an empty file is.
+            size=wanted.read_id(read_field(visit.sent, "evidence_size")) or 0,
+            digest=read_field(visit.sent, "evidence_digest").lower(),
+        ),
+        item_id=read_field(visit.sent, "item") or None,
     )
     await ending_usecases.propose_ending(operator, wished)
     return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")

@@ -7,8 +7,9 @@ order can be made any more, nor take effect, and the statement of its days is wh
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
@@ -91,3 +92,10 @@ class CaseEnding(SilentOrder, frozen=True, kw_only=True):
     """In real time."""
     contrary_item_id: str | None = None
     """The line of the statement that says otherwise, which came afterwards."""
+
+
+def parse_said(text: str) -> SaidEnd:
+    try:
+        return msgspec.convert(text, SaidEnd)
+    except msgspec.ValidationError:
+        raise errors.BadRequest(f"said: must be one of {', '.join(get_args(SaidEnd))}") from None

@@ -20,7 +20,7 @@ from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.rail import NeverTaken, Settled
 from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, Difference
-from pixconnect.domain.proof.case_ending import CaseEnding, Evidence, SaidEnd, SilentOrder
+from pixconnect.domain.proof.case_ending import CaseEnding, Evidence, SaidEnd, SilentOrder, parse_said
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import case_ending as ending_store
@@ -185,7 +185,7 @@ def _read(proposal: Proposal) -> WantedEnding:
     item_id = said.get("item_id")
     return WantedEnding(
         case_id=int(said["case_id"]),
-        said="settled" if said["said"] == "settled" else "never",
+        said=parse_said(str(said["said"])),
         evidence=Evidence(
             name=str(said["evidence_name"]),
             size=int(said["evidence_size"]),

@@ -11,14 +11,13 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.loading import load_file
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_file import BYTES_MAX
 from pixconnect.foundation import outgoing_text
-from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
@@ -178,10 +177,7 @@ def _name_item(item: InstitutionItem, *, json: bool) -> object:
 
 
 def load_statement(file: Path) -> bytes:
-    try:
-        return read_named_file(file, BYTES_MAX)
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}") from error
+    return load_file(file, BYTES_MAX)
 
 
 def _write_csv(rows: Sequence[Shown]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,6 +12,7 @@ from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.loading import load_file
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
@@ -20,7 +21,6 @@ from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import AdjustmentKind
 from pixconnect.domain.proof.case import CaseKind
 from pixconnect.domain.proof.case_ending import EVIDENCE_SIZE_MAX, CaseEnding, Evidence, SaidEnd
-from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases
@@ -172,16 +172,17 @@ def close(
         kind: All open ones of this kind instead.
     """
     if said_end or evidence or item:
-        is_of_many = reason is not None or bool(kind or institution or said or len(case_ids) != 1)
-        _decide(() if is_of_many else case_ids, said_end, evidence, item, as_json=json)
+        is_one = len(case_ids) == 1 and reason is None and not (kind or institution or said)
+        if not is_one or said_end is None or evidence is None:
+            raise CommandError("--as: takes one case, and --evidence, and no --reason")
+        _decide(case_ids[0], said_end, evidence, item, as_json=json)
         return
     if reason is None:
         raise CommandError("--reason: must be said, or --as and --evidence of an order")
 
-    choose = _choose(case_ids, kind, institution, said)
-
     async def do(context: OperatorContext) -> list[ShownCase]:
-        return await case_usecases.close_cases(context, await choose(context), reason)
+        chosen = await _choose(context, case_ids, kind, institution, said)
+        return await case_usecases.close_cases(context, chosen, reason)
 
     ended = operating.run(do)
     output.show_list("cases", [_shown(one) for one in ended], as_json=json, columns=_COLUMNS, money=("amount_cents",))
@@ -189,21 +190,18 @@ def close(
         terminal.notice(f"the {len(ended)} oldest are closed: there may be more, so run it again")
 
 
-def _choose(
-    case_ids: Sequence[int], kind: CaseKind | None, institution: str | None, said: str | None
-) -> Callable[[OperatorContext], Awaitable[Sequence[int]]]:
-    async def choose(context: OperatorContext) -> Sequence[int]:
-        if case_ids and (kind or institution or said):
-            raise errors.BadRequest("case: name cases, or a kind of them, and not both")
-        # Without a kind the others would be passed over in silence, and nothing be named.
-        if kind is None and (institution or said):
-            raise errors.BadRequest("kind: must be said, where cases are not named")
-        if kind is None:
-            return case_ids
-        listed = await case_usecases.list_cases(context, kind=kind, institution=institution, said=said)
-        return [one.case.id for one in listed]
-
-    return choose
+async def _choose(
+    context: OperatorContext, case_ids: Sequence[int], kind: CaseKind | None, institution: str | None, said: str | None
+) -> Sequence[int]:
+    if case_ids and (kind or institution or said):
+        raise errors.BadRequest("case: name cases, or a kind of them, and not both")
+    # Without a kind the others would be passed over in silence, and nothing be named.
+    if kind is None and (institution or said):
+        raise errors.BadRequest("kind: must be said, where cases are not named")
+    if kind is None:
+        return case_ids
+    listed = await case_usecases.list_cases(context, kind=kind, institution=institution, said=said)
+    return [one.case.id for one in listed]
 
 
 def _say_ending(ending: CaseEnding) -> str:
@@ -211,21 +209,14 @@ def _say_ending(ending: CaseEnding) -> str:
     return f"{ending.said}, by {ending.proposed_by} and {ending.confirmed_by}, on {evidence}"
 
 
-def _decide(
-    case_ids: Sequence[int], said_end: SaidEnd | None, file: Path | None, item: str | None, *, as_json: bool
-) -> None:
-    if not case_ids or said_end is None or file is None:
-        raise CommandError("--as: takes one case, and --evidence, and no --reason")
-    wanted = WantedEnding(case_id=case_ids[0], said=said_end, evidence=_read_evidence(file), item_id=item)
+def _decide(case_id: int, said_end: SaidEnd, file: Path, item: str | None, *, as_json: bool) -> None:
+    wanted = WantedEnding(case_id=case_id, said=said_end, evidence=_read_evidence(file), item_id=item)
     proposed = operating.run(lambda context: ending_usecases.propose_ending(context, wanted))
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=as_json)
 
 
 def _read_evidence(file: Path) -> Evidence:
-    try:
-        content = read_named_file(file, EVIDENCE_SIZE_MAX)
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}") from error
+    content = load_file(file, EVIDENCE_SIZE_MAX)
     return Evidence(name=file.name, size=len(content), digest=hashlib.sha256(content).hexdigest())
 
 

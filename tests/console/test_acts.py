@@ -222,9 +222,9 @@ async def _check_that_all_forms_are_among(console: InProcess, acts: list[Act]) -
     known = {(act.path.split("?")[0]).rstrip("/") for act in acts}
     forms = {row.path for row in pages.ROUTES if row.method == "POST" and not row.is_public}
     missing = {form for form in forms if not any(_fits(form, path) for path in known)}
-    # The first writes a file of what its visitor may read, and changes nothing; the other is about a case of an account, of
+    # The first writes a file of what its visitor may read, and changes nothing; the others are about cases of an account, of
     # which a sandbox has none: test_cases.py.
-    assert missing == {"/ledger/saving", "/audit/cases/{id}/adjust"}
+    assert missing == {"/ledger/saving", "/audit/cases/{id}/adjust", "/audit/cases/{id}/end"}
 
 
 def _fits(form: str, path: str) -> bool:

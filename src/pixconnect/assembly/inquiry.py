@@ -23,7 +23,7 @@ async def ask_at(context: Context, operator: OperatorContext, name: str, asked: 
     """The same in a process that has a context open."""
     # As the service: the console's own login may not read accounts.
     account = await inquiry.find_asked(context, name)
-    opened = await context.institutions.find(account.id)
+    opened = await context.institutions.find_read(account.id)
     if opened is None:
         raise errors.BadRequest(f"name: the account {name} is not open")
     return await inquiry.ask(operator, at_account(context, account, RecordingRail()), opened, asked)

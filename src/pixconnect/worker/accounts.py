@@ -1,8 +1,8 @@
 """Looks after accounts at institutions: reads, asks about charges that are being opened, expires charges, moves orders.
 
 Each account has three tasks of its own, in the worker that has its slot: one that hangs, refuses or meets a defect holds nobody
-else back, a long list no order and no charge. Of an account that is paused only that is done which asks nothing there; after a
-loss of the database it is read all the same, and nothing is sent there.
+else back, a long list no order and no charge. Nothing leaves an account that is paused: it is read, its charges are opened, and
+what had left is asked about. One that a loss of the database has paused is only read.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.domain.institutions.rail_memory import RailMemory
 from pixconnect.domain.institutions.sweep import Pace
@@ -32,7 +33,7 @@ from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
 from pixconnect.usecases.money.charge_change import go_on_changing
 from pixconnect.usecases.money.charge_opening import go_on_opening
-from pixconnect.usecases.money.handover import give_up_there, move_due_there
+from pixconnect.usecases.money.handover import ask_there, give_up_there, move_due_there
 from pixconnect.usecases.money.settlement import Fence
 from pixconnect.worker.callback_news import CallbackNews
 from pixconnect.worker.leases import LeaseLost, SlotLeases
@@ -52,7 +53,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AccountReaders:
-    """Tasks for each active account whose slot this worker has: what reads, what moves orders, what goes on with charges."""
+    """Tasks for each account whose slot this worker has: what reads, what moves orders, what goes on with charges."""
 
     def __init__(self, context: Context, leases: SlotLeases, open_rail: OpenRail) -> None:
         self._context = context
@@ -81,12 +82,7 @@ class AccountReaders:
             for account in await self._context.institutions.list_all()
             if account.id % SLOTS_COUNT in self._leases.held
         ]
-        ours = {
-            (account.id, do)
-            for account in accounts
-            if account.is_read
-            for do in (_WORK if account.state == "active" else _READING)
-        }
+        ours = {(account.id, do) for account in accounts for do in _choose_work(account)}
         for name in self._tasks.keys() - ours:
             self._tasks.pop(name).cancel()
         for account_id, do in ours:
@@ -101,7 +97,7 @@ class AccountReaders:
 
     async def _keep(self, account_id: int, do: LookAfter) -> None:
         institutions = self._context.institutions
-        find = institutions.find_read if do in _READING else institutions.find
+        find = institutions.find if do is move_orders else institutions.find_read
         failed_count, context, known = 0, self._context, None
         fence = AccountFence(self._leases, account_id % SLOTS_COUNT)
         while True:
@@ -183,5 +179,19 @@ async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence
     await go_on_changing(context, opened)
 
 
+async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    """Ask about what was handed over before the account was paused."""
+    until = context.clock.now()
+    while await ask_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
+        pass
+
+
 _READING: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement)
-_WORK: Final[tuple[LookAfter, ...]] = (*_READING, move_orders, go_on_with_charges)
+
+
+def _choose_work(account: InstitutionAccount) -> tuple[LookAfter, ...]:
+    if not account.is_read:
+        return ()
+    if not account.may_receive:
+        return _READING
+    return (*_READING, go_on_with_charges, move_orders if account.state == "active" else ask_about_orders)

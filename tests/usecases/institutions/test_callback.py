@@ -169,7 +169,25 @@ async def test_where_the_bank_shows_a_certificate_others_are_refused(shop: Shop)
         assert guessed.status_code == invented.status_code != 403
 
 
-async def test_a_paused_account_is_told_nothing(shop: Shop) -> None:
+async def test_nothing_leaves_a_paused_account_and_what_comes_in_is_recorded(shop: Shop) -> None:
+    await shop.allow(1000)
+    pix = shop.pay(900)
+    await shop.read()
+    refund = await shop.give_back(pix, 200)
     await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
+    async with serving(shop) as url, reading(shop), httpx.AsyncClient() as client:
+        address = await hang(shop, url)
+        charge = await shop.charge("order-1", amount_cents=700)
+        shop.pay(700, txid=charge.txid)
+        assert (await client.post(f"{address}/pix", content=b"{}")).status_code == 200
+        async with asyncio.timeout(60):
+            while await read_funds(shop.live, shop.house) != (1400, 200):  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.02)
+    assert (await shop.live.fetch("select status from charge"))[0]["status"] == "APPROVED"
+    assert await shop.live.fetch(f"select from rail_step where order_name = '{refund.return_id}'") == []
+
+
+async def test_a_closed_account_is_told_nothing(shop: Shop) -> None:
+    await shop.live.execute_as_owner("update institution_account set state = 'closed'")
     callbacks = Callbacks(shop.context)
     await callbacks.take("loja", "wrong", b"", has_certificate=False)

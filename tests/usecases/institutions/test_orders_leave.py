@@ -15,7 +15,7 @@ from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import RETRY_AFTER, give_up_there, move_due_there
+from pixconnect.usecases.money.handover import RETRY_AFTER, ask_there, give_up_there, move_due_there
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution
@@ -254,6 +254,23 @@ async def test_a_paused_account_sends_nothing_and_what_never_left_is_given_up(li
     await give_up_there(shop.at, shop.account.id, live.clock.now(), 16)
     assert (await read_again(shop, sent)).status == "CANCELLED"
     assert (shop.there.calls, await read_funds(live, shop.house)) == ([], (1000, 0))
+    await check_books(live)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_what_had_left_a_paused_account_is_asked_about_and_not_sent_again(
+    live: Service, *, is_lost: bool
+) -> None:
+    shop = await open_shop(live, FakeInstitution(live.clock, REPEATED))
+    shop.there.send_answers = [LOST_BEFORE if is_lost else LOST_AFTER]
+    sent = await begin(shop)
+    await shop.move_orders()
+    await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
+    for _ in range(4):
+        live.clock.advance(seconds=60)
+        await ask_there(shop.at, no_fence, shop.account.id, live.clock.now(), 16)
+    assert (await read_again(shop, sent)).status == ("PROCESSING" if is_lost else "CONFIRMED")
+    assert len(shop.there.calls) == 1
     await check_books(live)
 
 

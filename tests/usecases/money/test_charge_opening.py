@@ -191,12 +191,17 @@ async def test_another_charge_under_its_txid_is_never_taken_for_it(shop: Shop) -
     assert await count_charges(shop) == 0
 
 
-async def test_a_paused_account_opens_nothing(shop: Shop) -> None:
+async def test_a_paused_account_opens_charges_until_the_database_has_forgotten_something(shop: Shop) -> None:
     await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
     await asyncio.sleep(1.1)  # a change is known within a second
+    await shop.charge("order-1")
+    await shop.live.execute_as_owner(
+        "insert into database_loss (reason, system_identifier, started_at, orders_count) values ('a test', 1, now(), 0)"
+    )
+    await asyncio.sleep(1.1)
     with pytest.raises(errors.ServiceUnavailable, match="paused"):
-        await shop.charge("order-1")
-    assert await states(shop) == []
+        await shop.charge("order-2")
+    assert len(await states(shop)) == 1
 
 
 async def test_a_charge_at_an_institution_expires_by_its_readings_alone(shop: Shop) -> None:

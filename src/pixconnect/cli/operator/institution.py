@@ -142,7 +142,7 @@ def pause(
     *,
     all: Annotated[bool, Parameter(negative=())] = False,  # noqa: A002  it is the option's name
 ) -> None:
-    """Ask nothing there any more, until it is resumed; what its holders have stays theirs.
+    """Let no money leave any more, until it is resumed; what comes in is recorded, charges are opened, orders asked about.
 
     Args:
         all: Every account.
@@ -157,7 +157,7 @@ def pause(
 
 @app.command
 def resume(name: AccountName) -> None:
-    """Ask there again."""
+    """Let money leave again; after an alarm you say by it that what was seen is yours."""
     _set_state(name, "resume")
 
 

@@ -38,7 +38,8 @@ def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | No
 
     Args:
         act: Which of what waits, where several do and no code says it.
-        code: That of what you have read: an adjustment is not confirmed without, since another may have taken its place.
+        code: That of what you have read: an adjustment, or how an order ended, is not confirmed without, since another may have
+            taken its place.
     """
 
     async def do(operator: OperatorContext, writes: SettlingContext) -> tuple[InstitutionAccount, Proposal]:

@@ -96,7 +96,13 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
 
     @property
     def is_read(self) -> bool:
-        return self.state == "active" or self.lost_at is not None
+        """Whether what comes in is recorded: a pause keeps money from leaving, and nothing else."""
+        return self.state != "closed"
+
+    @property
+    def may_receive(self) -> bool:
+        """Whether charges are opened there, and orders asked about: not while the database may have forgotten some."""
+        return self.is_read and self.lost_at is None
 
 
 def account_seal(account_id: int, part: Literal["receiving", "sending"] = "receiving") -> str:

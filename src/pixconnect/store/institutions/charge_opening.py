@@ -36,13 +36,13 @@ async def insert(connection: Connection, opening: ChargeOpening) -> bool:
 _MAY_BEGIN: Final[LiteralString] = """
     select exists (
         select from holder join institution_account as account on account.id = holder.institution_id
-        where holder.id = $1 and account.id = $2 and account.state = 'active'
+        where holder.id = $1 and account.id = $2 and account.state <> 'closed' and account.lost_at is null
     )
 """
 
 
 async def may_begin(connection: Connection, opening: ChargeOpening) -> bool:
-    """Whether its holder is on the account, and the account is neither paused nor closed."""
+    """Whether its holder is on the account, and the account is neither closed nor paused by a loss."""
     return await connection.fetchval(_MAY_BEGIN, opening.holder_id, opening.institution_id)
 
 

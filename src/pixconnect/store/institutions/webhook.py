@@ -33,14 +33,14 @@ class ActiveCallback(Struct, frozen=True, kw_only=True):
     digest: bytes
 
 
-_LIST_ACTIVE: Final[LiteralString] = """
+_LIST_READ: Final[LiteralString] = """
     select institution_id, name, coalesce((options ->> 'webhook_mtls')::boolean, false) as needs_certificate, digest
-    from institution_callback join institution_account as account on account.id = institution_id where state = 'active'
+    from institution_callback join institution_account as account on account.id = institution_id where state <> 'closed'
 """
 
 
-async def list_active(pool: Pool) -> list[ActiveCallback]:
-    return [ActiveCallback(**row) for row in await pool.fetch(_LIST_ACTIVE)]
+async def list_read(pool: Pool) -> list[ActiveCallback]:
+    return [ActiveCallback(**row) for row in await pool.fetch(_LIST_READ)]
 
 
 _FIND: Final[LiteralString] = f"select {CALLBACK.select} from institution_callback where institution_id = $1"

@@ -65,21 +65,28 @@ async def find_due(
 _FIND_DUE_THERE: Final[LiteralString] = f"""
     select {ORDER.select} from open_order
     where institution_id = $1 and due_at <= $2 and ($3::timestamptz is null or handed_at is null and give_up_at <= $3)
+        and (handed_at is not null or not $5)
     order by due_at limit $4
 """
 
 
 async def find_due_there(
-    pool: Pool, institution_id: int, until: datetime, count_max: int, *, unsent_until: datetime | None = None
+    pool: Pool,
+    institution_id: int,
+    until: datetime,
+    count_max: int,
+    *,
+    unsent_until: datetime | None = None,
+    handed_alone: bool = False,
 ) -> list[OpenOrder]:
     """Orders over an account that its worker must look at, the longest due first.
 
     Args:
         unsent_until: Only those that were never handed over and had to be by then.
+        handed_alone: Only those that were handed over.
     """
-    return [
-        ORDER.read(row) for row in await pool.fetch(_FIND_DUE_THERE, institution_id, until, unsent_until, count_max)
-    ]
+    asked = (institution_id, until, unsent_until, count_max, handed_alone)
+    return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE_THERE, *asked)]
 
 
 _COUNT_UNSENT_THERE: Final[LiteralString] = """

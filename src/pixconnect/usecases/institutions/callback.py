@@ -59,5 +59,5 @@ class Callbacks:
 
     async def _look(self) -> None:
         now_s = self._context.clock.monotonic_s()
-        self._callbacks = {callback.name: callback for callback in await webhook_store.list_active(self._context.pool)}
+        self._callbacks = {callback.name: callback for callback in await webhook_store.list_read(self._context.pool)}
         self._fresh_until_s = now_s + IN_FORCE_AFTER_S

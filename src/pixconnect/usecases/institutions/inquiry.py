@@ -51,8 +51,8 @@ async def find_asked(context: HasPool, name: str) -> InstitutionAccount:
     """The account to ask at; raises ``BadRequest`` for one where nothing is asked."""
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
-    if account.state != "active":
-        raise errors.BadRequest(f"name: the account {name} is {account.state}: nothing is asked there")
+    if not account.is_read:
+        raise errors.BadRequest(f"name: the account {name} is closed: nothing is asked there")
     return account
 
 

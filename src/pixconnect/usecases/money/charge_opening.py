@@ -137,8 +137,8 @@ async def open_there(context: OpeningContext, caller: Caller, new: NewOpening, i
 
 
 async def require_account(context: HasInstitutions, institution_id: int) -> OpenAccount:
-    """The account, for a request; ``ServiceUnavailable`` while it is paused."""
-    opened = await context.institutions.find(institution_id)
+    """The account, for a request; ``ServiceUnavailable`` while a loss of the database has paused it, and once it is closed."""
+    opened = await context.institutions.find_receiving(institution_id)
     if opened is None:
         raise _paused()
     return opened

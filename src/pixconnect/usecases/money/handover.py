@@ -98,6 +98,15 @@ async def move_due_there(
     return len(due)
 
 
+async def ask_there(
+    context: HandoverContext, fence: Fence, institution_id: int, until: datetime, count_max: int
+) -> int:
+    """Ask about what was handed over, and send nothing, nor again, over an account; as ``move_due_there``."""
+    handed = await order_store.find_due_there(context.pool, institution_id, until, count_max, handed_alone=True)
+    await _ask_about(context, fence, handed, until, may_send=False)
+    return len(handed)
+
+
 async def give_up_there(context: HandoverContext, institution_id: int, until: datetime, count_max: int) -> None:
     """End what was never handed over in its time at an account where nothing is asked now."""
     due = await order_store.find_due_there(context.pool, institution_id, until, count_max, unsent_until=until)
@@ -123,13 +132,19 @@ async def _move(context: HandoverContext, fence: Fence, due: Sequence[OpenOrder]
         await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
     if doubtful:
         handed += await _count_as_handed(context, fence, doubtful, until)
+    await _ask_about(context, fence, handed, until)
+
+
+async def _ask_about(
+    context: HandoverContext, fence: Fence, handed: Sequence[OpenOrder], until: datetime, *, may_send: bool = True
+) -> None:
     silent = [(order, name_to_ask_by(order, context.policy.abilities)) for order in handed]
     mute = [order.name for order, name in silent if name is None]
     if mute:
         await order_store.look_later(context.pool, mute, until + ASK_AFTER_MAX)
     askable = [(order, name) for order, name in silent if name is not None]
     if askable:
-        await _ask(context, fence, askable, until)
+        await _ask(context, fence, askable, until, may_send=may_send)
 
 
 async def _count_as_handed(
@@ -157,7 +172,9 @@ async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[Op
     await _record(context, await _send(context, handed, ordered, payers), now, "first")
 
 
-async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime) -> None:
+async def _ask(
+    context: HandoverContext, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime, *, may_send: bool
+) -> None:
     """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
 
     If an order was open before the database's last start and is too late, we only ask about it, unless the rail says of it
@@ -165,6 +182,7 @@ async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[O
 
     Args:
         askable: Each order, and the name that the rail is asked by.
+        may_send: Whether any is sent again.
     """
     async with context.pool.acquire() as connection, connection.transaction():
         await fence.fence(connection, _slots([order for order, _ in askable]))
@@ -182,7 +200,7 @@ async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[O
     await _record(context, known, now, "query")
     unseen = [(order, answer) for order, answer in known if isinstance(answer, Unknown)]
     # A rail that does not know our ids would take the same order twice.
-    if unseen and context.policy.abilities.answers_by_our_id:
+    if unseen and may_send and context.policy.abilities.answers_by_our_id:
         await _record(context, await _send_again(context, fence, unseen, now), now, "again")
 
 

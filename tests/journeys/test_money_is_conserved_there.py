@@ -331,7 +331,8 @@ class MoneyThere(RuleBasedStateMachine):
         await self.check()
         there, here = await books.list_lines()
         assert (there - here, here - there) == ({}, {}), "lost, and doubled or invented"
-        assert await self.both.list_cases(last) == []
+        cases = await self.both.list_cases(last)
+        assert not cases, cases
         assert books.here.house is not None
         funds = await read_funds(books.here.live, books.here.house)
         assert funds == await read_funds(books.there.bank.service, books.there.caller)

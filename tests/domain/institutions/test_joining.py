@@ -99,7 +99,7 @@ def test_as_many_equal_parts_of_one_pix_as_returns_of_it_are_paired_though_only_
         a_line(key=("refund", number), names=(f"D{number}",), original=(name,))
         for number, name in enumerate((E2E, E2E, OTHER_E2E))
     ]
-    assert joined_by(join_items(items, parts)) == [("N0", 0, "alike"), ("N1", 1, "alike")]
+    assert joined_by(join_items(items, parts)) == [("N0", 0, "name"), ("N1", 1, "name")]
     # Which of both it is would be a guess.
     assert join_items(items[:1], parts).joins == ()
 

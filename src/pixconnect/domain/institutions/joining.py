@@ -170,7 +170,7 @@ def _join_parts(pairing: _Pairing) -> None:
         if len(items) == len(lines):
             lines.sort(key=lambda line: (line.day, str(line.key[1])))
             for item, line in zip(sorted(items, key=lambda item: (item.day, item.item_id)), lines, strict=True):
-                pairing.join(item, line, "alike")
+                pairing.join(item, line, "name")
 
 
 def _fits(item: InstitutionItem, line: BookLine) -> bool:

@@ -31,6 +31,7 @@ from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.identity import access as access_store
+from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import charge_search as charge_search_store
 from pixconnect.store.money import ledger as ledger_store
@@ -453,6 +454,8 @@ STATEMENTS: Final[dict[str, Statement]] = {
         ),
         PAGE,
     ),
+    "what left an account of late": lambda c: alarm_store.sum_out(a_pool(c), 1, STARTED_AT + timedelta(days=365)),
+    "strays of an account": lambda c: alarm_store.count_strays(a_pool(c), 1, STARTED_AT + timedelta(days=365)),
     "locations of charges": lambda c: location_store.find_of_charges(c, PAIRS),
     "locations locked": lambda c: location_store.lock(c, PAIRS),
     "a location": lambda c: location_store.find_by_id(a_pool(c), HOT, 5_000),

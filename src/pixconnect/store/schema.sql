@@ -1161,6 +1161,7 @@ create table refund (
     constraint refund_status_check check (status in ('PROCESSING', 'RETURNED', 'ERROR')),
     constraint refund_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
 );
+create index refund_left on refund (settled_at) where flow = 'OUT' and not is_book and settled_at is not null;
 create index refund_list on refund ((holder_id + 0), created_at, id);
 create index refund_list_by_status on refund ((holder_id + 0), status, created_at, id);
 create unique index refund_name_is_used_once on refund (return_id, flow, namesake);
@@ -2435,6 +2436,7 @@ create index movement_by_account on movement (institution_id, item_id) where ins
 create unique index movement_has_its_own_deficit_entry on movement (deficit_entry_id, holder_id) where deficit_entry_id is not
     null;
 create unique index movement_is_taken_back_once on movement (holder_id, opposite_of) where opposite_of is not null;
+create index movement_made on movement (institution_id, created_at) where institution_id is not null;
 create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
     check_movements();
 create trigger check_open after insert on movement for each row execute function check_account_is_open();

@@ -94,7 +94,7 @@ async def count_strays(pool: Pool, institution_id: int, since: datetime) -> int:
 _SUM_OUT: Final[LiteralString] = """
     select coalesce(sum(amount_cents), 0)::bigint from (
         select amount_cents from transfer
-        where institution_id = $1 and direction = 'OUT' and not is_book and settled_at > $2
+        where institution_id = $1 and direction = 'OUT' and not is_book and network_settled_at > $2
         union all
         select refund.amount_cents from refund
         join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id

@@ -48,10 +48,7 @@ class Shop(Struct, frozen=True, kw_only=True):
 
     @property
     def memory(self) -> StoredRailMemory:
-        names_first = self.there.traits.names_first
-        return StoredRailMemory(
-            self.context.pool, no_fence, self.context.clock, self.account.id, names_first=names_first
-        )
+        return StoredRailMemory(self.context.pool, no_fence, self.context.clock, self.opened)
 
     @property
     def opened(self) -> OpenAccount:

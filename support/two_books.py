@@ -159,7 +159,7 @@ class Here(Struct, kw_only=True):
         opened = await self.accounts.find(self.account.id)
         assert opened is not None, "a loss paused the account"
         if self.rail is None:
-            memory = StoredRailMemory(self.live.context.pool, no_fence, self.live.clock, self.account.id)
+            memory = StoredRailMemory(self.live.context.pool, no_fence, self.live.clock, opened)
             self.rail = InstitutionRail(opened.institution, memory, self.live.clock, opened.own_sender)
         context = at_account(self.context, opened.account, self.rail)
 

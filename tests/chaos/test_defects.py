@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
@@ -16,7 +18,12 @@ DEFECTS = read_defects()
 @pytest.mark.parametrize("defect", DEFECTS, ids=[defect.name for defect in DEFECTS])
 def test_a_defect_can_be_planted(defect: Defect) -> None:
     text = (ROOT / "src" / "pixconnect" / defect.file).read_text(encoding="utf-8")
-    ast.parse(defect.apply(text))
+    planted = defect.apply(text)
+    ast.parse(planted)
+    # A name that the file has no more would be an error, and not the defect.
+    command = (sys.executable, "-m", "ruff", "check", "--quiet", "--isolated", "--select", "F821", "-")
+    looked = subprocess.run(command, input=planted, capture_output=True, text=True, check=False)
+    assert looked.returncode == 0, looked.stdout
 
 
 def test_a_defect_asks_for_faults_that_there_are() -> None:

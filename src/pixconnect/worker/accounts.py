@@ -115,13 +115,7 @@ class AccountReaders:
             try:
                 if opened is not known:
                     known = opened
-                    memory = StoredRailMemory(
-                        self._context.pool,
-                        fence,
-                        self._context.clock,
-                        account_id,
-                        names_first=opened.institution.traits.names_first,
-                    )
+                    memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
                     context = at_account(self._context, opened.account, self._open_rail(opened, memory))
                     await note_certificates(self._context.pool, opened)
                 await do(context, opened, fence, told)

@@ -125,12 +125,8 @@ class UnitOfWork:
         if key_webhook.is_told_of(transfer):
             self._tell_key(event, transfer.id, transfer)
 
-    def announce_payer(self, transfer: Transfer) -> None:
-        """More of who paid is known now."""
-        self.changes.add_event(announce_transfer(transfer, self._take_event_id(), self.now))
-
-    def announce_waiting(self, transfer: Transfer) -> None:
-        """It waits for a person at its institution."""
+    def announce_later(self, transfer: Transfer) -> None:
+        """What changes nothing of its state: more of who paid is known, or it waits for a person at its institution."""
         self.changes.add_event(announce_transfer(transfer, self._take_event_id(), self.now))
 
     def announce_divergence(

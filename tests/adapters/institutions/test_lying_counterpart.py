@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pixconnect.adapters.institutions.connection import CallBounds
 from pixconnect.adapters.institutions.opening import InvalidInstitutionAccount, open_institution
@@ -26,6 +27,8 @@ from pixconnect.domain.institutions.institution import (
     ReceivedPix,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.rail_memory import OutgoingPix
+from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from support.account_there import make_account, make_papers
 
 TXID = "openedataliar0000000000000001"
@@ -372,6 +375,25 @@ async def test_nothing_secret_is_in_what_is_raised_answered_or_logged(
     for secret in (SECRET, TOKEN, "PRIVATE KEY"):
         assert secret not in text
     assert "hidden-path" not in "\n".join(each for each in shown if "403" in each and "Unavailable" in each)
+
+
+@pytest.mark.parametrize(("name", "code"), [("inter", "0b1d3c5e-8e0a-4c2d-9b4f-6a8c0e2d4f35"), ("sicoob", E2E)])
+async def test_the_token_for_sending_is_in_nothing_that_is_answered_or_raised(liar: Liar, name: str, code: str) -> None:
+    institution = open_there(liar, name)
+    key = structs.replace(UNKNOWN_PARTY, key="joana@pix.example", key_type="EMAIL")
+    pix = OutgoingPix(name="a" * 32, code=code, amount_cents=1, payer_key=None, payee=key, is_by_key=True)
+    echo = {"title": f"Bearer {TOKEN}", "detail": f"{TOKEN} was sent"}
+    shown = list[str]()
+    for status in (400, 403, 404, 500):
+        liar.said = answer(echo, status)
+        shown.append(repr(await institution.send(pix)))
+        try:
+            shown.append(repr(await institution.read_sent(pix.name, code)))
+        except InstitutionUnavailable as error:
+            shown += [str(error), repr(error), error.reason]
+    await institution.close()
+    assert "was sent" in "".join(shown)
+    assert TOKEN not in "".join(shown)
 
 
 async def test_a_style_of_asking_for_tokens_is_the_institutions(liar: Liar) -> None:

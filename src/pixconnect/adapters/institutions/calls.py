@@ -44,6 +44,7 @@ from pixconnect.adapters.institutions.message import (
 )
 from pixconnect.adapters.institutions.pace import BudgetSpent, CallPaces
 from pixconnect.adapters.institutions.token import NoToken, Tokens
+from pixconnect.adapters.institutions.wire import Malformed
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
@@ -321,3 +322,17 @@ def _is_said(status: int) -> bool:
 
 def _as_wait(wait_s: float | None) -> timedelta | None:
     return None if wait_s is None else timedelta(seconds=wait_s)
+
+
+def read_required(calls: Calls, content: Content, read: Callable[[], TakenT]) -> TakenT:
+    """What an answer to these calls says, which must be a success and readable.
+
+    Raises:
+        InstitutionUnavailable: It is not; nothing secret of the calls is in the reason.
+    """
+    if not content.is_success:
+        raise calls.refuse(content)
+    try:
+        return read()
+    except Malformed as error:
+        raise InstitutionUnavailable(error.reason) from None

@@ -132,7 +132,7 @@ class InterInstitution(StandardInstitution):
         if not answer.is_success:
             # A banking error has a title; what has none is a gateway's word, or nobody's.
             is_told = isinstance(answer.members.get("title"), str)
-            return self._judge(answer, self._known.send_refusals if is_told else ())
+            return self._judge(answer, self._known.send_refusals if is_told else (), self._sending)
         try:
             code = take_code(answer.members)
         except Malformed as error:
@@ -153,7 +153,7 @@ class InterInstitution(StandardInstitution):
             return None
         content = await self._sending.read("sent", f"{_SEND}/{known}")
         # One that it has told of and does not find is no absence.
-        return self._read_required(content, lambda: decode_pix_of_code(name, known, content.members))
+        return self._read_required(content, lambda: decode_pix_of_code(name, known, content.members), self._sending)
 
     async def _find_code(self, name: str, since: datetime | None) -> str | None:
         """The code of what was sent under our name since then; ``None`` where no line of the statement has it yet."""
@@ -238,6 +238,7 @@ class InterInstitution(StandardInstitution):
                 take_count(members, "totalPaginas", _PAGED_MAX),
                 take_count(members, "totalElementos", _ITEMS_MAX),
             ),
+            calls,
         )
 
     async def _scroll(self, calls: Calls, days: Mapping[str, str]) -> AsyncGenerator[Sequence[object]]:
@@ -246,7 +247,7 @@ class InterInstitution(StandardInstitution):
         for _ in range(_ITEMS_MAX // _PAGE_SIZE):
             content = await calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
             rows, scroll_id, has_more = self._read_required(
-                content, lambda content=content: _read_scrolled(content.members)
+                content, lambda content=content: _read_scrolled(content.members), calls
             )
             yield rows
             if not has_more:

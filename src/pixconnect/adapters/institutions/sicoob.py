@@ -142,7 +142,7 @@ class SicoobInstitution(StandardInstitution):
         if not isinstance(answer, Content):
             return answer
         if not answer.is_success:
-            return self._judge(answer, self._known.send_refusals)
+            return self._judge(answer, self._known.send_refusals, self._sending)
         try:
             sent = decode_sent_pix(pix.name, pix.code, answer.members)
         except Malformed as error:
@@ -153,7 +153,7 @@ class SicoobInstitution(StandardInstitution):
         if code is None:
             return None  # nothing there knows our names
         content = await self._sending.read("sent", f"{_SENT}/{code}")
-        return self._read_found(content, lambda: decode_sent_pix(name, code, content.members))
+        return self._read_found(content, lambda: decode_sent_pix(name, code, content.members), self._sending)
 
     async def close(self) -> None:
         await super().close()

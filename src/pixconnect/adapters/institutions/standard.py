@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
-from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content
 from pixconnect.adapters.institutions.standard_records import decode_charge, decode_pix, decode_refund, write_charge
 from pixconnect.adapters.institutions.wire import (
@@ -290,8 +290,11 @@ class StandardInstitution:
         except Malformed as error:
             return UnknownOutcome(reason=error.reason)
 
-    def _judge(self, content: Content, refusals: Sequence[CertainAnswer]) -> CertainRefusal | UnknownOutcome:
-        reason = self._calls.describe(content)
+    def _judge(
+        self, content: Content, refusals: Sequence[CertainAnswer], calls: Calls | None = None
+    ) -> CertainRefusal | UnknownOutcome:
+        # Whoever was asked by another token must hide that one.
+        reason = (calls or self._calls).describe(content)
         for known in refusals:
             if (content.status, content.name) != (known.status, known.name):
                 continue
@@ -303,20 +306,15 @@ class StandardInstitution:
                 return CertainRefusal(code=content.name, reason=reason, member=violated[0])
         return UnknownOutcome(reason=reason)
 
-    def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
+    def _read_found(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT | None:
         """``None`` where the institution says that there is no such thing; anything else must be readable."""
         is_named = content.status == 400 and content.name in self._known.absent
         if content.members and (content.status == 404 or is_named):
             return None
-        return self._read_required(content, read)
+        return self._read_required(content, read, calls)
 
-    def _read_required(self, content: Content, read: Callable[[], ReadT]) -> ReadT:
-        if not content.is_success:
-            raise self._calls.refuse(content)
-        try:
-            return read()
-        except Malformed as error:
-            raise InstitutionUnavailable(error.reason) from None
+    def _read_required(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT:
+        return read_required(calls or self._calls, content, read)
 
     async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
         answer = await self._calls.change(change)

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
 from pixconnect.adapters.institutions.standard import split
 from pixconnect.adapters.institutions.wire import (
@@ -360,12 +360,7 @@ class WooviInstitution:
         return self._read_required(content, read)
 
     def _read_required(self, content: Content, read: Callable[[], ReadT]) -> ReadT:
-        if not content.is_success:
-            raise self._calls.refuse(content)
-        try:
-            return read()
-        except Malformed as error:
-            raise InstitutionUnavailable(error.reason) from None
+        return read_required(self._calls, content, read)
 
     async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
         answer = await self._calls.change(change)

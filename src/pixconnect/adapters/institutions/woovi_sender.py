@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.adapters.institutions.calls import Calls, ChangingCall
+from pixconnect.adapters.institutions.calls import Calls, ChangingCall, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content
 from pixconnect.adapters.institutions.wire import Malformed, take_rows
 from pixconnect.adapters.institutions.woovi_sent import (
@@ -94,15 +94,17 @@ class WooviSender:
             body={"correlationID": created.name},
             is_on_new_connection=True,
         )
-        reason = ""
+        reason, wait_s = "", 0.0
         for _ in range(_APPROVALS_MAX):
+            if wait_s:
+                await asyncio.sleep(wait_s)
             answer = await self._calls.change(change)
             if not isinstance(answer, NotSent):
                 return created
             # It certainly never left, so the next one is the first.
             reason = answer.reason
-            wait_s = _APPROVED_AFTER_MAX_S if answer.retry_after is None else answer.retry_after.total_seconds()
-            await asyncio.sleep(min(wait_s, _APPROVED_AFTER_MAX_S))
+            told_s = _APPROVED_AFTER_MAX_S if answer.retry_after is None else answer.retry_after.total_seconds()
+            wait_s = min(told_s, _APPROVED_AFTER_MAX_S)
         return UnknownOutcome(reason=f"the payment is created, and was not approved: {reason}")
 
     def _judge(self, answer: Content) -> UnknownOutcome:
@@ -116,12 +118,7 @@ class WooviSender:
         content = await self._calls.read("sent", f"{SENDS}/{name}")
         if content.status in _ABSENT and content.members:
             return await (self._judge_absent(name, since) if code is None else self._judge_gone(name, since))
-        if not content.is_success:
-            raise self._calls.refuse(content)
-        try:
-            told = decode_cents_sent(content.members, name)
-        except Malformed as error:
-            raise InstitutionUnavailable(error.reason) from None
+        told = read_required(self._calls, content, lambda: decode_cents_sent(content.members, name))
         if since is None or not is_created(content.members) or self._clock.real_now() < since + _WAITS_AFTER:
             return told
         # Our call approves at once, unless the account has too little; or another one does, which may be lost.
@@ -162,12 +159,7 @@ class WooviSender:
             content = await self._calls.read("sent", SENDS, paged, body_max=LIST_MAX)
             if content.status in unless:
                 return False
-            if not content.is_success:
-                raise self._calls.refuse(content)
-            try:
-                rows = take_rows(content.members, "payments")
-            except Malformed as error:
-                raise InstitutionUnavailable(error.reason) from None
+            rows = read_required(self._calls, content, lambda content=content: take_rows(content.members, "payments"))
             if any(find_sent_name(row) in (name, None) for row in rows):
                 return True
             if not has_more(content.members, len(rows), (number + 1) * _LIMIT, _LIMIT):

@@ -366,35 +366,3 @@ class OpenAccount(Struct, frozen=True, kw_only=True):
     institution: Institution
     own_sender: Sender | None = None
     """What sends, where the account has a credential for that alone."""
-
-
-class Institutions(Protocol):
-    """The accounts of the installation, as one process has them open."""
-
-    async def list_all(self) -> Sequence[InstitutionAccount]: ...
-
-    async def list_active(self) -> Sequence[InstitutionAccount]: ...
-
-    async def find(self, account_id: int) -> OpenAccount | None:
-        """An account that is active; ``None`` if it is paused, closed or unknown."""
-        ...
-
-    async def find_read(self, account_id: int) -> OpenAccount | None:
-        """An account that is read: one that is active, or that a loss of the database has paused."""
-        ...
-
-
-class NoInstitutions:
-    """Of an installation whose mode has none."""
-
-    async def list_all(self) -> Sequence[InstitutionAccount]:
-        return ()
-
-    async def list_active(self) -> Sequence[InstitutionAccount]:
-        return ()
-
-    async def find(self, account_id: int) -> OpenAccount | None:
-        return None
-
-    async def find_read(self, account_id: int) -> OpenAccount | None:
-        return None

@@ -10,7 +10,6 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity.signing import Signer
-from pixconnect.domain.institutions.institution import Institutions, NoInstitutions
 from pixconnect.domain.money.outside_location import Locations
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.simulation.sandbox_control import SandboxControl
@@ -20,6 +19,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame.identifiers import IdBlocks
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.failed_reports import FailedReports
+from pixconnect.usecases.frame.institutions import Institutions, NoInstitutions
 from pixconnect.usecases.frame.lookup_budget import LookupBudgets
 from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch

@@ -86,17 +86,14 @@ class OpenAccounts:
         return [account for account in await self.list_all() if account.state == "active"]
 
     async def find(self, account_id: int) -> OpenAccount | None:
-        """An account over which money may leave; ``None`` if it is paused, closed or unknown."""
         opened = await self.find_read(account_id)
         return None if opened is None or opened.account.state != "active" else opened
 
     async def find_receiving(self, account_id: int) -> OpenAccount | None:
-        """An account at which charges are opened: one that is active, or that somebody or an alarm has paused."""
         opened = await self.find_read(account_id)
         return None if opened is None or not opened.account.may_receive else opened
 
     async def find_read(self, account_id: int) -> OpenAccount | None:
-        """An account that is read: every one that is not closed."""
         await self._look()
         account = self._accounts.get(account_id)
         if account is None or not account.is_read:

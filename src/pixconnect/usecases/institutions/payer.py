@@ -74,7 +74,7 @@ async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
             completed.add(payer.key)
             after = structs.replace(before, counterparty=party)
             await completion_store.complete(work.connection, after, work.now)
-            work.announce_payer(after)
+            work.announce_later(after)
     await work.write()
     return [None] * len(batch)
 

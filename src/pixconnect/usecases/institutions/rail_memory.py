@@ -10,6 +10,7 @@ import msgspec
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.institutions.institution import OpenAccount
 from pixconnect.domain.institutions.rail_memory import (
     MemoryUnavailable,
     RailStep,
@@ -47,14 +48,12 @@ class AccountFence:
 class StoredRailMemory:
     """The port ``domain.institutions.rail_memory.RailMemory``."""
 
-    def __init__(
-        self, pool: Pool, fence: Fence, clock: Clock, institution_id: int, *, names_first: bool = False
-    ) -> None:
+    def __init__(self, pool: Pool, fence: Fence, clock: Clock, opened: OpenAccount) -> None:
         self._pool = pool
         self._fence = fence
         self._clock = clock
-        self._institution_id = institution_id
-        self._names_first = names_first
+        self._institution_id = opened.account.id
+        self._names_first = opened.institution.traits.names_first
 
     async def open(self, order_names: Sequence[str]) -> dict[str, RailStep]:
         try:

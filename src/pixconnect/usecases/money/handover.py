@@ -42,6 +42,7 @@ from pixconnect.domain.money.rail import (
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import order as order_store
+from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.usecases.frame.context import HasDirectory, HasRail
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money import kept_report as kept_usecases
@@ -313,9 +314,10 @@ async def _note_waiting(
         for order, answer in answered
         if isinstance(answer, Taken) and answer.waits_for is not None and order.is_transfer
     ]
-    if waiting:
+    known = await waiting_store.find(context.pool, [one.order.name for one in waiting]) if waiting else {}
+    if new := [one for one in waiting if one.order.name not in known]:
         # What cannot be written now is seen again with the next question.
-        await context.writes.submit_all(NOTE_WAITING, waiting)
+        await context.writes.submit_all(NOTE_WAITING, new)
 
 
 async def _retry_later(context: HandoverContext, orders: Sequence[OpenOrder], now: datetime, said_to: SaidTo) -> None:

@@ -87,7 +87,7 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
             since=work.now,
         )
         await waiting_order_store.insert(work.connection, waiting)
-        work.announce_waiting(transfer)
+        work.announce_later(transfer)
     await work.write()
     return [None] * len(batch)
 

@@ -18,7 +18,6 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.institutions.certificate import find_ending, say_end
-from pixconnect.domain.institutions.institution import Institutions
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.full_disk import database_disk
@@ -29,6 +28,7 @@ from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import HasClock, HasInstitutions, HasPool
+from pixconnect.usecases.frame.institutions import Institutions
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.money.unresolved import RailWaiting

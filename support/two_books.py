@@ -21,12 +21,14 @@ from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable
+from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.rail import RailUnavailable, Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
+from pixconnect.domain.proof.case_ending import Evidence, SaidEnd
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
@@ -40,6 +42,9 @@ from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof.case_ending import WantedEnding, propose_ending
+from pixconnect.usecases.proof.proposal import confirm_proposal
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 from pixconnect.worker.accounts import go_on_with_charges, look_after, move_orders, read_own_statement
 from support import postgres
@@ -53,6 +58,7 @@ from support.service import FakeClock, Service, movement_report, no_fence, open_
 
 CLOSED_WITHIN = timedelta(days=4)
 """A day's file that came too soon, or was not answered, is asked for again after a day."""
+_LETTER = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
 _AWAY = (errors.ServiceUnavailable, InstitutionUnavailable, RailUnavailable)
 _WORK = (look_after, read_own_statement, move_orders, go_on_with_charges)
 
@@ -202,6 +208,35 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
             ):
                 return
             self.clock.advance(hours=3)
+
+    async def come_to_rest_with_people(self, last: date, chance: Random) -> Counter[str]:
+        """The same, where people have a last word about what the bank never answered; counts what they said."""
+        await self.come_to_rest(last, chance)
+        said = await self._let_people_end()
+        await self.come_to_rest(last, chance)
+        return said
+
+    async def _let_people_end(self) -> Counter[str]:
+        """Of what the bank said nothing in the end two operators look into its own books, and say what is there."""
+        context, said = self.here.live.context, Counter[str]()
+        await case_usecases.look_for_cases(context)
+        for shown in await case_usecases.list_cases(context, kind="order"):
+            end: SaidEnd = "settled" if await self._is_there(shown.case.name) else "never"
+            said[f"ended by people: {end}"] += 1
+            wanted = WantedEnding(case_id=shown.case.id, said=end, evidence=_LETTER)
+            proposal = await propose_ending(as_operator(context, "ana"), wanted)
+            code = name_proposal(proposal)
+            await confirm_proposal(as_operator(context, "bia"), context, self.here.account.name, code=code)
+        return said
+
+    async def _is_there(self, order_name: str) -> bool:
+        (step,) = await self.here.live.fetch("select name_there from rail_step where order_name = $1", order_name)
+        rows = await self.there.bank.service.fetch(
+            "select status from refund where external_id = $1 union all "
+            "select status from transfer where external_id = $1 or payer_message like '%' || left($1, 20)",
+            step["name_there"],
+        )
+        return any(row["status"] != "ERROR" for row in rows)
 
     async def _is_at_rest(self) -> bool:
         """Nothing is under way, on neither side, and both have the same lines."""

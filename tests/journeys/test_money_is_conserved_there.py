@@ -27,20 +27,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
 from pixconnect.api.frame.services import Services
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.institutions.statement_file import to_day
-from pixconnect.domain.proof.case_ending import Evidence, SaidEnd
 from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
 from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.proof import case as case_usecases
-from pixconnect.usecases.proof.case_ending import WantedEnding, propose_ending
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from pixconnect.usecases.proof.verify import ProofRequest, verify
 from support import day_worker, postgres
 from support.day_worker import Orders
 from support.faces import Bank, open_bank
 from support.killed_process import POINTS_OF_A_DAY, KillPoints
-from support.operators import as_operator
 from support.service import read_funds
 from support.two_books import MonthClock, TwoBooks, open_two_books
 from support.verifier import open_book_reader
@@ -63,7 +57,6 @@ ADVANCES_S: Final = (1, 60, 700, 4 * 3_600, 26 * 3_600)
 """...; past a charge's life; past the time in an order's name, and midnight."""
 
 SENDS_AT_ONCE: Final = 40
-LETTER: Final = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
 
 cents = st.integers(min_value=1, max_value=5_000)
 picks = st.integers(min_value=0, max_value=1_000)
@@ -114,27 +107,6 @@ class Installations:
             (day.shown, [item for item in day.items if item.joined_kind is None or item.others], day.lines_alone)
             for day in read
         ]
-
-    async def let_people_end(self) -> None:
-        """Of what the bank said nothing in the end two operators look into its own books, and say what is there."""
-        context = self.books.here.live.context
-        await case_usecases.look_for_cases(context)
-        for shown in await case_usecases.list_cases(context, kind="order"):
-            said: SaidEnd = "settled" if await self.is_there(shown.case.name) else "never"
-            self.done[f"ended by people: {said}"] += 1
-            wanted = WantedEnding(case_id=shown.case.id, said=said, evidence=LETTER)
-            proposal = await propose_ending(as_operator(context, "ana"), wanted)
-            code = name_proposal(proposal)
-            await confirm_proposal(as_operator(context, "bia"), context, self.books.here.account.name, code=code)
-
-    async def is_there(self, order_name: str) -> bool:
-        (step,) = await self.books.here.live.fetch("select name_there from rail_step where order_name = $1", order_name)
-        rows = await self.books.there.bank.service.fetch(
-            "select status from refund where external_id = $1 union all "
-            "select status from transfer where external_id = $1 or payer_message like '%' || left($1, 20)",
-            step["name_there"],
-        )
-        return any(row["status"] != "ERROR" for row in rows)
 
     async def find_wrong(self) -> list[Any]:
         """What proves the books finds, but of the server: those of tests are forgetful, and their databases have play money."""
@@ -325,9 +297,7 @@ class MoneyThere(RuleBasedStateMachine):
         """Both books, what moved by the model's own sums, the days, and what proves the books."""
         books = self.both.books
         last = to_day(books.clock.real) - timedelta(days=1)
-        await books.come_to_rest(last, Random(1))  # noqa: S311  nothing is drawn
-        await self.both.let_people_end()
-        await books.come_to_rest(last, Random(1))  # noqa: S311  nothing is drawn
+        self.both.done += await books.come_to_rest_with_people(last, Random(1))  # noqa: S311  nothing is drawn
         await self.check()
         there, here = await books.list_lines()
         assert (there - here, here - there) == ({}, {}), "lost, and doubled or invented"

@@ -80,11 +80,11 @@ class Life(Struct, kw_only=True):
             self.books.clock.advance(hours=24 / STEPS_A_DAY)
 
     async def settle(self, last: date) -> None:
-        """Nothing breaks any more: the worker comes to the end of all that it began, and closes what it can."""
+        """Nothing breaks any more: the worker comes to the end of all that it began, and people end what stays unanswered."""
         self.control.faults.replace([])
         for _ in range(len(self.unasked)):
             await self._ask()
-        await self.books.come_to_rest(last, self.chance)
+        await self.books.come_to_rest_with_people(last, self.chance)
 
     async def _ask(self) -> None:
         external_id, cents = self.unasked.pop(0)

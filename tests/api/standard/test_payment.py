@@ -114,6 +114,17 @@ async def test_filters_and_pages(door: Api, paid: dict[str, str], query: str, ex
     assert await names(door, f"{ALL}&{asked}") == [paid[name] for name in expected]
 
 
+@pytest.mark.parametrize("purpose", ["", "1", "FRAUDE & \u00e7\u00e3o", "x" * 200])
+async def test_a_purpose_of_the_newest_edition_is_repeated_and_filters_nothing(
+    door: Api, paid: dict[str, str], purpose: str
+) -> None:
+    answer = await door.get(f"/v2/pix?{ALL}&finalidadeMED={quote(purpose)}")
+    assert (answer.status, answer.body["parametros"]["finalidadeMED"]) == (200, purpose)
+    assert {pix["endToEndId"] for pix in answer.body["pix"]} == {
+        paid[name] for name in ("again", "company", "charge", "key")
+    }
+
+
 async def test_an_instant_that_was_shown_finds_its_item(door: Api, service: Service) -> None:
     service.clock.advance(microseconds=123_987)
     first = await be_paid(service)
@@ -134,6 +145,7 @@ async def test_an_instant_that_was_shown_finds_its_item(door: Api, service: Serv
         ("inicio=2026-01-02&fim=x", [("inicio", "2026-01-02"), ("fim", "x")]),
         ("inicio=2026-01-02T00:00:00Z&fim=2026-01-01T00:00:00Z", [("fim", "2026-01-01T00:00:00Z")]),
         (f"{ALL}&cpf=52998224725&cnpj=11444777000161", [("cnpj", "11444777000161")]),
+        (f"{ALL}&finalidadeMED={'x' * 201}", [("finalidadeMED", "x" * 200)]),
         (f"{ALL}&paginacao.paginaAtual=-1&paginacao.itensPorPagina=-1",
          [("paginacao.paginaAtual", "-1"), ("paginacao.itensPorPagina", "-1")]),
         (f"{ALL}&txid={'a' * 36}&txIdPresente=1&devolucaoPresente=sim&cpf=1&cnpj=&paginacao.itensPorPagina=0",

@@ -51,6 +51,8 @@ class PixQuery(PeriodQuery, frozen=True, kw_only=True):
     """Só os pagos por esta pessoa; não com `cnpj`."""
     cnpj: Annotated[str, Meta(pattern="^[0-9A-Z]{14}$")] | None = None
     """Só os pagos por esta empresa; não com `cpf`."""
+    contest_purpose: Annotated[str, Meta(pattern=r"^[\s\S]{0,200}$")] | None = field(default=None, name="finalidadeMED")
+    """Da versão 2.10.0, cujos valores não conhecemos: é devolvido em `parametros` e não filtra nada."""
 
 
 class ParametrosConsultaPix(Parametros, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -61,6 +63,7 @@ class ParametrosConsultaPix(Parametros, frozen=True, kw_only=True, omit_defaults
     has_refunds: bool | None = field(default=None, name="devolucaoPresente")
     cpf: str | None = None
     cnpj: str | None = None
+    contest_purpose: str | None = field(default=None, name="finalidadeMED")
 
 
 class PixConsultados(Struct, frozen=True, kw_only=True):
@@ -84,6 +87,7 @@ async def list_pix(services: Services, request: Asked) -> Reply:
     has_txid, has_refunds = parameters.boolean("txIdPresente"), parameters.boolean("devolucaoPresente")
     cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
     refuse_both_tax_ids(parameters, cpf, cnpj)
+    contest_purpose = parameters.text("finalidadeMED")
     page = read_page(parameters)
     violations.raise_if_any()
     search = ReceivedSearch(txid=txid, has_txid=has_txid, has_refunds=has_refunds, payer_tax_id=cpf or cnpj)
@@ -96,6 +100,7 @@ async def list_pix(services: Services, request: Asked) -> Reply:
         has_refunds=has_refunds,
         cpf=cpf,
         cnpj=cnpj,
+        contest_purpose=contest_purpose,
         paginacao=page.paginate(found.total_count),
     )
     return Reply(status=200, record=PixConsultados(parametros=parametros, pix=found.items))

@@ -26,6 +26,7 @@ from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
+from pixconnect.usecases.running.health import HealthWatch, check_database
 from support.api import Answer
 from support.kept_pools import kept_pools
 from support.operators import as_operator
@@ -173,6 +174,7 @@ def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess
         exports=Exports(turns),
         turns=turns,
         hosts=frozenset({HOST}),
+        health=HealthWatch({"database": partial(check_database, context.pool)}, context.clock),
         draw_qr=lambda _: b"",
         ask_institution=partial(inquiry.ask_at, context),
         is_secure=False,

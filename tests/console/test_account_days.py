@@ -1,6 +1,7 @@
 """The days of accounts at institutions in the console, beside a live service in this process."""
 
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
@@ -20,6 +21,7 @@ from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.running.health import HealthWatch, check_database
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
 from support.records import a_new_holder
@@ -56,6 +58,7 @@ def visit(
         context=live.context,
         operator=as_operator(live.context),
         api_url="https://pix.example",
+        health=HealthWatch({"database": partial(check_database, live.context.pool)}, live.clock),
     )
     visitor = Visitor(
         session_id=1,

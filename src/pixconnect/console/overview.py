@@ -1,4 +1,4 @@
-"""The first page: what happens now, whose receivers fail, and whose accounts there are."""
+"""The first page: the money of the day, what waits for people, how the service is, and what happens now."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pixconnect.usecases.institutions.certificate import list_ending
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.money.unresolved import list_late_charges
 from pixconnect.usecases.reading import browse, browse_webhooks
+from pixconnect.usecases.reading import overview as overview_usecases
 
 NEWEST_COUNT: Final = 6
 HOLDERS_MAX: Final = 50
@@ -32,6 +33,8 @@ async def show_overview(visit: Visit) -> Response:
         endpoints = await browse_webhooks.list_endpoint_lines(context, viewer)
     # Only operators may know which holders exist.
     holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.parts.operator, 0, HOLDERS_MAX)
+    holder_ids = [each.id for each, _ in holders] if visit.holder_id is None else [visit.holder_id]
+    money = await overview_usecases.read_money(context, viewer, holder_ids)
     # In a sandbox there are none.
     shows_days = visit.who.kind != "holder" and not visit.parts.is_sandbox and visit.chosen_id is None
     accounts = await day_usecases.list_accounts_days(context) if shows_days else []
@@ -39,6 +42,10 @@ async def show_overview(visit: Visit) -> Response:
     late = await list_late_charges(context, LATE_SHOWN_MAX if shows_days else 0)
     return visit.page(
         "overview.html",
+        money={each.holder_id: each for each in money},
+        is_first_holders=visit.holder_id is None and len(holders) == HOLDERS_MAX,
+        waiting=None if visit.who.kind == "holder" else await overview_usecases.read_waiting_work(context),
+        service=await visit.parts.health.read_health(),
         accounts=accounts,
         ending=ending,
         late=late,

@@ -14,6 +14,7 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
+from pixconnect.usecases.running.health import HealthWatch
 
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):
@@ -28,6 +29,7 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     """Who may use the event loop next."""
     hosts: frozenset[str]
     """The console's host names, with the port. Another name is DNS rebinding, and we refuse it."""
+    health: HealthWatch
     draw_qr: Callable[[str], bytes]
     """A QR code as PNG."""
     ask_institution: Callable[[Operator, str, str], Awaitable[InquiryAnswer]]

@@ -36,6 +36,7 @@ from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.supervised import Lifeline
 from pixconnect.usecases.identity.console_session import SignIn
+from pixconnect.usecases.running.health_watches import watch_health
 
 IDLE_MAX_S = 900.0
 """The process of `run` ends when nobody has asked for a page for so long."""
@@ -99,6 +100,7 @@ async def _answer(
             exports=Exports(turns),
             turns=turns,
             hosts=_own_names(address.netloc.lower(), port),
+            health=watch_health(base.context, base.keyring),
             draw_qr=render_qr_png,
             ask_institution=partial(inquiry.ask_at, base.context),
             is_secure=is_secure,

@@ -1,0 +1,173 @@
+"""What a charge with a due date costs on a day, until when it may be paid, and why its parts are what they are.
+
+Every part is worked out exactly, in whole numbers, and rounded half up to cents once. No rate and no day's share is rounded;
+fine and interest are of the exact sum that the rebate leaves, which may have parts of a cent.
+
+A new kind of interest or discount is a row in ``_INTEREST`` or ``_DISCOUNT``. A rule that changes here changes what charges
+that are already printed cost: it needs a date from which it holds.
+
+Source: Pix API 2.9.0, ``CobDataDeVencimento``, ``CobVValor`` and ``componentesValor``; the central bank's Manual of Standards
+for the Initiation of the Pix, equation 11. Where they leave several readings, ``docs/explanations/due-charges.md`` has ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.due.business_day import count_business_days, roll
+from pixconnect.domain.due.terms import (
+    UNTIL_A_DATE,
+    Discount,
+    DiscountKind,
+    DueTerms,
+    Fine,
+    Hundredths,
+    Interest,
+    InterestKind,
+    Rebate,
+)
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS, Cents
+
+LAST_DAY_MAX: Final = date(9999, 12, 30)
+"""A charge ends with this day at the latest, however many days it is valid: the instant of its end has to be a date too."""
+
+_ONE: Final = 10_000
+"""How many hundredths of a per cent there are in 1; also the unit of exact sums, ten-thousandths of a cent."""
+
+_CountDays = Callable[[date, date], int]
+
+
+class DayAmount(Struct, frozen=True, kw_only=True):
+    """The parts of ``total_cents``. Fine and interest are added, rebate and discount are taken off; none is negative."""
+
+    original_cents: Cents
+    fine_cents: Cents = 0
+    interest_cents: Cents = 0
+    rebate_cents: Cents = 0
+    discount_cents: Cents = 0
+
+    @property
+    def total_cents(self) -> Cents:
+        """What is to be paid: from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``."""
+        added_cents = self.original_cents + self.fine_cents + self.interest_cents
+        return added_cents - self.rebate_cents - self.discount_cents
+
+
+def find_due_day(terms: DueTerms) -> date:
+    """The last day on which it is not late: the due date, or the next business day."""
+    return roll(terms.due_on)
+
+
+def find_last_day(terms: DueTerms) -> date:
+    """The last day on which it may be paid, which is never other than a business day."""
+    last = min(find_due_day(terms).toordinal() + terms.valid_days, LAST_DAY_MAX.toordinal())
+    return roll(date.fromordinal(last))
+
+
+def find_expiry(terms: DueTerms) -> datetime:
+    """The instant from which on it can no longer be paid: the midnight that ends its last day in Sao Paulo."""
+    return datetime.combine(find_last_day(terms) + timedelta(days=1), time(0), SAO_PAULO).astimezone(UTC)
+
+
+def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmount:
+    """What is to be paid on this day, of Sao Paulo.
+
+    It answers for every day, also before the charge was made and after its last day; and for every terms: those that
+    ``list_refused_terms`` would refuse still leave a cent to pay.
+
+    Args:
+        terms: What the charge asks for.
+        original_cents: Its amount without any of that, from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``.
+        day: The day on which it is paid.
+    """
+    rebate_exact = 0 if terms.rebate is None else _take_rebate(terms.rebate, original_cents)
+    rebate_cents = min(_round(rebate_exact, _ONE), original_cents - AMOUNT_MIN_CENTS)
+    left_cents = original_cents - rebate_cents
+    due_day = find_due_day(terms)
+    if day <= due_day:
+        discount_cents = 0 if terms.discount is None else _discount(terms, terms.discount, original_cents, day)
+        return DayAmount(
+            original_cents=original_cents,
+            rebate_cents=rebate_cents,
+            discount_cents=min(discount_cents, left_cents - AMOUNT_MIN_CENTS),
+        )
+    left_exact = max(original_cents * _ONE - rebate_exact, 0)
+    room_cents = AMOUNT_MAX_CENTS - left_cents
+    # Interest gives way before the fine, which does not grow: so a later day is never cheaper.
+    fine_cents = 0 if terms.fine is None else min(_fine(terms.fine, left_exact), room_cents)
+    interest_cents = 0 if terms.interest is None else _charge_interest(terms.interest, left_exact, due_day, day)
+    return DayAmount(
+        original_cents=original_cents,
+        fine_cents=fine_cents,
+        interest_cents=min(interest_cents, room_cents - fine_cents),
+        rebate_cents=rebate_cents,
+    )
+
+
+def _take_rebate(rebate: Rebate, original_cents: Cents) -> int:
+    """In ten-thousandths of a cent."""
+    return rebate.value * _ONE if rebate.kind == "sum" else original_cents * rebate.value
+
+
+def _fine(fine: Fine, left_exact: int) -> Cents:
+    return fine.value if fine.kind == "sum" else _round(left_exact * fine.value, _ONE * _ONE)
+
+
+def _charge_interest(interest: Interest, left_exact: int, due_day: date, day: date) -> Cents:
+    count_days, period_days = _INTEREST[interest.kind]
+    days = count_days(due_day, day)
+    if period_days is None:
+        return interest.value * days
+    return _round(left_exact * interest.value * days, _ONE * _ONE * period_days)
+
+
+def _discount(terms: DueTerms, discount: Discount, original_cents: Cents, day: date) -> Cents:
+    """On a day that is not late."""
+    if discount.kind in UNTIL_A_DATE:
+        value, days = _find_dated_value(terms, discount, day), 1
+    else:
+        value, days = discount.value or 0, _DISCOUNT[discount.kind](day, find_due_day(terms))
+    if discount.kind.startswith("sum"):
+        return value * days
+    return _round(original_cents * value * days, _ONE)
+
+
+def _find_dated_value(terms: DueTerms, discount: Discount, day: date) -> Hundredths:
+    """That of the earliest date that has not passed."""
+    due_day = find_due_day(terms)
+    # The due date's own discount is given for as long as the charge is not late. Other dates do not roll.
+    ends = ((due_day if dated.until == terms.due_on else dated.until, dated.value) for dated in discount.dated)
+    return min((end for end in ends if end[0] >= day), default=(day, 0))[1]
+
+
+def _round(numerator: int, denominator: int) -> int:
+    """Half up; neither is negative."""
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+def _count_calendar_days(after: date, until: date) -> int:
+    return max((until - after).days, 0)
+
+
+_INTEREST: Final[Mapping[InterestKind, tuple[_CountDays, int | None]]] = {
+    # Which days count, and of how many days the value is; ``None`` where it is a sum of each day.
+    "sum_a_day": (_count_calendar_days, None),
+    "percentage_a_day": (_count_calendar_days, 1),
+    "percentage_a_month": (_count_calendar_days, 30),
+    "percentage_a_year": (_count_calendar_days, 365),
+    "sum_a_business_day": (count_business_days, None),
+    "percentage_a_business_day": (count_business_days, 1),
+    "percentage_a_month_of_business_days": (count_business_days, 21),
+    "percentage_a_year_of_business_days": (count_business_days, 252),
+}
+_DISCOUNT: Final[Mapping[DiscountKind, _CountDays]] = {
+    "sum_a_day": _count_calendar_days,
+    "sum_a_business_day": count_business_days,
+    "percentage_a_day": _count_calendar_days,
+    "percentage_a_business_day": count_business_days,
+}

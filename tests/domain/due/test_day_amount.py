@@ -1,6 +1,8 @@
 """The amount of a day: the standard's examples, published ones, a second way of working it out, and what is always so."""
 
+import doctest
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -212,6 +214,12 @@ def test_fine_and_interest_are_of_what_the_rebate_leaves_before_that_is_rounded(
     )
     found = compute_amount(terms, 35, date(2026, 11, 28))
     assert (found.rebate_cents, found.fine_cents, found.interest_cents) == (1, 34, 338)
+
+
+def test_the_charge_on_the_page_costs_what_the_page_says() -> None:
+    page = Path(__file__).parents[3] / "docs" / "explanations" / "due-charges.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert (failed, tried > 3) == (0, True)
 
 
 VALUES = st.one_of(st.integers(0, 300), st.integers(0, 20_000), st.integers(0, AMOUNT_MAX_CENTS))

@@ -199,7 +199,7 @@ class LoadSettings:
 
     lookup_tokens_max: Annotated[int, Meta(ge=0)] = 1000
     """What a holder may look up without paying, in one process: a key or an account of ours that is not found costs 20 of these
-    tokens, one that is found and not paid 1; a payment that settles puts 2 back. 0 is no limit."""
+    tokens, one that is found and not paid, or named over an institution, 1; one that settles puts 2 back. 0 is no limit."""
 
     lookup_refill_count: Positive = 20
     """Of these tokens, how many come back each minute."""

@@ -96,6 +96,8 @@ async def _find_by_key(
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
     payer = await context.directory.read_account(caller.holder_id)
     if payer.institution_id is not None:
+        # Whether anybody has it only the institution finds out, by paying; a refusal before that says that it is not ours.
+        lookup.cost = UNPAID_COST
         return Payee(party=_name_key_alone(key), holder_id=None)
     # To be refused here says that the key is not ours, which is as much as a miss in the directory says.
     lookup.cost = MISSED_COST

@@ -140,9 +140,17 @@ async def _start_transfer(
         terms=way.terms,
         institution_id=way.institution_id,
     )
-    made = await context.writes.submit(START_TRANSFERS, new)
+    return _answer(context, new, lookup, await context.writes.submit(START_TRANSFERS, new))
+
+
+def _answer(context: TransferContext, new: NewTransfer, lookup: Lookup, made: Transfer) -> Transfer:
     # Its id was made for this request, whichever try it was.
-    return made if made.id == new.transfer_id else _refuse_repeat(terms, made)
+    if made.id != new.transfer_id:
+        return _refuse_repeat(new.terms, made)
+    if new.institution_id is not None:
+        # A key that nobody has costs the account a look-up there; one that is paid puts back more than this.
+        context.lookups.spend(context, new.holder_id, lookup)
+    return made
 
 
 def _refuse_repeat(terms: SendingTerms, made: Transfer) -> Transfer:

@@ -1,0 +1,67 @@
+"""Whether a key is anybody's an account finds out by paying it: who names keys that are not paid has only so many."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits
+from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.transfer import Transfer
+from support.account_shop import Shop, open_shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.records import outside_party
+from support.service import Service
+
+TOKENS = 3
+
+
+@pytest.fixture
+async def shop(live: Service) -> Shop:
+    live.clock.stand_still()
+    there = FakeInstitution(live.clock, InstitutionTraits(sends=("KEY", "MANUAL")))
+    opened = await open_shop(live, there)
+    policy = structs.replace(opened.context.policy, lookup_tokens_max=TOKENS)
+    opened = structs.replace(opened, context=structs.replace(opened.context, policy=policy))
+    opened.pay(10_000)
+    await opened.read()
+    await opened.allow_sending()
+    return opened
+
+
+async def send(shop: Shop, key: str, amount_cents: int = 100) -> Transfer:
+    request = KeyTransferRequest(amount_cents=amount_cents, key=key, key_type="EMAIL", external_id=key)
+    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+
+
+async def test_a_refusal_that_tells_that_a_key_is_nobodys_here_costs_a_look_up(shop: Shop) -> None:
+    for number in range(TOKENS):
+        with pytest.raises(errors.LimitExceeded):
+            await send(shop, f"{number}@pix.example", 10_000_000)
+    with pytest.raises(errors.RateLimited):
+        await send(shop, "one-more@pix.example", 10_000_000)
+
+
+async def test_keys_that_the_institution_does_not_know_are_counted_and_those_that_are_paid_put_more_back(
+    shop: Shop,
+) -> None:
+    for number in range(TOKENS):
+        sent = await send(shop, f"{number}@pix.example")
+        assert (await send(shop, f"{number}@pix.example")).id == sent.id, "a repetition costs nothing"
+        shop.there.send_answers.append(CertainRefusal(code="there is none", reason="no such key", reject_code="AC03"))
+        await shop.move_orders()
+    with pytest.raises(errors.RateLimited):
+        await send(shop, "one-more@pix.example")
+    # To an account nothing is looked up.
+    to_account = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    await transfer_usecases.start_transfer(shop.context, shop.house, to_account)
+    await shop.move_orders()
+    shop.live.clock.advance(seconds=2)
+    for number in range(10):
+        await send(shop, f"paid-{number}@pix.example")
+        await shop.move_orders()
+        shop.live.clock.advance(seconds=2)
+    await check_books(shop.live)

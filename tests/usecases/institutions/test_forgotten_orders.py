@@ -133,3 +133,32 @@ async def test_without_a_loss_what_somebody_sent_there_makes_no_refusal_doubtful
     shop.live.clock.advance(days=36)
     with pytest.raises(errors.InsufficientFunds):
         await ask(shop, "t1", RECEIVED_CENTS)
+
+
+async def test_before_what_is_forgotten_was_read_nobody_is_told_that_nothing_was_done(shop: Shop) -> None:
+    shop.live.clock.stand_still()
+    sent = await forget_order(shop, "t1", 400)
+    await note_loss(shop)
+    lost = "update institution_account set lost_at = now(), state = 'paused', paused_because = 'loss', revision = revision + 1"
+    await shop.live.execute_as_owner(lost)
+    shop.live.clock.advance(seconds=2)
+    with pytest.raises(errors.ServiceUnavailable, match="may have been done before that") as paused:
+        await ask(shop, "t1", 400)
+    assert paused.value.retry_after_s is not None
+    # What holds for every transfer is judged before the account is, by what is there now.
+    await shop.live.execute_as_owner("update holder set transfer_limit_cents = 1")
+    with pytest.raises(errors.OutcomeUnknown, match="external_id 't1' later"):
+        await ask(shop, "t1", 400)
+    for external_id, amount_cents in ((None, 400), ("t1", 0)):
+        with pytest.raises(errors.RuleBroken):
+            await ask(shop, external_id, amount_cents)
+    for statement in (
+        "update holder set transfer_limit_cents = null",
+        "update institution_account set lost_at = null, state = 'active', paused_because = null, revision = revision + 1",
+    ):
+        await shop.live.execute_as_owner(statement)
+    shop.live.clock.advance(seconds=2)
+    await tell_line(shop, sent)
+    assert await end(shop, await ask(shop, "t1", 400)) == "CONFIRMED"
+    assert shop.there.paid_cents == 400
+    await check_books(shop.live)

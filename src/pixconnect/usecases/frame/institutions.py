@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import OpenAccount
+
+_PAUSED_S: Final = 60
+"""When to come back while an account is paused."""
 
 
 class Institutions(Protocol):
@@ -42,3 +46,19 @@ class NoInstitutions:
         return None
 
     find_receiving = find_read = find
+
+
+async def is_lost(institutions: Institutions, account_id: int) -> bool:
+    """Whether the database has forgotten something of an account, and no operator has said that it is in the books again."""
+    return account_id in {account.id for account in await institutions.list_all() if account.lost_at is not None}
+
+
+async def explain_pause(institutions: Institutions, account_id: int) -> errors.ServiceUnavailable:
+    """Why nothing leaves an account; after a loss nobody knows whether what is asked for was done before it."""
+    why = "paused; nothing was done"
+    if await is_lost(institutions, account_id):
+        why = (
+            "paused since the database was restored: this request may have been done before that. Repeat it later under the "
+            "same external_id, and under no other"
+        )
+    return errors.ServiceUnavailable(f"the holder's account at its institution is {why}", retry_after_s=_PAUSED_S)

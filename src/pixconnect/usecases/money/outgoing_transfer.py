@@ -24,9 +24,8 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import order as order_store
 from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasInstitutions, HasPolicy, HasPool
 from pixconnect.usecases.frame.directory import OwnAccount
+from pixconnect.usecases.frame.institutions import explain_pause, is_lost
 
-_PAUSED_S: Final = 60
-"""When to come back while the account is paused."""
 _UNSENT_S: Final = 5
 """When to come back while others wait to be sent."""
 _SHARE_OF_HANDOVER: Final = 0.5
@@ -87,9 +86,7 @@ async def _find_account(
         return None
     opened = await context.institutions.find(payer.institution_id)
     if opened is None:
-        raise errors.ServiceUnavailable(
-            "the holder's account at its institution is paused; nothing was done", retry_after_s=_PAUSED_S
-        )
+        raise await explain_pause(context.institutions, payer.institution_id)
     if request.initiation_type == "MANUAL" and opened.institution.traits.names_first:
         raise errors.InvalidAccount(
             "credit_party: at the payer's institution a transfer to an account has no name before it is paid, so nobody could "
@@ -126,12 +123,19 @@ async def admit_forgotten(
     the very request that had ordered it. Which one that is only the institution knows, who is asked about what was accepted.
 
     Raises:
-        OutcomeUnknown: Such a line of the same amount stands beside no order.
+        OutcomeUnknown: Such a line of the same amount stands beside no order; or not all lines of that time were read yet.
     """
     if request.external_id is None or context.policy.is_sandbox:
         return
     account_id = payer.institution_id
-    if account_id is not None and await item_store.may_be_forgotten(
+    if account_id is None:
+        return
+    if await is_lost(context.institutions, account_id):
+        raise errors.OutcomeUnknown(
+            "the database was restored, and what it has forgotten of the holder's account was not read yet: this request may "
+            f"have been done. Repeat it with external_id {request.external_id!r} later, and under no other id"
+        )
+    if await item_store.may_be_forgotten(
         context.pool, account_id, request.amount_cents, context.clock.now(), _REPEATED_FOR
     ):
         raise errors.OutcomeUnknown(

@@ -43,6 +43,7 @@ from pixconnect.usecases.frame.context import (
     HasWrites,
 )
 from pixconnect.usecases.frame.idempotency import Idempotency
+from pixconnect.usecases.frame.institutions import explain_pause
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -52,8 +53,6 @@ from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, HasInstitutions, Protocol): ...
 
 
-PAUSED_S: Final = 60
-"""When to come back while the account is paused."""
 _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
 
 
@@ -116,9 +115,7 @@ async def _check_asks_there(context: RefundContext, original: Transfer) -> None:
     if original.institution_id is None:
         return
     if original.institution_id not in {account.id for account in await context.institutions.list_active()}:
-        raise errors.ServiceUnavailable(
-            "the holder's account at its institution is paused; nothing was done", retry_after_s=PAUSED_S
-        )
+        raise await explain_pause(context.institutions, original.institution_id)
 
 
 def _refuse_repeat(made: Refund, *, is_new: bool) -> Refund:

@@ -55,6 +55,15 @@ class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, HasInstitutio
 
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
 
+_NEVER_ACCEPTED: Final = (
+    errors.ExternalIdConflict,
+    errors.AmountOutOfRange,
+    errors.InvalidPixKey,
+    errors.InvalidTaxId,
+    errors.InvalidAccount,
+)
+"""These are of the request alone, whatever the time: it cannot have been done before."""
+
 
 class PayeeIsAnother(errors.PixKeyNotFound):
     """The key belongs to somebody else than the caller said."""
@@ -82,7 +91,7 @@ async def start_transfer(
     except errors.Refusal as refusal:
         # Looking up a key without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
-        if isinstance(refusal, errors.RuleBroken) and not isinstance(refusal, errors.ExternalIdConflict):
+        if isinstance(refusal, errors.RuleBroken) and not isinstance(refusal, _NEVER_ACCEPTED):
             await outgoing_transfer.admit_forgotten(context, account, request)
         raise
 

@@ -40,7 +40,16 @@ from pixconnect.api.frame.operation import (
     Section,
 )
 from pixconnect.api.frame.operation import Operation as Row
-from pixconnect.api.frame.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, PAGE, RETURN_IDENTIFICATION, TXID
+from pixconnect.api.frame.parameters import (
+    END_TO_END_ID,
+    EXTERNAL_ID,
+    ID,
+    NONE,
+    PAGE,
+    PICTURE,
+    RETURN_IDENTIFICATION,
+    TXID,
+)
 from pixconnect.api.frame.wire import ListQuery
 from pixconnect.api.standard import payload
 from pixconnect.api.standard.frame import is_of_the_door, list_door_routes
@@ -267,6 +276,9 @@ PAGES: Final = (
           PAGE, Anything, Nothing, Document, documents.serve_pages(folder),
           media_types=(documents.DOCS_TYPE, documents.TEXT_TYPE))
       for folder in ("docs", *(f"docs/{name}" for name in guides.FOLDERS))),
+    Row("get_docs_picture", "GET", f"/{guides.PICTURES}/{{picture}}", None,
+        PICTURE, Anything, Nothing, Document, documents.get_docs_picture,
+        media_types=tuple(guides.PICTURE_TYPES.values())),
 )
 
 # For institutions, which are told the address: in live mode alone, and described nowhere.

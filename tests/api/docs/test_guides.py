@@ -41,6 +41,31 @@ def test_links_between_pages_lead_to_headings_that_are_there() -> None:
             assert target in {*PAGES, "docs", "openapi.json"}, (address, link)
 
 
+async def test_each_picture_of_a_page_is_served(api: Api) -> None:
+    shown = {
+        posixpath.normpath(posixpath.join(posixpath.dirname(address), picture))
+        for address, page in PAGES.items()
+        for picture in re.findall(r'<img src="([^"]*)"', guides.render_page(page))
+    }
+    assert shown <= {f"{guides.PICTURES}/{name}" for name in guides.find_pictures()}
+    assert len(shown) > 12
+    assert not [address for address, page in PAGES.items() if "<img alt" in guides.render_page(page)]
+    for address in shown:
+        picture = await api.get(f"/{address}", token=None)
+        assert (picture.status, picture.headers["content-type"][:6]) == (200, "image/")
+    assert (await api.get(f"/{guides.PICTURES}/console-nothing.png", token=None)).status == 404
+
+
+def test_pages_stand_in_the_order_of_the_page_that_lists_them() -> None:
+    listed = re.findall(r"\]\(((?:guides|reference)/[a-z-]+)\.md\)", PAGES["docs/README"].text)
+    assert [each.removeprefix("docs/") for each in PAGES if each.removeprefix("docs/") in listed] == listed
+
+
+def test_a_page_in_another_language_says_so() -> None:
+    assert "<html lang=pt-BR>" in guides.render_page(PAGES["docs/guides/inicio-rapido"])
+    assert "<html lang=en>" in guides.render_page(PAGES["docs/tutorial"])
+
+
 async def test_programs_that_read_are_told_what_there_is(api: Api) -> None:
     answer = await api.get("/llms.txt", token=None)
     text = answer.content.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from pixconnect.api.docs import guides
@@ -107,6 +108,14 @@ def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
     return get_page
 
 
+async def get_docs_picture(services: Services, request: Request[str, Anything, Nothing]) -> Document:
+    """Read a picture of the documentation."""
+    file = guides.find_pictures().get(request.parameter)
+    if file is None:
+        raise errors.NotFound("picture: there is no such picture")
+    return Document(content=_read_picture(file), media_type=guides.PICTURE_TYPES[file.suffix])
+
+
 async def get_reading_index(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read what there is to read, for programs that read."""
     return Document(content=services.descriptions.reading(), media_type=TEXT_TYPE)
@@ -115,6 +124,11 @@ async def get_reading_index(services: Services, request: Request[None, Anything,
 @cache
 def _render(address: str) -> bytes:
     return guides.render_page(guides.find_pages()[address]).encode()
+
+
+@cache
+def _read_picture(file: Path) -> bytes:
+    return file.read_bytes()
 
 
 @cache

@@ -31,6 +31,12 @@ _ABOUT: Final = ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURIT
 """Pages beside the folder ``docs``."""
 _OF_OTHERS: Final = ("Supersedes ", "Em português: ")
 """How sentences begin that lead to another page, and say nothing of this one."""
+PICTURE_TYPES: Final[Mapping[str, str]] = {".png": "image/png", ".svg": "image/svg+xml"}
+PICTURES: Final = "docs/pictures"
+"""Where they are served, whatever their folder."""
+_LANGUAGES: Final[Mapping[str, str]] = {"docs/guides/inicio-rapido": "pt-BR"}
+"""Of pages that are not in English."""
+_LISTED: Final = re.compile(r"^- \[[^\]]+\]\(([^.)][^)#]*\.md)\)", re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -55,16 +61,32 @@ class GuidePage(Struct, frozen=True, kw_only=True):
 
 @cache
 def find_pages() -> Mapping[str, GuidePage]:
-    """All pages by their address, in the order in which they are listed."""
+    """All pages by their address, in the order in which they are listed: that of the first of them, which lists most."""
     root = _find_root()
     if root is None:
         return {}
-    sources = [root / "docs" / f"{name}.md" for name in ("README", "tutorial", "glossary")]
+    docs = root / "docs"
+    sources = [docs / "README.md"]
+    sources += [docs / target for target in _LISTED.findall(sources[0].read_text(encoding="utf-8"))]
     for folder in FOLDERS:
-        sources += sorted((root / "docs" / folder).glob("*.md"))
+        sources += sorted((docs / folder).glob("*.md"))
     sources += [root / f"{name}.md" for name in _ABOUT]
-    pages = [_read(root, source) for source in sources if source.is_file()]
+    pages = [_read(root, source) for source in dict.fromkeys(sources) if source.is_file()]
     return {page.address: page for page in pages}
+
+
+@cache
+def find_pictures() -> Mapping[str, Path]:
+    """The files of all pictures by their name: their folder's, which is that of the page that shows them, and their own."""
+    root = _find_root()
+    if root is None:
+        return {}
+    files = (file for kind in PICTURE_TYPES for file in sorted((root / "docs").glob(f"*/*/*{kind}")))
+    return {_name_picture(file.as_posix()): file for file in files}
+
+
+def _name_picture(path: str) -> str:
+    return "-".join(path.split("/")[-2:])
 
 
 def _find_root() -> Path | None:
@@ -103,7 +125,7 @@ def render_page(page: GuidePage) -> str:
     content = markdown.renderer.render(tokens, markdown.options, {})
     depth = "../" * page.address.count("/")
     return (
-        f"{render_head(f'{page.title} - Pix Connect', depth)}"
+        f"{render_head(f'{page.title} - Pix Connect', depth, language=_LANGUAGES.get(page.address, 'en'))}"
         f'<nav id=nav popover aria-label="Contents"><ul><li><a href="{depth}docs">Interface</a></ul>'
         f"{render_navigation(depth, page)}</nav><main id=main class=guide>{content}</main></html>"
     )
@@ -140,15 +162,17 @@ def _mend_link(page: GuidePage, part: Token) -> None:
 
 
 def _lead(page: GuidePage, link: str, *, suffix: str = "") -> str | None:
-    """The address of a link's target; ``None`` if the target is not served."""
+    """The address of a link's or picture's target; ``None`` if the target is not served."""
     target, mark, fragment = link.partition("#")
     if not target or "://" in target:
         return link
     source = posixpath.normpath(posixpath.join(posixpath.dirname(page.source), target))
-    found = next((other for other in find_pages().values() if other.source == source), None)
+    found = next((other.address for other in find_pages().values() if other.source == source), None)
+    if found is None and _name_picture(source) in find_pictures():
+        found, suffix = f"{PICTURES}/{_name_picture(source)}", ""
     if found is None:
         return None
-    return posixpath.relpath(found.address, posixpath.dirname(page.address)) + suffix + mark + fragment
+    return posixpath.relpath(found, posixpath.dirname(page.address)) + suffix + mark + fragment
 
 
 def _slug(heading: str) -> str:

@@ -7,7 +7,7 @@ import re
 from html import escape
 from typing import Final
 
-_HEAD: Final = """<!doctype html><html lang=en{marks}><meta charset=utf-8>
+_HEAD: Final = """<!doctype html><html lang={language}{marks}><meta charset=utf-8>
 <meta name=viewport content="width=device-width,initial-scale=1"><meta name=color-scheme content="light dark">
 <title>{title}</title><link rel=icon href=data:,>
 <link rel=stylesheet href="{root}docs/page.css"><script src="{root}docs/page.js"></script>
@@ -22,9 +22,9 @@ TABLE: Final = "<div class=wide tabindex=0 role=group aria-label=Table>"
 """Around a table, which may be wider than the window: so that it can be moved without a pointer."""
 
 
-def render_head(title: str, root: str, marks: str = "") -> str:
+def render_head(title: str, root: str, marks: str = "", *, language: str = "en") -> str:
     """What every page begins with; ``root`` leads from it to the service's address."""
-    return _HEAD.format(title=escape(title), root=root, marks=marks)
+    return _HEAD.format(title=escape(title), root=root, marks=marks, language=language)
 
 
 def prose(text: str) -> str:

@@ -8,10 +8,10 @@ from typing import Final
 POLICY: Final = b"default-src 'none'; frame-ancestors 'none'"
 """For every answer that is for programs."""
 DOCS_POLICY: Final = (
-    b"default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+    b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     b"frame-ancestors 'none'"
 )
-"""For the documentation: its own style sheet and script, and an empty icon."""
+"""For the documentation: its own style sheet, script and pictures, and an empty icon."""
 TRYING_POLICY: Final = DOCS_POLICY + b"; connect-src 'self'"
 """For the documentation in a sandbox, from which requests may be sent to this very service."""
 STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")

@@ -39,6 +39,7 @@ def _read_nothing(text: str) -> None:
 
 NONE: Final = Parameter[None](name="", read=_read_nothing, schema={}, description="")
 PAGE: Final = _text("page", "The name of a page of the documentation; with `.md` it is answered as Markdown.")
+PICTURE: Final = _text("picture", "The name of a picture of the documentation, with its suffix.")
 ID: Final = Parameter[int](
     name="id",
     read=_read_id,

@@ -105,6 +105,51 @@ async def test_the_search_finds_by_any_word_and_leads_there(address: str, browse
     await expect(page.locator("#type-TransferParty")).to_be_in_viewport(timeout=TIMEOUT_MS)
 
 
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("refund", "Return a received Pix"),
+        ("estorno", "Return a received Pix"),
+        ("cobrança", "Create a charge"),
+        ("401", "UNAUTHORIZED"),
+        ("insufficient_funds", "INSUFFICIENT_FUNDS"),
+        ("webhook secret", "A webhook secret"),
+    ],
+)
+async def test_the_search_knows_verbs_codes_and_portuguese(
+    address: str, browser: Browser, typed: str, first: str
+) -> None:
+    page = await browser.new_page()
+    await page.goto(f"{address}/docs/glossary", timeout=TIMEOUT_MS)
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type(typed)
+    await expect(page.get_by_role("option", selected=True)).to_contain_text(first, timeout=TIMEOUT_MS)
+    await page.keyboard.press("Enter")
+    await expect(page.locator(":target")).to_contain_text(first, timeout=TIMEOUT_MS)
+
+
+@pytest.mark.parametrize("name", ["guides/console", "reference/figures", "reference/schema"])
+async def test_pictures_are_there(address: str, browser: Browser, name: str) -> None:
+    page = await browser.new_page()
+    await page.goto(f"{address}/docs/{name}", timeout=TIMEOUT_MS)
+    widths = await page.evaluate(
+        "Promise.all([...document.images].map((each) => each.decode().then(() => each.naturalWidth)))"
+    )
+    assert len(widths) > 4
+    assert min(widths) > 100
+
+
+async def test_samples_stand_beside_an_operation_on_a_laptop(address: str, browser: Browser) -> None:
+    page = await browser.new_page(viewport={"width": 1280, "height": 800})
+    await page.goto(f"{address}/docs#create_refund", timeout=TIMEOUT_MS)
+    title = await page.locator("#create_refund h3").bounding_box()
+    beside = await page.locator("#create_refund .aside").bounding_box()
+    assert title is not None
+    assert beside is not None
+    assert beside["x"] > title["x"] + 400
+    assert abs(beside["y"] - title["y"]) < 100
+
+
 async def test_credentials_in_the_address_are_taken_out_of_it_and_a_request_is_tried(
     address: str, browser: Browser
 ) -> None:

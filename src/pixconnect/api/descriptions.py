@@ -12,6 +12,7 @@ from pixconnect.api.docs.guides import write_index
 from pixconnect.api.docs.openapi import describe_interface
 from pixconnect.api.docs.page import render_docs
 from pixconnect.api.docs.records import Schema
+from pixconnect.api.docs.search import write_search
 from pixconnect.api.docs.standard import describe_door
 from pixconnect.api.frame.services import Descriptions
 from pixconnect.api.operations import list_sections
@@ -37,5 +38,6 @@ def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
         openapi_30=cache(lambda: msgspec.json.encode(openapi_30.convert(document()))),
         standard=cache(lambda: msgspec.json.encode(door())),
         docs=cache(lambda: render_docs(document(), sections, is_sandbox=policy.is_sandbox).encode()),
+        search=cache(lambda: write_search(document(), sections)),
         reading=cache(lambda: write_index(base_url, document()["info"]["description"].partition("\n\n")[0]).encode()),
     )

@@ -276,6 +276,8 @@ PAGES: Final = (
           PAGE, Anything, Nothing, Document, documents.serve_pages(folder),
           media_types=(documents.DOCS_TYPE, documents.TEXT_TYPE))
       for folder in ("docs", *(f"docs/{name}" for name in guides.FOLDERS))),
+    Row("get_docs_search", "GET", "/docs/search.js", None,
+        NONE, Anything, Nothing, Document, documents.get_docs_search, media_types=(documents.SCRIPT_TYPE,)),
     Row("get_docs_picture", "GET", f"/{guides.PICTURES}/{{picture}}", None,
         PICTURE, Anything, Nothing, Document, documents.get_docs_picture,
         media_types=tuple(guides.PICTURE_TYPES.values())),

@@ -108,6 +108,11 @@ def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
     return get_page
 
 
+async def get_docs_search(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read what the documentation's search looks through."""
+    return Document(content=services.descriptions.search(), media_type=SCRIPT_TYPE)
+
+
 async def get_docs_picture(services: Services, request: Request[str, Anything, Nothing]) -> Document:
     """Read a picture of the documentation."""
     file = guides.find_pictures().get(request.parameter)

@@ -86,7 +86,7 @@ def _link(code: str, status: int) -> str:
 def render_errors() -> str:
     """The chapter with all of them."""
     lines = "".join(
-        f"<tr id=error-{code} data-find><td>{status}<td><code>{code}</code><td>{prose(meaning)}"
+        f"<tr id=error-{code}><td>{status}<td><code>{code}</code><td>{prose(meaning)}"
         for status, code, meaning in list_errors()
     )
     head = "<thead><tr><th scope=col>Status<th scope=col>Code<th scope=col>Meaning</thead>"

@@ -59,7 +59,7 @@ class Fields:
         """The chapter of all records that others hold or that are answered."""
         # An address that leads into something folded unfolds it.
         articles = "".join(
-            f"<details class=type><summary>{name}</summary><div id=type-{name} data-find={name}>"
+            f"<details class=type><summary>{name}</summary><div id=type-{name}>"
             f"<p>{prose(schema.get('description', ''))}</p>{self._list(self._read(name), is_open=False)}</div></details>"
             for name, schema in self._schemas.items()
             if self.is_shown(name)

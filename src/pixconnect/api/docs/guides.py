@@ -117,7 +117,7 @@ def render_page(page: GuidePage) -> str:
     tokens = _mend_heads(markdown.parse(page.text))
     for token, content in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and content is not None:
-            token.attrSet("id", _slug(content.content))
+            token.attrSet("id", slug(content.content))
         for part in token.children or ():
             _mend_link(page, part)
     for name, rule in dict(fence=_render_fence, table_open=_open_table, table_close=_close_table).items():
@@ -175,7 +175,8 @@ def _lead(page: GuidePage, link: str, *, suffix: str = "") -> str | None:
     return posixpath.relpath(found, posixpath.dirname(page.address)) + suffix + mark + fragment
 
 
-def _slug(heading: str) -> str:
+def slug(heading: str) -> str:
+    """What a link to a heading ends with."""
     # As the hosts of repositories make them, because links between pages are written for those.
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 

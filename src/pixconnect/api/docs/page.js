@@ -60,6 +60,28 @@ async function copy(text) {
   }
 }
 
+// Colours of what is in samples: members, other texts, numbers, comments. The page's own text stays as it is.
+const TOKENS = /(?<comment>(?<![^\s])(?:#|\/\/) [^\n]*)|(?<member>"[^"\n]*"(?=:))|(?<text>"[^"\n]*"|'[^'\n]*')|(?<number>(?<![\w./:-])\d+(?:\.\d+)?(?![\w./:-]))/g;
+
+function colourSamples() {
+  if (!("highlights" in CSS)) return;
+  const kinds = Object.fromEntries(["comment", "member", "text", "number"].map((kind) => [kind, new Highlight()]));
+  for (const [kind, highlight] of Object.entries(kinds)) CSS.highlights.set(kind, highlight);
+  const colour = (code) => {
+    const node = code.firstChild;
+    for (const found of node?.data.matchAll(TOKENS) ?? []) {
+      const kind = Object.keys(kinds).find((name) => found.groups[name] !== undefined);
+      const range = new StaticRange({ startContainer: node, startOffset: found.index, endContainer: node, endOffset: found.index + found[0].length });
+      kinds[kind].add(range);
+    }
+  };
+  // When it comes into sight: most of the page never does.
+  const watch = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) if (isIntersecting) { watch.unobserve(target); colour(target); }
+  }, { rootMargin: "50%" });
+  for (const code of document.querySelectorAll(".sample code")) watch.observe(code);
+}
+
 function keepLanguage() {
   const wanted = document.getElementById(`in-${kept(localStorage, "language")}`);
   if (wanted) wanted.checked = true;
@@ -121,20 +143,53 @@ function followReading() {
   });
 }
 
-function offerSearch() {
-  const entries = [...document.querySelectorAll("[data-find]")].map((place) => {
-    const title = place.dataset.find || place.querySelector("h3, code").firstChild.textContent.trim();
-    const where = place.dataset.path ? `${place.dataset.method} ${place.dataset.path}` : place.querySelector("p, td:last-child")?.textContent.slice(0, 60) ?? "";
-    const names = [...place.querySelectorAll(".name")].map((name) => name.textContent).join(" ");
-    const fold = (text) => text.toLowerCase();
-    return { id: place.id, title, where, inTitle: fold(`${title} ${place.id} ${where}`), inAll: fold(`${title} ${place.id} ${where} ${names}`) };
+// What there is to find, fetched when it is searched first; nothing else is asked.
+const ROOT = document.currentScript.src.replace(/docs\/page\.js$/, "");
+let searched = null;
+
+function fetchSearched() {
+  searched ??= new Promise((resolve, reject) => {
+    const script = make("script", { src: `${ROOT}docs/search.js` });
+    script.addEventListener("load", () => resolve(prepareSearched(SEARCHED)));
+    script.addEventListener("error", () => { searched = null; reject(new Error("The search could not be loaded.")); });
+    document.head.append(script);
   });
-  const pages = [...document.querySelectorAll("nav [data-page]")].map((link) => ({ href: link.href, title: link.textContent, where: "Guide", inTitle: link.textContent.toLowerCase(), inAll: link.textContent.toLowerCase() }));
-  entries.push(...pages);
+  return searched;
+}
+
+const fold = (text) => text.toLowerCase().normalize("NFD").replace(/\p{M}/gu, "");
+
+function prepareSearched({ found, also }) {
+  const entries = found.map(([href, title, where, words, isWrite]) => {
+    const titles = fold(title).split(/[^a-z0-9_.]+/);
+    return { href, title, where, isWrite, titles, near: `${fold(where)} ${fold(href)}`, words: ` ${words}` };
+  });
+  return { entries, also };
+}
+
+// How well an entry answers one word: its title, then its route, then a word of its text; 0 if not at all.
+function rate(entry, word) {
+  if (entry.titles.includes(word)) return entry.isWrite ? 12 : 8;
+  if (entry.titles.some((title) => title.startsWith(word))) return 6;
+  if (entry.near.includes(word)) return entry.isWrite ? 9 : 5;
+  return entry.words.includes(` ${word}`) ? (entry.isWrite ? 2 : 1) : 0;
+}
+
+function search({ entries, also }, text) {
+  const words = fold(text).split(/[^a-z0-9_.]+/).filter(Boolean);
+  const meant = words.map((word) => [word, ...(also[word]?.split(" ") ?? [])]);
+  const rated = entries.map((entry) => {
+    const points = meant.map((ways) => Math.max(...ways.map((word) => rate(entry, word))));
+    return { entry, points: points.every(Boolean) ? points.reduce((sum, point) => sum + point, 0) : -1 };
+  });
+  return rated.filter(({ points }) => points >= 0).sort((one, other) => other.points - one.points).map(({ entry }) => entry);
+}
+
+function offerSearch() {
   const list = make("ul", { id: "found", attributes: { role: "listbox", "aria-label": "Found" } });
   const none = make("p", { className: "said", attributes: { role: "status" } });
   const input = make("input", {
-    type: "text", placeholder: "Operation, field, event, error", autocomplete: "off",
+    type: "text", placeholder: "Operation, field, event, error, estorno", autocomplete: "off",
     attributes: { role: "combobox", "aria-label": "Search", "aria-controls": "found", "aria-expanded": "true", "aria-autocomplete": "list" },
   });
   const dialog = make("dialog", { attributes: { "aria-label": "Search" } }, input, list, none);
@@ -146,12 +201,18 @@ function offerSearch() {
     else input.removeAttribute("aria-activedescendant");
     list.children[at]?.scrollIntoView({ block: "nearest" });
   };
-  const find = () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = entries.filter((entry) => words.every((word) => entry.inAll.includes(word)));
-    const rank = (entry) => (words.every((word) => entry.title.toLowerCase().includes(word)) ? 0 : words.every((word) => entry.inTitle.includes(word)) ? 1 : 2);
-    found.sort((one, other) => rank(one) - rank(other));
-    list.replaceChildren(...found.slice(0, 30).map((entry, index) => make("li", { id: `found-${index}`, attributes: { role: "option", "data-href": entry.href ?? `#${entry.id}` } },
+  const find = async () => {
+    const text = input.value;
+    let found = [];
+    try {
+      found = search(await fetchSearched(), text);
+    } catch (error) {
+      none.textContent = error.message;
+      return;
+    }
+    // Another letter was typed meanwhile.
+    if (input.value !== text) return;
+    list.replaceChildren(...found.slice(0, 30).map((entry, index) => make("li", { id: `found-${index}`, attributes: { role: "option", "data-href": ROOT + entry.href } },
       entry.title, make("small", { textContent: entry.where }))));
     list.hidden = !found.length;
     input.setAttribute("aria-expanded", String(!list.hidden));
@@ -329,6 +390,7 @@ addEventListener("DOMContentLoaded", () => {
   offerThemes();
   offerCopies();
   offerSearch();
+  colourSamples();
   if (!document.getElementById("token")) return; // a guide
   keepLanguage();
   addAnchors();

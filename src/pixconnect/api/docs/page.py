@@ -39,7 +39,7 @@ def render_docs(document: dict[str, Any], sections: Sequence[Section], *, is_san
             render_head("Pix Connect", "", " data-try" if can_try else ""),
             _render_navigation(document, sections, fields, schemas),
             "<main id=main>",
-            _render_introduction(document, base_url, token_url, is_sandbox=is_sandbox),
+            _render_introduction(document, sections, base_url, token_url, is_sandbox=is_sandbox),
             *(_render_section(section, document, fields, base_url) for section in sections),
             _render_events(document, fields),
             fields.render_types(),
@@ -68,7 +68,8 @@ def _render_navigation(
     events = "".join(f"<li><a href=#event-{name}><span>{name}</span></a>" for name in document["webhooks"])
     types = "".join(f"<li><a href=#type-{name}><span>{name}</span></a>" for name in schemas if fields.is_shown(name))
     return (
-        '<nav id=nav popover aria-label="Contents"><ul><li><a href=#start>Start</a><li><a href=#token>Get a token</a></ul>'
+        '<nav id=nav popover aria-label="Contents"><ul><li><a href=#start>Start</a><li><a href=#token>Get a token</a>'
+        "<li><a href=#conventions>What holds everywhere</a></ul>"
         f"{''.join(groups)}{_render_group('Events', events)}{_render_group('Types', types)}"
         f"<ul><li><a href=#errors>Errors</a></ul>{render_navigation('')}</nav>"
     )
@@ -78,7 +79,9 @@ def _render_group(title: str, items: str, *, is_open: bool = False) -> str:
     return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary><ul>{items}</ul></details>"
 
 
-def _render_introduction(document: dict[str, Any], base_url: str, token_url: str, *, is_sandbox: bool) -> str:
+def _render_introduction(
+    document: dict[str, Any], sections: Sequence[Section], base_url: str, token_url: str, *, is_sandbox: bool
+) -> str:
     choices = "".join(
         f"<label><input type=radio name=language id=in-{name}{' checked' if name == 'curl' else ''}> {title}</label>"
         for name, title in LANGUAGES
@@ -93,13 +96,7 @@ def _render_introduction(document: dict[str, Any], base_url: str, token_url: str
     paragraphs = document["info"]["description"].strip().split("\n\n")
     return (
         f"<section id=start><article><div><h1>Pix Connect</h1><p class=lead>{prose(paragraphs[0])}</p>"
-        "<p>JSON over HTTP. Every answer is an envelope: <code>success</code>, then <code>data</code> or <code>error</code>, "
-        "then <code>meta</code>; lists add <code>pagination</code>. Send a unique <code>external_id</code> with everything "
-        "that you create: then a request may be repeated. Keep <code>meta.request_id</code> for questions.</p>"
-        f"<p>{prose(' '.join(paragraphs[1:]))}</p>"
-        "<p>Programs written for a Brazilian bank find the central bank's Pix API below <code>/pix/v2</code> and "
-        "<code>/v2</code>: <a href=docs/reference/pix-api>what is spoken of it</a>, and its "
-        "<a href=pix/openapi.json>OpenAPI document</a>.</p></div>"
+        f"{_render_steps(document, sections, base_url)}</div>"
         f"<div class=aside><h2 class=small>Address</h2>{sample(base_url, 'address')}"
         f"<h2 class=small>Every answer</h2>{sample(write_json(dict(success=True, data={}, meta=_META)), 'json')}"
         f"<fieldset class=choice><legend>Samples in</legend>{choices}</fieldset></div></article></section>"
@@ -107,7 +104,39 @@ def _render_introduction(document: dict[str, Any], base_url: str, token_url: str
         "otherwise: get another one before it ends, or when you are answered 401. OAuth 2.0 libraries do that by "
         "themselves.</p><div id=credentials></div></div>"
         f"<div class=aside>{render_login(base_url, token_url)}</div></article></section>"
+        "<section id=conventions><article><div><h2>What holds everywhere</h2>"
+        "<p>JSON over HTTP. Every answer is an envelope: <code>success</code>, then <code>data</code> or <code>error</code>, "
+        "then <code>meta</code>; lists add <code>pagination</code>. Send a unique <code>external_id</code> with everything "
+        "that you create: then a request may be repeated. Keep <code>meta.request_id</code> for questions.</p>"
+        f"<p>{prose(' '.join(paragraphs[1:]))}</p>"
+        "<p>Programs written for a Brazilian bank find the central bank's Pix API below <code>/pix/v2</code> and "
+        "<code>/v2</code>: <a href=docs/reference/pix-api>what is spoken of it</a>, and its "
+        "<a href=pix/openapi.json>OpenAPI document</a>.</p></div></article></section>"
     )
+
+
+def _render_steps(document: dict[str, Any], sections: Sequence[Section], base_url: str) -> str:
+    """From nothing to a charge that is paid; where nobody plays the payer, to one that can be."""
+    rows = {row.id: row for section in sections for row in section.operations}
+    schemas: dict[str, Schema] = document["components"]["schemas"]
+    steps = [
+        "<h2 class=small><a href=#token>1. Get a token</a></h2><p>Every request carries it.</p>",
+        "<h2 class=small><a href=#create_charge>2. Ask to be paid</a></h2><p>The answer has <code>emvqrcps</code>: the text "
+        f"of the QR code.</p>{render_samples(rows['create_charge'], base_url, schemas)}",
+    ]
+    told = (
+        "You are told by the event <a href=#event-qrcode.approved><code>qrcode.approved</code></a>: "
+        "<a href=docs/guides/first-webhook>receive your first webhook</a>."
+    )
+    if "sandbox_pay" in rows:
+        paying = render_samples(rows["sandbox_pay"], base_url, schemas)
+        steps.append(
+            "<h2 class=small><a href=#sandbox_pay>3. Have it paid</a></h2><p>The sandbox plays the payer. "
+            f"{told}</p>{paying}"
+        )
+    else:
+        steps.append(f"<h2 class=small><a href=#events>3. Be paid</a></h2><p>{told}</p>")
+    return "".join(steps)
 
 
 def _render_section(section: Section, document: dict[str, Any], fields: Fields, base_url: str) -> str:
@@ -133,7 +162,7 @@ def _render_operation(
     # Forms are for logging in, which the page does by itself.
     marks += "" if row.body_form == "json" else " data-form"
     parts = [
-        f"<article id={row.id} {marks} data-find><div><h3>{prose(summary)}</h3>",
+        f"<article id={row.id} {marks}><div><h3>{prose(summary)}</h3>",
         f'<p class=route><span class="mark {row.method}">{row.method}</span> <code>{escape(row.path)}</code></p>',
         f"<p>{prose(description)}</p>" if description else "",
         f"<p class=note>{needs}</p>",
@@ -174,6 +203,6 @@ def _render_event(name: str, described: Schema, fields: Fields) -> str:
     record = content["schema"]["$ref"].removeprefix(SCHEMAS)
     listed = fields.render_record(record, f"Body: <code>{record}</code>", is_open=False)
     return (
-        f"<article id=event-{name} data-find><div><h3>{name}</h3><p>{prose(described['description'])}</p>{listed}</div>"
+        f"<article id=event-{name}><div><h3>{name}</h3><p>{prose(described['description'])}</p>{listed}</div>"
         f"<div class=aside>{sample(write_json(content['example']), 'json')}</div></article>"
     )

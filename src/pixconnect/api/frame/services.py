@@ -30,6 +30,8 @@ class Descriptions(Struct, frozen=True, kw_only=True):
     """The standard's door, OpenAPI 3.0.3."""
     docs: Callable[[], bytes]
     """The page for people, HTML."""
+    search: Callable[[], bytes]
+    """What the documentation's search looks through, a script."""
     reading: Callable[[], bytes]
     """``llms.txt``, Markdown."""
 

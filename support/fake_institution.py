@@ -76,6 +76,8 @@ class FakeInstitution:
         self.send_status: Literal["under_way", "settled", "refused"] = "settled"
         self.waits_for: WaitsFor | None = None
         """Of what is under way from now on."""
+        self.paid: list[OutgoingPix] = []
+        """What it has taken to pay, in turn."""
         self.paid_cents = 0
         """Out of the account, by Pix that were sent: one that pays twice pays each time."""
         self.tells_codes = False
@@ -220,6 +222,7 @@ class FakeInstitution:
             return answer or UnknownOutcome(reason="the name was used")
         if not is_known or not self.tells_codes:
             self.sent[pix.name] = self._pay(pix)
+            self.paid.append(pix)
         sent = self.sent[pix.name]
         if self.tells_codes:
             sent = structs.replace(sent, status="under_way", end_to_end_id=None, settled_at=None, payee=None)

@@ -36,6 +36,7 @@ from pixconnect.domain.institutions.rail_memory import (
     name_payee,
     name_refund_there,
 )
+from pixconnect.domain.money.br_code import format_static_br_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import CreditReport, DirectoryEntry, Order, Rail, RailUnavailable, RefundOrder
 from pixconnect.usecases.institutions.sweep import as_report
@@ -129,6 +130,8 @@ class InstitutionUnderTest(UnofferedHooks):
         clock: MonthClock,
         institution: Institution,
         wire: BreakableWire,
+        *,
+        by_code: bool = False,
     ) -> None:
         self.does = does
         self._steps = Steps(names_first=institution.traits.names_first)
@@ -138,6 +141,7 @@ class InstitutionUnderTest(UnofferedHooks):
         self.names: dict[str, str] = {}
         self._bank, self._control, self._clock = bank, control, clock
         self._institution, self._wire = institution, wire
+        self._by_code = by_code
 
     def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> Order:
         key = PAYEE if fate == "settles" else _REFUSING_KEY
@@ -147,6 +151,9 @@ class InstitutionUnderTest(UnofferedHooks):
             credit_party=structs.replace(UNKNOWN_PARTY, key=key, key_type="EMAIL"),
             payer_key=KEY,
         )
+        if self._by_code:
+            code = format_static_br_code(key, "Loja", "Recife", amount_cents=amount_cents)
+            order = structs.replace(order, initiation_type="QRCODE", br_code=code)
         self._steps.mint(order, self._clock)
         return order
 
@@ -218,8 +225,10 @@ async def open_institution_under_test(
     clock: MonthClock,
     folder: Path,
     tell: Callable[[Institution], Institution] = lambda institution: institution,
+    *,
+    by_code: bool = False,
 ) -> AsyncIterator[InstitutionUnderTest]:
-    """An account at a face; ``tell`` may put a liar before it."""
+    """An account at a face; ``tell`` may put a liar before it, and ``by_code`` has its orders pay codes."""
     refusing = outside_party(key=_REFUSING_KEY)
     # Whatever pays at Efi must have a webhook there.
     await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
@@ -231,7 +240,7 @@ async def open_institution_under_test(
             institution = open_institution(account, there.credential, clock, SystemEntropy())
             ending = asyncio.create_task(_end_all(There(bank=bank)))
             try:
-                yield InstitutionUnderTest(does, bank, control, clock, tell(institution), wire)
+                yield InstitutionUnderTest(does, bank, control, clock, tell(institution), wire, by_code=by_code)
             finally:
                 ending.cancel()
                 await asyncio.gather(ending, return_exceptions=True)

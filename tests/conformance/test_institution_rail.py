@@ -54,7 +54,10 @@ def face(request: pytest.FixtureRequest) -> str:
 async def under(
     request: pytest.FixtureRequest, face: str, bank: Bank, control: Control, clock: MonthClock, tmp_path: Path
 ) -> AsyncIterator[InstitutionUnderTest]:
-    async with open_institution_under_test(face, request.cls.does, bank, control, clock, tmp_path) as under:
+    by_code = getattr(request.cls, "by_code", False)
+    async with open_institution_under_test(
+        face, request.cls.does, bank, control, clock, tmp_path, by_code=by_code
+    ) as under:
         yield under
 
 
@@ -101,6 +104,16 @@ class TestWoovi(RailConformance):
     """Its errors are texts, and no source says what a second request does."""
 
     face, does = "woovi", DOES - {"refusals", "repeats"} | {"orders"}
+
+
+@pytest.mark.long
+class TestEfiByCode(RailConformance):
+    face, does, by_code = "efi", frozenset[Work](("orders", "memory")), True
+
+
+@pytest.mark.long
+class TestWooviByCode(RailConformance):
+    face, does, by_code = "woovi", frozenset[Work](("orders", "memory")), True
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ import pytest
 
 from journeys.test_money_in import KEY, LIVE, Both, Caller, run
 from journeys.test_refunds_there import FAULTS, open_account, receive
+from pixconnect.domain.money.br_code import format_static_br_code
 from support.installation import Installation, running
 from support.killed_process import SITE_FOLDER, KillPoints
 from support.ports import reserved_port
@@ -28,6 +29,7 @@ REFUSED = "reject-ac03@sandbox.pix.example"
 CUT_OFF = "work before transfer there"
 """Where the row says that we call and nobody did: where no other process calls again, it is only asked about."""
 CALLED_ONCE = ("inter", "sicoob")
+PAYS_CODES = ("efi", "woovi")
 AFTER_CUT_OFF = "work after transfer there"
 POINTS = (
     "serve before group write",
@@ -78,10 +80,17 @@ class Transfers:
         return self._caller.insist("POST", "/v1/connect/transfer/key", body, (503,))["error"]["message"]
 
     def ask(self, external_id: str, cents: int, key: str = PAYEE) -> None:
-        body = dict(amount=cents, key=key, key_type="EMAIL", external_id=external_id)
-        made = self._caller.insist("POST", "/v1/connect/transfer/key", body)
-        assert self._caller.insist("POST", "/v1/connect/transfer/key", body)["id"] == made["id"]
-        self.cents[external_id] = cents
+        self._ask("key", dict(amount=cents, key=key, key_type="EMAIL", external_id=external_id))
+
+    def ask_by_code(self, external_id: str, cents: int) -> None:
+        code = format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=cents)
+        self._ask("qrcode", dict(amount=cents, emv=code, external_id=external_id))
+
+    def _ask(self, kind: str, body: dict[str, Any]) -> None:
+        path = f"/v1/connect/transfer/{kind}"
+        made = self._caller.insist("POST", path, body)
+        assert self._caller.insist("POST", path, body)["id"] == made["id"]
+        self.cents[body["external_id"]] = body["amount"]
 
     def read_here(self) -> dict[str, dict[str, Any]]:
         path = "/v1/connect/transfer/external-id/"
@@ -129,7 +138,8 @@ def test_each_transfer_is_paid_there_once_whoever_dies_and_whatever_is_lost(both
         transfers.ask(f"{number}-a", 100 + number)
         if kind != "sicoob" or point != CUT_OFF:
             # Behind one that was cut off, it might miss its minute.
-            transfers.ask(f"{number}-b", 200 + number)
+            ask = transfers.ask_by_code if kind in PAYS_CODES else transfers.ask
+            ask(f"{number}-b", 200 + number)
         wait_until(lambda point=point: points.has_killed(point), point)
     transfers.ask("refused", 77, REFUSED)
 

@@ -909,8 +909,8 @@ create index transfer_list on transfer ((holder_id + 0), status, created_at, id)
 create unique index transfer_name_is_used_once on transfer (end_to_end_id, direction, namesake);
 create unique index transfer_network_id_is_used_once on transfer (network_id) where network_id is not null;
 create index transfer_of_institution on transfer (institution_id, network_settled_at) where institution_id is not null;
-create index transfer_payee_there on transfer (institution_id, ( case initiation_type when 'KEY' then counterparty ->> 'key'
-    else ((((counterparty ->> 'ispb') || '/') || (counterparty ->> 'branch')) || '/') || (counterparty ->> 'account_number')
+create index transfer_paid_there on transfer (institution_id, ( case initiation_type when 'MANUAL' then ((((counterparty ->>
+    'ispb') || '/') || (counterparty ->> 'branch')) || '/') || (counterparty ->> 'account_number') else counterparty ->> 'key'
     end)) where institution_id is not null and direction = 'OUT' and settled_at is not null;
 create index transfer_received on transfer ((holder_id + 0), settled_at, id) where direction = 'IN' and settled_at is not null;
 create index transfer_received_by_txid on transfer ((holder_id + 0), txid) where direction = 'IN' and settled_at is not null and
@@ -1528,7 +1528,7 @@ begin
 end $function$;
 revoke execute on function count_refund() from public;
 
--- count_transfer: migration 0107
+-- count_transfer: migrations 0107, 0123
 create function count_transfer() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -1542,6 +1542,7 @@ begin
     select * into sent from transfer
     where id = new.resource_id and holder_id = new.holder_id and end_to_end_id = new.name
         and institution_id = new.institution_id and direction = 'OUT' and not is_book
+        and (initiation_type = 'QRCODE') = (new.br_code is not null)
         and exists (select from holder where id = new.holder_id and institution_id = new.institution_id);
     if not found then
         raise exception 'the order % is of the account %, and no transfer over it', new.name, new.institution_id
@@ -1564,13 +1565,13 @@ begin
         or allowed.payees = 'known' and exists (
             select from transfer as before
             where before.institution_id = new.institution_id and before.direction = 'OUT' and before.settled_at is not null
-                and case before.initiation_type when 'KEY' then before.counterparty ->> 'key' else
+                and case before.initiation_type when 'MANUAL' then
                     (before.counterparty ->> 'ispb') || '/' || (before.counterparty ->> 'branch') || '/'
                     || (before.counterparty ->> 'account_number')
-                end = case sent.initiation_type when 'KEY' then sent.counterparty ->> 'key' else
+                else before.counterparty ->> 'key' end = case sent.initiation_type when 'MANUAL' then
                     (sent.counterparty ->> 'ispb') || '/' || (sent.counterparty ->> 'branch') || '/'
                     || (sent.counterparty ->> 'account_number')
-                end
+                else sent.counterparty ->> 'key' end
         )
     then
         return null;
@@ -1602,7 +1603,10 @@ create table open_order (
     asked_count integer default 0 not null,
     network_id text collate "C",
     institution_id smallint,
+    br_code text,
     constraint open_order_pkey primary key (name),
+    constraint a_code_is_of_a_transfer_there check (br_code is null or octet_length(br_code) >= 1 and octet_length(br_code) <=
+        512 and institution_id is not null and "left"(name, 1) = 'E'),
     constraint only_handed_order_is_asked_about check (asked_count = 0 or handed_at is not null),
     constraint open_order_name_check check (length(name) = 32 and ("left"(name, 1) in ('E', 'D'))),
     constraint open_order_slot_check check (slot >= 0 and slot <= 255)
@@ -1642,6 +1646,7 @@ comment on column open_order.network_id is
     'What the network calls it where that is not its name; as in its transfer or refund.';
 comment on column open_order.institution_id is
     'The account at an institution over which it goes; null is the installation''s own rail.';
+comment on column open_order.br_code is 'The code that a transfer over an account at an institution pays; null of all others.';
 
 -- allowed_posting: The entries that a deposit, transfer, refund, movement, repayment or adjustment in a status may have, each
 -- once; no others.

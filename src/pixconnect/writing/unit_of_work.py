@@ -150,13 +150,20 @@ class UnitOfWork:
         if event.holder_id in self._key_webhook_holders:
             self.changes.tell_key(KeyWebhookEvent.of(event, transfer_id, told_of))
 
-    def order(self, ordered: Transfer | Refund, handover_timeout: timedelta, institution_id: int | None = None) -> None:
+    def order(
+        self,
+        ordered: Transfer | Refund,
+        handover_timeout: timedelta,
+        institution_id: int | None = None,
+        br_code: str | None = None,
+    ) -> None:
         """Leave a transfer or refund to the workers, who hand it to the rail after the commit.
 
         Args:
             institution_id: The account at an institution over which it goes.
+            br_code: The code that it pays there.
         """
-        self.changes.add_order(open_order(ordered, self.now, handover_timeout, institution_id))
+        self.changes.add_order(open_order(ordered, self.now, handover_timeout, institution_id, br_code))
         self._orders_count += 1
 
     async def write(self) -> None:

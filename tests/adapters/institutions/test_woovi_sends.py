@@ -23,6 +23,7 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.br_code import format_static_br_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import Settled
 from pixconnect.usecases.money.ledger import read_balance
@@ -42,6 +43,7 @@ TO_KEY = OutgoingPix(
     is_by_key=True,
     payer_message="for the cake",
 )
+BY_CODE = structs.replace(TO_KEY, br_code=format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=150))
 TO_ACCOUNT = structs.replace(TO_KEY, payee=outside_party(), is_by_key=False)
 KNOWN_BEFORE = "Já existe um pagamento com o correlationID fornecido"
 NO_BALANCE = "Você não possui saldo o suficiente para realizar esse pagamento"
@@ -52,6 +54,10 @@ def test_what_is_asked_for_is_as_the_document_has_it() -> None:
         type="PIX_KEY", value=150, destinationAlias=PAYEE, destinationAliasType="EMAIL", correlationID=NAME,
         comment="for the cake", autoApprove=True,
     )  # fmt: skip
+    # The amount stands beside the code, so that no more is paid than was accepted.
+    assert write_cents_send(BY_CODE, approves=False) == dict(
+        type="QR_CODE", value=150, qrCode=BY_CODE.br_code, correlationID=NAME, comment="for the cake", autoApprove=False
+    )
     random = structs.replace(TO_KEY.payee, key="c4249323-b4ca-43f2-8139-8232aab09b93", key_type="EVP")
     assert (write_cents_send(structs.replace(TO_KEY, payee=random), approves=False) or {})[
         "destinationAliasType"
@@ -65,7 +71,7 @@ def test_what_is_asked_for_is_as_the_document_has_it() -> None:
 
 @pytest.mark.parametrize("answer", ["payment_only", "whole"])
 @pytest.mark.parametrize("approve", ["auto", "two_steps"])
-@pytest.mark.parametrize("pix", [TO_KEY, TO_ACCOUNT], ids=["key", "account"])
+@pytest.mark.parametrize("pix", [TO_KEY, BY_CODE, TO_ACCOUNT], ids=["key", "code", "account"])
 async def test_a_name_is_one_payment_whichever_way_it_is_approved(
     bank: Bank, tmp_path: Path, pix: OutgoingPix, approve: str, answer: str
 ) -> None:
@@ -126,6 +132,19 @@ async def test_too_little_money_there_is_waiting_for_whoever_approves_it(
         assert read is not None
         assert (read.status, read.code) == ("under_way", NAME)
         assert await _count_sent(bank) == 0
+
+
+async def test_a_code_that_fixes_no_amount_is_paid_at_ours_and_another_amount_is_refused(
+    bank: Bank, tmp_path: Path
+) -> None:
+    async with open_account_there(bank, "woovi", tmp_path) as there:
+        refused = await there.institution.send(structs.replace(BY_CODE, amount_cents=151))
+        assert isinstance(refused, UnknownOutcome), refused
+        assert refused.is_refusal
+        open_code = format_static_br_code(PAYEE, "Loja", "Recife")
+        sent = await there.institution.send(structs.replace(BY_CODE, name="b" * 32, br_code=open_code))
+        assert isinstance(sent, SentPix), sent
+        assert (sent.amount_cents, await _count_sent(bank)) == (150, 1)
 
 
 async def test_a_refusal_by_a_text_of_no_list_is_told_as_one(bank: Bank, tmp_path: Path) -> None:

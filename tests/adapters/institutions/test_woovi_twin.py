@@ -23,6 +23,7 @@ from pixconnect.domain.institutions.institution import (
     UnknownOutcome,
 )
 from pixconnect.domain.institutions.rail_memory import RailStep
+from pixconnect.domain.money.br_code import format_static_br_code, parse_br_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import NeverTaken, NotTaken, Order, Rejected, Settled, Unknown
 from support import sandbox as support
@@ -89,7 +90,7 @@ class Woovi:
         name, now = body["correlationID"], self.clock.real_now()
         if name in self.payments or (name in self.removed and not self.forgets_removed):
             return say("Já existe um pagamento com o correlationID fornecido")
-        if self.checks_keys_at_once and body["destinationAlias"] == UNKNOWN_KEY:
+        if self.checks_keys_at_once and read_key(body) == UNKNOWN_KEY:
             return say(TEXTS[0])
         if self.draws(0.03):
             return say(self.chance.choice(TEXTS[1:]))
@@ -120,8 +121,9 @@ class Woovi:
 
     def _show(self, name: str, *, is_whole: bool = True) -> dict[str, Any]:
         payment = self.payments[name]
-        alias = payment.body["destinationAlias"]
-        shown = dict(correlationID=name, value=payment.body["value"], status=payment.status, destinationAlias=alias)
+        alias = read_key(payment.body)
+        told = {name: payment.body[name] for name in ("destinationAlias", "qrCode") if name in payment.body}
+        shown = dict(correlationID=name, value=payment.body["value"], status=payment.status, **told)
         if not is_whole or payment.status == "CREATED":
             return {"payment": shown}
         moved = dict(
@@ -169,9 +171,13 @@ class Woovi:
             elif payment.status == "APPROVED" and self.chance.random() < 0.3:
                 payment.status = "PROCESSING"
             elif payment.status == "PROCESSING" and self.chance.random() < 0.5:
-                is_done = payment.body["destinationAlias"] == KNOWN_KEY and self.chance.random() < 0.9
+                is_done = read_key(payment.body) == KNOWN_KEY and self.chance.random() < 0.9
                 payment.status = "CONFIRMED" if is_done else "FAILED"
                 payment.paid_count += is_done
+
+
+def read_key(body: dict[str, Any]) -> str:
+    return parse_br_code(body["qrCode"]).key or "" if "qrCode" in body else body["destinationAlias"]
 
 
 def say(text: str) -> Content:
@@ -200,7 +206,7 @@ class Service:
     def start(self) -> None:
         calls: Any = self.woovi
         traits = InstitutionTraits(
-            sends=("KEY",), resend_for=timedelta(0) if self.has_two_steps else RESENT_FOR, sends_at_once=99
+            sends=("KEY", "QRCODE"), resend_for=timedelta(0) if self.has_two_steps else RESENT_FOR, sends_at_once=99
         )
         institution: Any = Traits(traits=traits)
         sender: Any = WooviSender(calls, self.clock, has_two_steps=self.has_two_steps)
@@ -212,6 +218,11 @@ class Service:
             ordered_at=self.clock.real_now(),
             credit_party=structs.replace(UNKNOWN_PARTY, key=key, key_type="EMAIL"),
         )
+        if number % 2:
+            # Some codes fix the amount, and some leave it to us.
+            amount_cents = order.amount_cents if number % 4 == 1 else None
+            code = format_static_br_code(key, "Loja", "Recife", amount_cents=amount_cents)
+            order = structs.replace(order, initiation_type="QRCODE", br_code=code)
         self.steps.mint(order, self.clock)
         self.orders.append(Ours(order=order))
 

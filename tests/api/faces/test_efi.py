@@ -269,12 +269,18 @@ async def test_a_code_is_paid_at_what_it_asks_for(bank: Bank) -> None:
     assert nome(await face.call("PUT", "/v2/gn/pix/a1/qrcode", body)) == (409, "id_envio_duplicado")
     assert nome(await face.call("PUT", "/v3/gn/pix/a1", SEND)) == (409, "id_envio_duplicado")
     for code, expected in (
-        (format_static_br_code(PAYEE, "Loja", "Recife"), (400, "valor_invalido")),
-        ("no code", (400, "valor_invalido")),
-        (format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=10**9), (400, "valor_invalido")),
-        ("", (400, "json_invalido")),
+        (format_static_br_code(PAYEE, "Loja", "Recife"), "qrcode.pixCopiaECola"),
+        ("no code", "qrcode.pixCopiaECola"),
+        (format_static_br_code("nobody@pix.example", "Loja", "Recife", amount_cents=1), "qrcode.pixCopiaECola"),
+        (format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=10**9), "qrcode.pagador"),
+        ("", "qrcode.pixCopiaECola"),
     ):
-        assert nome(await face.call("PUT", "/v2/gn/pix/a2/qrcode", {**body, "pixCopiaECola": code})) == expected
+        refused = await face.call("PUT", "/v2/gn/pix/a2/qrcode", {**body, "pixCopiaECola": code})
+        assert nome(refused) == (400, "QrcodeOperacaoInvalida"), refused
+        assert [row["propriedade"] for row in refused.body["violacoes"]] == [expected], refused
+    strange = await open_face(bank, **{"efi.refused_code": "unprocessable"})
+    refused = await strange.call("PUT", "/v2/gn/pix/a2/qrcode", {**body, "pixCopiaECola": "no code"})
+    assert nome(refused) == (422, "QrcodeOperacaoInvalida")
     assert (await read_funds(bank.service, bank.service.caller))[1] == 700
 
 

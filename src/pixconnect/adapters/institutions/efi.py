@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.adapters.institutions.calls import ChangingCall
+from pixconnect.adapters.institutions.efi_code import decode_code, is_as_accepted, is_static
 from pixconnect.adapters.institutions.efi_records import decode_sent, write_payee
 from pixconnect.adapters.institutions.message import Content
 from pixconnect.adapters.institutions.standard import StandardInstitution
@@ -26,8 +27,12 @@ from pixconnect.domain.institutions.institution import (
     UnknownOutcome,
 )
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.profiles.account_traits import CertainAnswer
 
 _SEND: Final = "/v3/gn/pix"
+_CODE: Final = "/v2/gn/qrcodes/detalhar"
+_CODE_SEND: Final = "/v2/gn/pix/{name}/qrcode"
 _SENT: Final = "/v2/gn/pix/enviados/id-envio"
 _RESENT_FOR: Final = timedelta(hours=12)
 _OUTCOME_S: Final = 3.0
@@ -64,7 +69,8 @@ class EfiInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
-            sends=("KEY", "MANUAL"),
+            # In its test environment paying codes is switched off.
+            sends=("KEY", "MANUAL") if self._account.environment == "homologation" else ("KEY", "MANUAL", "QRCODE"),
             compares_owner=True,
             # A name that was used is refused (409), whatever is asked under it.
             resend_for=_RESENT_FOR,
@@ -84,28 +90,69 @@ class EfiInstitution(StandardInstitution):
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         if pix.payer_key is None:
             return NotSent(reason="keys: the account has no key to pay by")
+        payer = {"chave": pix.payer_key}
+        if pix.payer_message:
+            payer["infoPagador"] = pix.payer_message
+        if pix.br_code is not None:
+            return await self._pay_code(pix, pix.br_code, payer)
         payee = write_payee(pix)
         if payee is None:
             # Certain, since nothing is sent at all.
             return CertainRefusal(code="tipoConta", reason="Efi pays to no account of this type", reject_code="AC14")
-        payer = {"chave": pix.payer_key}
-        if pix.payer_message:
-            payer["infoPagador"] = pix.payer_message
+        body = {"valor": format_reais(pix.amount_cents), "pagador": payer, "favorecido": payee}
+        return await self._put(pix, f"{_SEND}/{pix.name}", body, self._known.send_refusals)
+
+    async def _pay_code(self, pix: OutgoingPix, code: str, payer: Mapping[str, str]) -> SendAnswer:
+        # It is paid as it stands, and the amount is no part of the call: whoever is paid could raise it meanwhile.
+        changed = None if is_static(code) else await self._read_changed(pix, code)
+        path = _CODE_SEND.format(name=pix.name)
+        return changed or await self._put(pix, path, {"pagador": payer, "pixCopiaECola": code}, self._code_refusals)
+
+    async def _read_changed(self, pix: OutgoingPix, code: str) -> CertainRefusal | NotSent | None:
+        """What stands against paying a dynamic code, which Efi is asked to read; nothing moves by that."""
+        answer = await self._calls.change(
+            ChangingCall(
+                route="send",
+                method="POST",
+                path=_CODE,
+                body={"pixCopiaECola": code},
+                repeated_on=self._ended,
+                not_after_s=pix.not_after_s,
+            )
+        )
+        if not isinstance(answer, Content):
+            return NotSent(reason=answer.reason)
+        if not answer.is_success:
+            refused = self._judge(answer, self._code_refusals)
+            return refused if isinstance(refused, CertainRefusal) else NotSent(reason=refused.reason)
+        try:
+            read = decode_code(answer.members)
+        except Malformed as error:
+            return NotSent(reason=error.reason)
+        if is_as_accepted(read, pix):
+            return None
+        reason = "the code asks for something else than when the transfer was accepted, or is paid or over"
+        return CertainRefusal(code="pixCopiaECola", reason=reason, reject_code=reject_code.QR_CODE_REFUSED)
+
+    async def _put(
+        self, pix: OutgoingPix, path: str, body: Mapping[str, object], refusals: Sequence[CertainAnswer]
+    ) -> SendAnswer:
         answer = await self._calls.change(
             ChangingCall(
                 route="send",
                 method="PUT",
-                path=f"{_SEND}/{pix.name}",
-                body={"valor": format_reais(pix.amount_cents), "pagador": payer, "favorecido": payee},
+                path=path,
+                body=body,
                 # Under the same name a second one is refused and not done, so a token that had ended is no reason to leave it.
                 repeated_on=self._ended,
                 is_on_new_connection=True,
+                not_after_s=pix.not_after_s,
             )
         )
         if not isinstance(answer, Content):
             return answer
         if not answer.is_success:
-            return self._judge(answer, self._known.send_refusals)
+            return self._judge(answer, refusals)
         try:
             sent = decode_sent(answer.members)
         except Malformed as error:
@@ -113,6 +160,10 @@ class EfiInstitution(StandardInstitution):
         if (sent.name, sent.amount_cents) != (pix.name, pix.amount_cents):
             return UnknownOutcome(reason="the institution answered another Pix than we sent")
         return sent
+
+    @property
+    def _code_refusals(self) -> Sequence[CertainAnswer]:
+        return (*self._known.send_refusals, *self._known.code_refusals)
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         content = await self._calls.read("sent", f"{_SENT}/{name}")

@@ -303,7 +303,9 @@ class StandardInstitution:
                 member = violated[0] if violated else None
                 return CertainRefusal(code=content.name, reason=reason, member=member, reject_code=known.reject_code)
             if violated and set(violated) <= set(known.properties):
-                return CertainRefusal(code=content.name, reason=reason, member=violated[0])
+                return CertainRefusal(
+                    code=content.name, reason=reason, member=violated[0], reject_code=known.reject_code
+                )
         return UnknownOutcome(reason=reason)
 
     def _read_found(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT | None:

@@ -98,7 +98,8 @@ class WooviInstitution:
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
             lifetime_max_s=self._known.lifetime_max_s,
-            sends=("KEY", "MANUAL"),
+            sends=("KEY", "MANUAL", "QRCODE"),
+            says_amount_of_code=True,
             # A second payment under a name is refused. Of a second approval nobody knows, so nothing is begun twice.
             resend_for=timedelta(0) if self._has_two_steps else RESENT_FOR,
             sends_at_once=self._in_flight,

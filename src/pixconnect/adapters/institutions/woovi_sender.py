@@ -74,7 +74,14 @@ class WooviSender:
                 code="accountType", reason="Woovi pays to no account of this type", reject_code="AC14"
             )
         answer = await self._calls.change(
-            ChangingCall(route="send", method="POST", path=SENDS, body=body, is_on_new_connection=True)
+            ChangingCall(
+                route="send",
+                method="POST",
+                path=SENDS,
+                body=body,
+                is_on_new_connection=True,
+                not_after_s=pix.not_after_s,
+            )
         )
         if not isinstance(answer, Content):
             return answer

@@ -43,9 +43,12 @@ def write_cents_send(pix: OutgoingPix, *, approves: bool, has_text_psp: bool = F
     """The body; ``None`` where it has no form for such an account."""
     payee = pix.payee
     common: dict[str, object] = dict(value=pix.amount_cents, correlationID=pix.name, autoApprove=approves)
+    said = {"comment": pix.payer_message} if pix.payer_message else {}
+    if pix.br_code is not None:
+        # With the amount beside it no more is paid, whatever the code asks for by then.
+        return dict(type="QR_CODE", qrCode=pix.br_code, **common, **said)
     if pix.is_by_key:
         kind = "RANDOM" if payee.key_type == "EVP" else payee.key_type
-        said = {"comment": pix.payer_message} if pix.payer_message else {}
         return dict(type="PIX_KEY", destinationAlias=payee.key, destinationAliasType=kind, **common, **said)
     account_type = _ACCOUNT_TYPES.get(payee.account_type)
     if account_type is None:

@@ -22,6 +22,7 @@ from pixconnect.adapters.rails.ended_step import NO_REASON, doubt_step, end_step
 from pixconnect.adapters.rails.first_step import refuse_another, take_first_step
 from pixconnect.adapters.rails.listed_order import ListedOrder, as_listed_order
 from pixconnect.adapters.rails.none import NoRail
+from pixconnect.adapters.rails.sent_code import is_code_of
 from pixconnect.domain.frame import identifiers
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.institutions.account import ABILITIES
@@ -75,7 +76,8 @@ _log = structlog.get_logger(__name__)
 
 
 _Answer = ListedOrder | CertainRefusal | NotSent | UnknownOutcome
-_Call = Callable[[RailStep], Awaitable[_Answer]]
+_Call = Callable[[RailStep, float], Awaitable[_Answer]]
+"""Of a row that says *calling*, with when it must have left, by the monotonic clock."""
 
 
 class RecordingRail(NoRail):
@@ -173,8 +175,9 @@ class InstitutionRail(RecordingRail):
             if not await self._memory.take(step, calling):
                 return Unknown()
             self._note_call(calling)
-            is_late = self._clock.monotonic_s() > began_s + LEAVES_WITHIN_S
-            return await self._conclude(calling, _TOO_LATE if is_late else await call(calling))
+            leaves_by_s = began_s + LEAVES_WITHIN_S
+            is_late = self._clock.monotonic_s() > leaves_by_s
+            return await self._conclude(calling, _TOO_LATE if is_late else await call(calling, leaves_by_s))
         except (MemoryUnavailable, InstitutionUnavailable):
             # The row may say that we call; so it is asked about, and never given up as if it could not be there.
             return Unknown()
@@ -238,14 +241,20 @@ class InstitutionRail(RecordingRail):
         is_young = step.called_at is not None and self._clock.real_now() < step.called_at + repeated_for
         return bool(repeated_for) and is_young and step.state == "asked" and not step.only_asked
 
-    async def _call_refund(self, step: RailStep) -> _Answer:
+    async def _call_refund(self, step: RailStep, leaves_by_s: float) -> _Answer:
         answer = await self._institution.refund(
             step.original_end_to_end_id or "", step.name_there or "", step.amount_cents
         )
         return as_listed_order(answer) if isinstance(answer, ListedRefund) else answer
 
-    async def _call_send(self, order: Order, step: RailStep) -> _Answer:
+    async def _call_send(self, order: Order, step: RailStep, leaves_by_s: float) -> _Answer:
         pix = _write_pix(order, step)
+        if order.initiation_type == "QRCODE":
+            if order.br_code is None or not is_code_of(order.br_code, pix):
+                # Never by its key alone, under which nobody would know what it pays.
+                return NotSent(reason="the code is not the one that was accepted")
+            # It may be read there first.
+            pix = structs.replace(pix, not_after_s=leaves_by_s)
         if step.may_be_done and self._is_listed(step):
             # Its name is known there for so long; we may be stopped before it leaves, or wait for a token.
             pix = structs.replace(pix, not_after_s=self._repeated_until[step.order_name])
@@ -382,7 +391,9 @@ def _write_pix(order: Order, step: RailStep) -> OutgoingPix:
         amount_cents=step.amount_cents,
         payer_key=order.payer_key,
         payee=order.credit_party,
-        is_by_key=order.initiation_type == "KEY",
+        is_by_key=order.initiation_type != "MANUAL",
+        br_code=order.br_code,
+        txid=order.txid,
         payer_message=order.payer_message,
         code=step.code_there,
     )

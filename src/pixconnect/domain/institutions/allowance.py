@@ -20,6 +20,8 @@ Payees = Literal["own", "known", "all"]
 """The account's owner alone; whoever was paid over the account before too; anybody."""
 PAYEES: Final[tuple[Payees, ...]] = ("own", "known", "all")
 """Each lets more be paid than those before it."""
+_NAMED_BY: Final = dict[InitiationType, str]((("KEY", "key"), ("MANUAL", "credit_party"), ("QRCODE", "emv")))
+"""The member of a request that says who is paid."""
 _TRANSFER_CENTS: Final = 10_000
 _TRANSFERS_DAY_CENTS: Final = 100_000
 """Where an operator lets transfers leave and says no sums."""
@@ -123,7 +125,7 @@ def check_transfer_there(
         raise errors.LimitExceeded(f"amount: transfers {there} are allowed up to {left.left_cents} cents more today")
     if left.payees == "all" or (left.payees == "known" and is_known) or is_owners(left.owner_tax_id, payee):
         return
-    field = "key" if initiation_type == "KEY" else "credit_party"
+    field = _NAMED_BY[initiation_type]
     whom = "its owner" if left.payees == "own" else "its owner and to those who were paid over it before"
     raise errors.LimitExceeded(f"{field}: transfers {there} are allowed to {whom} alone")
 

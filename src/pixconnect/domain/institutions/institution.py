@@ -60,6 +60,8 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Otherwise only the process that made the first call makes another."""
     compares_owner: bool = False
     """A payee's CPF or CNPJ can be said beside a key, and the order is refused if the key is somebody else's."""
+    says_amount_of_code: bool = False
+    """A code is paid in the amount that we say; otherwise as it stands, so that one which fixes none cannot be."""
     names_first: bool = False
     """It sends in two steps (``FirstStep``), is asked by the first one's name alone, and knows nothing by a name of ours."""
     has_balance: bool = True

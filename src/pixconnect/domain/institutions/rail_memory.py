@@ -46,11 +46,16 @@ class OutgoingPix(Struct, frozen=True, kw_only=True):
     payee: Party
     """The account; or where ``is_by_key`` a key, of whose owner at most the CPF or CNPJ is known."""
     is_by_key: bool
+    """Or by a code, which leads to a key too."""
+    br_code: str | None = None
+    """The text of the code that is paid."""
+    txid: str | None = None
+    """Of what the code asks for, where it says one."""
     payer_message: str | None = None
     code: str | None = None
     """The institution's own, where a first step has told it."""
     not_after_s: float | None = None
-    """Of a call that is made again: by the monotonic clock, when it must have left."""
+    """Of a call that is made again, or of a code, which may be read first: by the monotonic clock, when it must have left."""
 
 
 class SentPix(Struct, frozen=True, kw_only=True):

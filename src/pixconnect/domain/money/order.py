@@ -47,6 +47,8 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
     """What the network calls it, once told, where that is not ``name``."""
     institution_id: int | None = None
     """The account at an institution over which it goes; ``None`` is the installation's own rail."""
+    br_code: str | None = None
+    """Of a transfer over an account that pays one."""
 
     @property
     def is_transfer(self) -> bool:
@@ -59,7 +61,11 @@ def name_of(ordered: Transfer | Refund) -> str:
 
 
 def open_order(
-    ordered: Transfer | Refund, now: datetime, handover_timeout: timedelta, institution_id: int | None = None
+    ordered: Transfer | Refund,
+    now: datetime,
+    handover_timeout: timedelta,
+    institution_id: int | None = None,
+    br_code: str | None = None,
 ) -> OpenOrder:
     return OpenOrder(
         name=name_of(ordered),
@@ -70,6 +76,7 @@ def open_order(
         due_at=now,  # handed over at once
         give_up_at=now + handover_timeout,
         institution_id=institution_id,
+        br_code=br_code,
     )
 
 

@@ -75,6 +75,8 @@ class Order(Struct, frozen=True, kw_only=True):
     """The holder's key as which it pays, where the rail wants one."""
     payer_message: str | None = None
     """For the payee, at most 140 characters."""
+    br_code: str | None = None
+    """The code that is paid, of an order over an account at an institution, which reads it for itself."""
 
 
 class RefundOrder(Struct, frozen=True, kw_only=True):

@@ -114,6 +114,7 @@ class Payee(Struct, frozen=True, kw_only=True):
     txid: str | None = None
     charge: Charge | None = None
     """A charge of ours, if that is what is being paid."""
+    leaves_amount_open: bool = False
 
 
 class NewTransfer(Struct, kw_only=True):
@@ -305,8 +306,7 @@ def find_reject_code(received: Transfer, balance: Balance, charge: Charge | None
 
 
 def is_spent(transfer: Transfer) -> bool:
-    """Whether it counts against its holder's limits."""
-    # A transfer that failed or was cancelled never left; one that was returned did.
+    """Whether it counts against its holder's limits: one that failed or was cancelled never left, one that was returned did."""
     return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
 
 

@@ -84,6 +84,8 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     revision_refusals: Sequence[CertainAnswer] = ()
     refund_refusals: Sequence[CertainAnswer] = ()
     send_refusals: Sequence[CertainAnswer] = ()
+    code_refusals: Sequence[CertainAnswer] = ()
+    """Of a call that pays a code, besides those of each that sends."""
     pays_from_webhook_keys: bool = False
     """A key without a webhook cannot pay."""
     absent: Sequence[str] = ()

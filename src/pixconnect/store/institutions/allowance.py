@@ -74,14 +74,14 @@ async def hold_transfer_days(
     }
 
 
-# In the words of the index `transfer_payee_there`. An account is known by what it is, whatever key its caller named with it.
+# In the words of the index `transfer_paid_there`. An account is known by what it is, whatever key its caller named with it.
 _FIND_KNOWN: Final[LiteralString] = """
     select exists (
         select from transfer
         where institution_id = $1 and direction = 'OUT' and settled_at is not null
-            and case initiation_type when 'KEY' then counterparty ->> 'key' else
+            and case initiation_type when 'MANUAL' then
                 (counterparty ->> 'ispb') || '/' || (counterparty ->> 'branch') || '/' || (counterparty ->> 'account_number')
-            end = $2
+            else counterparty ->> 'key' end = $2
     )
 """
 
@@ -89,7 +89,7 @@ _FIND_KNOWN: Final[LiteralString] = """
 async def is_known_payee(
     connection: Connection | Pool, institution_id: int, initiation_type: InitiationType, payee: Party
 ) -> bool:
-    """Whether a transfer to this key, or to this account, has settled over the account."""
+    """Whether a transfer to this key, by itself or by a code, or to this account, has settled over the account."""
     by_account = f"{payee.ispb}/{payee.branch}/{payee.account_number}"
-    name = payee.key if initiation_type == "KEY" else by_account
+    name = by_account if initiation_type == "MANUAL" else payee.key
     return await connection.fetchval(_FIND_KNOWN, institution_id, name)

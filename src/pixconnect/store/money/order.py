@@ -19,13 +19,14 @@ ORDER: Final = Table(
     OpenOrder,
     """
     name text, holder_id bigint, resource_id bigint, slot smallint, ordered_at timestamptz, due_at timestamptz,
-    give_up_at timestamptz, handed_at timestamptz, asked_count integer, network_id text, institution_id smallint
+    give_up_at timestamptz, handed_at timestamptz, asked_count integer, network_id text, institution_id smallint,
+    br_code text
     """,
     key=("name",),
 )
 
 # We have handed a new order to nobody yet, so we need not send what the columns have by default.
-_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id")
+_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id", "br_code")
 INSERT: Final = of_columns(
     _NEW,
     once=[("ordered_at", "due_at", "give_up_at", "holder_id"), ("ordered_at", "due_at", "give_up_at")],

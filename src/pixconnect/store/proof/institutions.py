@@ -9,9 +9,9 @@ from pixconnect.domain.proof.rule import Rule
 _ASK: Final = "ask the institution about it: `pixconnect institution ask`, and compare with its statement"
 # As `name_payee` of domain/institutions/rail_memory.py says it.
 _PAYEE: Final[LiteralString] = """
-                    case initiation_type when 'KEY' then coalesce(counterparty ->> 'key', '')
-                        else concat_ws('/', counterparty ->> 'ispb', counterparty ->> 'branch',
-                            counterparty ->> 'account_number')
+                    case initiation_type when 'MANUAL' then concat_ws('/', counterparty ->> 'ispb',
+                            counterparty ->> 'branch', counterparty ->> 'account_number')
+                        else coalesce(counterparty ->> 'key', '')
                     end"""
 # Names there are HMAC-SHA-256, for which PostgreSQL has no function: of the key, as long as a block, it takes both paddings.
 _PADDED: Final[LiteralString] = """

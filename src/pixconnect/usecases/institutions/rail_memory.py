@@ -111,4 +111,4 @@ class StoredRailMemory:
 def _name_payee(order: OrderNaming) -> str | None:
     if order.counterparty is None:
         return None
-    return name_payee(_decode_party(order.counterparty), is_by_key=order.initiation_type == "KEY")
+    return name_payee(_decode_party(order.counterparty), is_by_key=order.initiation_type != "MANUAL")

@@ -13,6 +13,7 @@ import structlog
 from msgspec import structs
 
 from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.frame.fingerprint import was_made_by
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.kept_report import Misfit
@@ -40,7 +41,7 @@ from pixconnect.domain.money.rail import (
     Unknown,
 )
 from pixconnect.domain.money.refund import Refund
-from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.usecases.frame.context import HasDirectory, HasRail
@@ -238,17 +239,17 @@ async def _send(
     context.under_way.remember(under_way.values())
     sent = [order for order in orders if order.name in under_way]
     in_turn = sorted(sent, key=lambda order: not order.is_transfer)  # as they were due; refunds after transfers
-    transfers = [each for order in in_turn if isinstance(each := under_way[order.name], Transfer)]
+    transfers = [(each, order) for order in in_turn if isinstance(each := under_way[order.name], Transfer)]
     refunds = [each for order in in_turn if isinstance(each := under_way[order.name], Refund)]
     answers: list[SubmitAnswer] = []
     if transfers:
-        answers += await context.rail.submit([_order(each, payers[each.holder_id]) for each in transfers])
+        answers += await context.rail.submit([_order(each, order, payers[each.holder_id]) for each, order in transfers])
     if refunds:
         answers += await context.rail.submit_refunds([_refund_order(each) for each in refunds])
     return list(zip(in_turn, answers, strict=True))
 
 
-def _order(transfer: Transfer, payer: Party) -> Order:
+def _order(transfer: Transfer, order: OpenOrder, payer: Party) -> Order:
     return Order(
         end_to_end_id=transfer.end_to_end_id,
         amount_cents=transfer.amount_cents,
@@ -259,7 +260,19 @@ def _order(transfer: Transfer, payer: Party) -> Order:
         ordered_at=transfer.created_at,
         payer_key=transfer.own_key,
         payer_message=transfer.payer_message,
+        br_code=_find_code(transfer, order),
     )
+
+
+def _find_code(transfer: Transfer, order: OpenOrder) -> str | None:
+    """The code that an order pays, if it is what the caller asked to pay; without it nothing is sent."""
+    if order.br_code is None or transfer.fingerprint is None:
+        return None
+    asked = QrCodeTransferRequest(amount_cents=transfer.amount_cents, br_code=order.br_code)
+    if was_made_by(transfer.fingerprint, asked):
+        return order.br_code
+    _log.critical("the code of an order is not the one that was asked for", order=order.name)
+    return None
 
 
 def _refund_order(refund: Refund) -> RefundOrder:

@@ -96,6 +96,10 @@ async def _find_account(
         raise errors.ServiceUnavailable(
             f"no {request.operation} is sent over accounts at this institution yet; nothing was done"
         )
+    if payee.leaves_amount_open and not opened.institution.traits.says_amount_of_code:
+        raise errors.InvalidQrCode(
+            "emv: fixes no amount, and the payer's institution pays codes as they stand: send to the key instead"
+        )
     if payee.party.key in opened.account.keys:
         raise errors.SameAccount("payer and payee are the same account")
     return opened

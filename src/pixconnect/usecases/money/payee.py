@@ -153,7 +153,7 @@ async def _find_by_code(
     # We refuse mistakes in the key before mistakes in the charge.
     payee = await _find_by_key(context, caller, key_of_code(asked.key), end_to_end_id, lookup)
     _check_outside_charge(context, asked, request.amount_cents)
-    return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=asked.txid)
+    return payee and structs.replace(payee, txid=asked.txid, leaves_amount_open=asked.amount_cents is None)
 
 
 async def read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
@@ -178,7 +178,7 @@ async def _find_by_static_code(
         raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
     payee = await _find_by_key(context, caller, key_of_code(code.key), end_to_end_id, lookup)
     _check_code_amount(code.fixed_amount_cents, amount_cents)
-    return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=code.txid)
+    return payee and structs.replace(payee, txid=code.txid, leaves_amount_open=code.fixed_amount_cents is None)
 
 
 async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: int) -> Payee:

@@ -26,6 +26,7 @@ from pixconnect.domain.money.transfer import (
     NO_TERMS,
     AccountTransferRequest,
     NewTransfer,
+    QrCodeTransferRequest,
     SendingTerms,
     Transfer,
     TransferRequest,
@@ -272,7 +273,10 @@ def _accept(
     else:
         work.post(holder_id, "available", "reserved", amount_cents, transfer_id=transfer.id)
         work.changes.add_transfer(transfer)
-        work.order(transfer, new.handover_timeout, new.institution_id)
+        # The installation's own rail is told what the code led to; an institution reads the code for itself.
+        request = new.request if new.institution_id is not None else None
+        br_code = request.br_code if isinstance(request, QrCodeTransferRequest) else None
+        work.order(transfer, new.handover_timeout, new.institution_id, br_code)
         sending.count(new)
     # The next transfers of this batch count this one.
     if transfer_rules.is_spent(transfer):

@@ -22,8 +22,7 @@ _OWN: Final = (
         "without a body is the answer, and that ids of which nothing was told are passed over, is inferred. "
         "DEVOLUCAO_RECEBIDA sends nothing: no webhook is told of it here.", ("tipo", "e2eids")),
     Row("qrcode.detalhar", "POST", "/v2/gn/qrcodes/detalhar", "transfer.read", "qrcode", qr_code.detail_code, "read",
-        "valor has original, as the library's schema has it, where the documentation has final. The recebedor has no address. "
-        "A charge with a due date is 400.", ("pixCopiaECola",)),
+        "The recebedor has no address. A charge with a due date is 400.", ("pixCopiaECola",)),
     Row("chaves.listar_evp", "GET", "/v2/gn/evp", "ledger.read", "general", account.list_random_keys, "read"),
     Row("pix.enviar", "PUT", "/v3/gn/pix/{idEnvio}", "transfer.write", "send", send.send_pix, "read",
         "The end-to-end id names the sandbox's institution. Too little money is refused at once: no source says what happens.",
@@ -33,8 +32,9 @@ _OWN: Final = (
     Row("pix.enviar_mesma_titularidade", "PUT", "/v2/gn/pix/{idEnvio}/mesma-titularidade", "transfer.write", "send",
         send.send_to_own_account, "one source", "That another owner is refused as one that the key has not is inferred.",
         ("valor", "pagador", "favorecido")),
-    Row("pix.pagar_qrcode", "PUT", "/v2/gn/pix/{idEnvio}/qrcode", "transfer.write", "send", send.pay_code, "read",
-        "Names of refusals that are about the code are inferred; too little money is told as for an ordinary send.",
+    Row("pix.pagar_qrcode", "PUT", "/v2/gn/pix/{idEnvio}/qrcode", "transfer.write", "code", send.pay_code, "read",
+        "That a code which cannot be paid is refused as it is where it is read is inferred. All else is refused as of an "
+        "ordinary send.",
         ("pagador", "pixCopiaECola")),
     Row("chaves.balde", "GET", "/v2/gn/chaves/balde", "transfer.read", "general", account.read_buckets, "one source",
         "Both buckets are one here, and each process counts its own; a key that is paid costs nothing in the end."),

@@ -40,8 +40,9 @@ class PessoaDoCodigo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cnpj: str | None = None
 
 
-class ValorDoCodigo(Struct, frozen=True, kw_only=True):
-    original: str
+class ValorDoCodigo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    original: str | None = None
+    final: str | None = None
 
 
 class LinhaDoCodigo(Struct, frozen=True, kw_only=True):
@@ -96,7 +97,7 @@ async def detail_code(face: Face, services: Services, request: Asked) -> Reply:
         status=code.status,
         devedor=None if code.payer is None else _show_person(code.payer.name, code.payer.tax_id),
         recebedor=_show_person(code.payee.name, code.payee.tax_id),
-        valor=ValorDoCodigo(original=format_reais(code.amount_cents)),
+        valor=ValorDoCodigo(**{face.choose(services, "code_amount"): format_reais(code.amount_cents)}),
         chave=code.key,
         solicitacao_pagador=code.question,
         lines=[LinhaDoCodigo(nome=line.name, valor=line.value) for line in code.lines] or None,

@@ -20,6 +20,7 @@ from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.violation import Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import pix_key, tax_id
 from pixconnect.domain.money.holder import Party
@@ -42,6 +43,13 @@ from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
+_OF_THE_CODE: Final = (
+    errors.InvalidQrCode,
+    errors.QrCodeExpired,
+    errors.QrCodeAlreadyPaid,
+    errors.PixKeyNotFound,
+    errors.SameAccount,
+)
 # The documentation has one word for what is done, and the library another.
 _SEARCHED: Final = dict[str, TransferStatus](
     EM_PROCESSAMENTO="PROCESSING", CONCLUIDA="CONFIRMED", REALIZADO="CONFIRMED", NAO_REALIZADO="ERROR"
@@ -131,9 +139,14 @@ async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
         raise NamedRefusal("SWITCHED_OFF", "funcionalidade desabilitada em ambiente de homologação")
     payer, code = read_code(request)
     checked = await _check_payer(face, services, request.caller, payer)
-    amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code)
-    asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code, external_id=checked.id_envio)
-    return await _send(face, services, request.caller, checked, asked, None)
+    try:
+        amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code)
+        asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code, external_id=checked.id_envio)
+        return await _send(face, services, request.caller, checked, asked, None)
+    except _OF_THE_CODE as refusal:
+        kind = dict(invalid="CODE", unprocessable="CODE_READ")[face.choose(services, "refused_code")]
+        row = Violation(property="qrcode.pixCopiaECola", reason=refusal.message)
+        raise NamedRefusal(kind, "o código não pode ser pago", [row]) from None
 
 
 async def _send(
@@ -145,6 +158,9 @@ async def _send(
     except transfer_usecases.PayeeIsAnother:
         raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: a chave é de outro documento") from None
     except errors.InsufficientFunds:
+        if isinstance(asked, QrCodeTransferRequest):
+            row = Violation(property="qrcode.pagador", reason="Saldo insuficiente para realizar o pagamento")
+            raise NamedRefusal("FUNDS", row.reason, [row]) from None
         kind = dict(invalid="FUNDS", denied="DENIED")[face.choose(services, "insufficient_funds")]
         raise NamedRefusal(kind, "valor: é maior que o saldo disponível") from None
     transfer = view.transfer

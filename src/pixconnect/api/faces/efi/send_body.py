@@ -84,8 +84,8 @@ def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
 
 def read_code(request: Asked) -> tuple[OrderPayer, str]:
     """Who pays, and which code."""
-    violations = Violations("pix")
-    body = Members(violations, EnvioDeCodigo, request.body.require("pix"), "")
+    violations = Violations("qrcode")
+    body = Members(violations, EnvioDeCodigo, request.body.require("qrcode"))
     payer = _read_payer(violations, body, request)
     code = body.text("pixCopiaECola")
     violations.raise_if_any()

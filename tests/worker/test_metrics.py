@@ -15,7 +15,8 @@ from pixconnect.domain.proof.case import CaseKind
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.foundation.metrics import Histogram, Measured
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.worker import metrics
+from pixconnect.worker import account_metrics, metrics
+from pixconnect.worker.account_metrics import InstitutionFigures
 from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.rail_figures import RailFigures, name_message
 from support import postgres
@@ -62,7 +63,8 @@ async def test_every_attempt_is_counted_as_what_it_was(
 
     async with open_webhook_service(database) as service, running_worker(service) as worker:
         read = metrics.make_worker_read(
-            service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases), RailFigures()
+            *(service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases)),
+            *(RailFigures(), InstitutionFigures()),
         )
         async with open_receiver() as well, open_receiver(answering(503)) as badly, open_receiver(break_off) as half:
             for receiver in (well, badly, half):
@@ -94,6 +96,7 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
                 f"{kind},{state}": 0 for kind in ("transfer", "refund") for state in ("unsent", "sent", "silent")
             },
             "pixconnect_order_oldest_open_age_seconds": {"transfer": 0.0, "refund": 0.0},
+            "pixconnect_order_oldest_silent_age_seconds": {"transfer": 0.0, "refund": 0.0},
             "pixconnect_reports_kept": dict.fromkeys(get_args(kept_report.Reason), 0),
             "pixconnect_cases": dict.fromkeys(get_args(CaseKind), 0),
             "pixconnect_case_oldest_open_age_seconds": dict.fromkeys(get_args(CaseKind), 0.0),
@@ -109,6 +112,7 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
             "pixconnect_verify_age_seconds": {},
             "pixconnect_verify_seconds": {},
             "pixconnect_partitions_ahead": {"event": 1, "delivery": 1, "event_feed": 1},
+            **{name: {} for name, *_ in account_metrics.ROWS},
         }  # fmt: skip
         await service.add_endpoint(receiver.url)
         await service.announce([1, 2, 3])
@@ -121,7 +125,8 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
 async def test_what_only_the_database_knows_is_left_out_while_it_is_away(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service, running_worker(service) as worker:
         read = metrics.make_worker_read(
-            service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases), RailFigures()
+            *(service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases)),
+            *(RailFigures(), InstitutionFigures()),
         )
         await eventually(lambda: is_told(read, "pixconnect_slots_held", 256))
         before = await metrics._measure_waiting(service.context)
@@ -154,6 +159,7 @@ async def test_orders_are_counted_by_what_the_rail_has_said_of_them(database: po
     }  # fmt: skip
     assert told["pixconnect_orders_due"] == {"transfer": 1, "refund": 0}
     assert told["pixconnect_order_oldest_open_age_seconds"] == {"transfer": 40.0, "refund": 0.0}
+    assert told["pixconnect_order_oldest_silent_age_seconds"] == {"transfer": 40.0, "refund": 0.0}
 
 
 def _read_without_worker(service: WebhookService) -> Any:

@@ -11,7 +11,7 @@ from functools import partial
 
 from pixconnect import __version__
 from pixconnect.adapters.qr_image import QrPictures
-from pixconnect.api.application import make_application
+from pixconnect.api.application import Application, make_application
 from pixconnect.api.descriptions import describe
 from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.api.frame.browser import safe_headers
@@ -34,6 +34,7 @@ from pixconnect.flow.turns import Turns
 from pixconnect.foundation import pool
 from pixconnect.foundation.certificates import read_ends
 from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.metrics import Read
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.http import descriptors, tls
@@ -91,15 +92,7 @@ async def serve(
         )
         async with (
             running_beside(verifier.keep_fresh(), feed_waits.listen(), *keep_up(settings, base, for_others=False)),
-            serve_metrics(
-                listen_for_metrics(settings),
-                api_metrics.make_api_read(
-                    base.context.writes,
-                    application.answers,
-                    application.durations_s,
-                    partial(_measure_left, base.context.clock, certificates),
-                ),
-            ),
+            serve_metrics(listen_for_metrics(settings), _make_read(base, services, application, certificates)),
         ):
             plain, secure = tls.split(sockets, settings.tls_port, settings.tls_files)
             plain, doors = open_doors(settings, noted, plain)
@@ -116,6 +109,18 @@ def _certificate_files(settings: Settings) -> dict[str, str]:
     if settings.webhook_certificate_file:
         files["webhooks"] = settings.webhook_certificate_file
     return files
+
+
+def _make_read(base: Base, services: Services, application: Application, ends: Mapping[str, datetime]) -> Read:
+    return api_metrics.make_api_read(
+        base.context.writes,
+        application.answers,
+        application.durations_s,
+        partial(_measure_left, base.context.clock, ends),
+        # As anybody is told: callers that ask at the same time share one look.
+        services.read_health,
+        base.calls,
+    )
 
 
 def _measure_left(clock: Clock, ends: Mapping[str, datetime]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, open_s
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
-from pixconnect.assembly.institutions import open_accounts
+from pixconnect.assembly.institutions import CallCounts, open_accounts
 from pixconnect.assembly.outside import has_rail, open_outgoing, open_rail
 from pixconnect.config import Settings
 from pixconnect.domain.profiles.chosen import parse_answers
@@ -72,6 +72,8 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     keyring: Keyring
     """The context's signer, with the keys that others verify by."""
     notifier: Notifier
+    calls: CallCounts
+    """Those to institutions, by account and outcome."""
 
 
 @asynccontextmanager
@@ -90,7 +92,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         ClientCertificateError: There is no certificate for receivers where the settings say.
     """
     # Everything is closed in the opposite order: the writes before the connections that they need.
-    clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
+    clock, entropy, policy, calls = SystemClock(), SystemEntropy(), make_policy(settings), CallCounts()
     secret_box = open_own_secret_box(settings, entropy)
     server = ServerWatch(ServerFile(settings.home_path), has_rail=policy.has_rail)
     async with AsyncExitStack() as opened:
@@ -130,11 +132,11 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             sandbox_control=control,
             wake_workers=notifier.notify,
             server=server,
-            institutions=await opened.enter_async_context(_accounts(settings, connections, secret_box, clock, server)),
+            institutions=await opened.enter_async_context(_there(settings, connections, secret_box, server, calls)),
         )
         # Others may go on in tables that were put back in the place of those that their sessions know.
         server.on_start(keyring.forget_all, connections.expire)
-        yield Base(context=context, keyring=keyring, notifier=notifier)
+        yield Base(context=context, keyring=keyring, notifier=notifier, calls=calls)
 
 
 async def _check_database(connections: pool.Pool, settings: Settings, server: ServerWatch) -> None:
@@ -194,12 +196,16 @@ async def running_beside(*tasks: Coroutine[None, None, None]) -> AsyncGenerator[
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _accounts(
-    settings: Settings, connections: pool.Pool, secret_box: AesSecretBox, clock: SystemClock, server: ServerWatch
+def _there(
+    settings: Settings,
+    connections: pool.Pool,
+    secret_box: AesSecretBox,
+    server: ServerWatch,
+    calls: CallCounts,
 ) -> AbstractAsyncContextManager[OpenAccounts]:
     # What serves the API is not given the key of credentials that send.
     sending_box = open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, SystemEntropy())
-    return open_accounts(connections, secret_box, sending_box, clock, server)
+    return open_accounts(connections, (secret_box, sending_box), SystemClock(), server, calls)
 
 
 def open_own_secret_box(settings: Settings, entropy: SystemEntropy) -> AesSecretBox:

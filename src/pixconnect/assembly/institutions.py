@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,11 +25,16 @@ from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 
+CallCounts = Counter[tuple[str, str]]
+"""Of calls to institutions, by account and outcome."""
 _FILE_LENGTH_MAX: Final = 64 * 1024
 
 
 def make_opener(
-    clock: SystemClock, entropy: SystemEntropy, note: Callable[[TakenExchange], None] | None = None
+    clock: SystemClock,
+    entropy: SystemEntropy,
+    note: Callable[[TakenExchange], None] | None = None,
+    calls: CallCounts | None = None,
 ) -> OpenInstitution:
     """What opens accounts in this process.
 
@@ -38,17 +44,26 @@ def make_opener(
         clock: Of its calls.
         entropy: As above.
         note: Is shown each exchange, with all that is secret in it.
+        calls: Counts the calls.
     """
+    # An operator's verb, which ends with its answer, is counted by nobody.
+    counted = CallCounts() if calls is None else calls
     connect = InstitutionConnection if note is None else partial(RecordedConnection, note=note)
 
     def open_account(account: InstitutionAccount, credential: Credential) -> Institution:
         try:
             whole = read_credential_files(credential, read_text_file) if credential.is_outside else credential
-            return open_institution(account, whole, clock, entropy, connect=connect)
+            return open_institution(
+                account, whole, clock, entropy, connect=connect, note=partial(_count, counted, account.name)
+            )
         except InvalidInstitutionAccount as error:
             raise errors.BadRequest(str(error)) from None
 
     return open_account
+
+
+def _count(calls: CallCounts, name: str, outcome: str) -> None:
+    calls[name, outcome] += 1
 
 
 def read_text_file(path: str) -> str:
@@ -68,10 +83,24 @@ def read_text_file(path: str) -> str:
 
 @asynccontextmanager
 async def open_accounts(
-    pool: Pool, secret_box: SecretBox, sending_box: SecretBox | None, clock: SystemClock, server: ServerWatch
+    pool: Pool,
+    boxes: tuple[SecretBox, SecretBox | None],
+    clock: SystemClock,
+    server: ServerWatch,
+    calls: CallCounts,
 ) -> AsyncGenerator[OpenAccounts]:
-    """The accounts of a process, each opened when it is first needed."""
-    accounts = OpenAccounts(pool, secret_box, make_opener(clock, SystemEntropy()), clock.monotonic_s, sending_box)
+    """The accounts of a process, each opened when it is first needed.
+
+    Args:
+        pool: Of the process.
+        boxes: What opens credentials, and those that send, where the process may.
+        clock: Of all calls.
+        server: Says when a loss has paused them.
+        calls: Counts the calls.
+    """
+    secret_box, sending_box = boxes
+    opener = make_opener(clock, SystemEntropy(), calls=calls)
+    accounts = OpenAccounts(pool, secret_box, opener, clock.monotonic_s, sending_box)
     # A loss has paused them.
     server.on_start(accounts.forget)
     try:

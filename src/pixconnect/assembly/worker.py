@@ -37,6 +37,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
             context=base.context,
             signing=base.keyring,
             notifier=base.notifier,
+            calls=base.calls,
             connect=connect_as_service(settings, "pixconnect leases"),
             limits=QueueLimits(
                 endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max

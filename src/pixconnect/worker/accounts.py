@@ -1,6 +1,6 @@
 """Looks after accounts at institutions: reads, asks about charges that are being opened, expires charges, moves orders.
 
-Each account has three tasks of its own, in the worker that has its slot: one that hangs, refuses or meets a defect holds nobody
+Each account has tasks of its own, in the worker that has its slot: one that hangs, refuses or meets a defect holds nobody
 else back, a long list no order and no charge. Nothing leaves an account that is paused: it is read, its charges are opened, and
 what had left is asked about. One that a loss of the database has paused is only read.
 """
@@ -35,6 +35,7 @@ from pixconnect.usecases.money.charge_change import go_on_changing
 from pixconnect.usecases.money.charge_opening import go_on_opening
 from pixconnect.usecases.money.handover import ask_there, give_up_there, move_due_there
 from pixconnect.usecases.money.settlement import Fence
+from pixconnect.worker.account_balances import AccountBalances
 from pixconnect.worker.callback_news import CallbackNews
 from pixconnect.worker.leases import LeaseLost, SlotLeases
 
@@ -55,10 +56,13 @@ _log = structlog.get_logger(__name__)
 class AccountReaders:
     """Tasks for each account whose slot this worker has: what reads, what moves orders, what goes on with charges."""
 
-    def __init__(self, context: Context, leases: SlotLeases, open_rail: OpenRail) -> None:
+    def __init__(
+        self, context: Context, leases: SlotLeases, open_rail: OpenRail, balances: AccountBalances | None = None
+    ) -> None:
         self._context = context
         self._leases = leases
         self._open_rail = open_rail
+        self._balances = AccountBalances() if balances is None else balances
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         self._news = CallbackNews(context.clock.monotonic_s)
         leases.listen(CALLBACK_CHANNEL, self._news.hear)
@@ -82,7 +86,7 @@ class AccountReaders:
             for account in await self._context.institutions.list_all()
             if account.id % SLOTS_COUNT in self._leases.held
         ]
-        ours = {(account.id, do) for account in accounts for do in _choose_work(account)}
+        ours = {(account.id, do) for account in accounts for do in self._choose_work(account)}
         for name in self._tasks.keys() - ours:
             self._tasks.pop(name).cancel()
         for account_id, do in ours:
@@ -90,10 +94,17 @@ class AccountReaders:
             if task is None or task.done():
                 name = f"account {account_id}: {do.__name__}"
                 self._tasks[account_id, do] = asyncio.create_task(self._keep(account_id, do), name=name)
+        # Who has an account no more says nothing of it.
+        self._balances.keep_only({account.name for account in accounts if account.state == "active"})
         for account in accounts:
             if account.state != "active":
                 context = at_account(self._context, account, self._context.rail)
                 await give_up_there(context, account.id, context.clock.now(), ORDERS_MAX)
+
+    def _choose_work(self, account: InstitutionAccount) -> tuple[LookAfter, ...]:
+        work = _choose_work(account)
+        # What may not leave needs no balance.
+        return (*work, self._balances.watch) if account.state == "active" else work
 
     async def _keep(self, account_id: int, do: LookAfter) -> None:
         institutions = self._context.institutions

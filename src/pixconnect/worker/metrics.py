@@ -34,9 +34,12 @@ from pixconnect.usecases.frame.context import HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.unresolved import LISTED_MAX
 from pixconnect.usecases.running import batch_metrics
+from pixconnect.usecases.running.call_metrics import CALLS, measure_calls
 from pixconnect.usecases.simulation.clock import ClockContext, read_clock
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks.feed import read_lag_s
+from pixconnect.worker import account_metrics
+from pixconnect.worker.account_metrics import InstitutionFigures
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.leases import SlotLeases
@@ -49,7 +52,9 @@ Kind = Literal["gauge", "counter", "histogram"]
 Reading = Value | Mapping[str, Value] | Mapping[tuple[str, ...], Value]
 """One value, or several by the value of their label, or of their labels."""
 
-_NO_ORDERS: Final = OrderFigures(due_count=0, unsent_count=0, sent_count=0, silent_count=0, oldest_at=None)
+_NO_ORDERS: Final = OrderFigures(
+    due_count=0, unsent_count=0, sent_count=0, silent_count=0, oldest_at=None, oldest_silent_at=None
+)
 
 
 def _tabulate(*rows: tuple[str, Kind, tuple[str, ...], str]) -> Sequence[MetricFamily]:
@@ -69,6 +74,8 @@ _OF_ALL_WORKERS: Final = _tabulate(
         "Transfers and refunds of all workers that are not final: unsent, sent, or silent (we asked the rail at least once)."),
     ("pixconnect_order_oldest_open_age_seconds", "gauge", ("kind",),
         "How long ago we accepted the oldest of these; 0 if there is none."),
+    ("pixconnect_order_oldest_silent_age_seconds", "gauge", ("kind",),
+        "How long ago we accepted the oldest of those that are silent and wait for no person; 0 if there is none."),
     ("pixconnect_reports_kept", "gauge", ("reason",),
         "Reports of the rail that wait for an operator, by reason: see `pixconnect report list`."),
     ("pixconnect_cases", "gauge", ("kind",),
@@ -104,6 +111,7 @@ _OF_ALL_WORKERS: Final = _tabulate(
     ("pixconnect_verify_seconds", "gauge", ("extent",), "How long that run took."),
     ("pixconnect_partitions_ahead", "gauge", ("table",),
         "Partitions made in advance and still empty, by table; if this stays below 1, writes will soon fail."),
+    *account_metrics.ROWS,
 )
 _OF_THIS_WORKER: Final = _tabulate(
     ("pixconnect_deliveries_in_flight", "gauge", (), "Attempts of this worker that are under way."),
@@ -126,9 +134,12 @@ _OF_THIS_WORKER: Final = _tabulate(
         "Events to which this worker gave positions in the feed; if the sweep found any, please report it as a defect."),
     ("pixconnect_slots_held", "gauge", (),
         f"Slots in which this worker may start work; all workers together hold {SLOTS_COUNT}."),
+    ("pixconnect_institution_balance_cents", "gauge", ("institution",),
+        "What an institution last said is on an account, while orders wait to leave it; only of institutions that tell a "
+        "balance, and read at most once a minute."),
 )
 # fmt: on
-FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, *batch_metrics.FAMILIES)
+FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, CALLS, *batch_metrics.FAMILIES)
 
 
 class MeasuredContext(ClockContext, HasWrites, Protocol): ...
@@ -140,6 +151,7 @@ def make_worker_read(
     deliveries: DeliveryWorker,
     sequencer: Sequencer,
     rail: RailFigures,
+    there: InstitutionFigures,
 ) -> Read:
     async def read() -> Sequence[Measured]:
         readings: dict[str, Reading] = {
@@ -153,15 +165,40 @@ def make_worker_read(
             "pixconnect_rail_reports_total": rail.reports,
             "pixconnect_rail_acknowledgements_total": rail.acknowledgements,
             "pixconnect_slots_held": len(leases.held),
+            "pixconnect_institution_balance_cents": dict(there.balances_cents),
             "pixconnect_feed_positions_total": {"first look": sequencer.given_count, "sweep": sequencer.swept_count},
         }
         return (
             *await _measure_waiting(context),
             *(_measure(family, readings[family.name]) for family in _OF_THIS_WORKER),
+            measure_calls(there.calls),
             *batch_metrics.measure_writes(context.writes),
         )
 
     return read
+
+
+def _measure_orders(found: Mapping[str, OrderFigures], now: datetime) -> dict[str, Reading]:
+    # A kind of which none is open has no row in the database, and is shown as zero all the same.
+    orders = {kind: found.get(kind, _NO_ORDERS) for kind in ("transfer", "refund")}
+    return {
+        "pixconnect_orders_due": {kind: figures.due_count for kind, figures in orders.items()},
+        "pixconnect_orders_open": {
+            (kind, state): count
+            for kind, figures in orders.items()
+            for state, count in (
+                ("unsent", figures.unsent_count),
+                ("sent", figures.sent_count),
+                ("silent", figures.silent_count),
+            )
+        },
+        "pixconnect_order_oldest_open_age_seconds": {
+            kind: _age_s(figures.oldest_at, now) for kind, figures in orders.items()
+        },
+        "pixconnect_order_oldest_silent_age_seconds": {
+            kind: _age_s(figures.oldest_silent_at, now) for kind, figures in orders.items()
+        },
+    }
 
 
 def _measure_transfers(for_people: Sequence[tuple[str, datetime]], now: datetime) -> dict[str, Reading]:
@@ -191,27 +228,14 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         waiting = await waiting_store.list_begun(context.pool, real_now, LISTED_MAX)
         feed_lag_s = await read_lag_s(context.pool, context.clock)
         proof = await _read_proof(context.pool, real_now)
+        accounts = await account_metrics.measure_accounts(context.pool, now, real_now)
     except DATABASE_FAILED:
         # What the worker itself knows is measured all the same.
         return ()
-    # A kind of which none is open has no row in the database, and is shown as zero all the same.
-    orders = {kind: found.get(kind, _NO_ORDERS) for kind in ("transfer", "refund")}
     readings: dict[str, Reading] = {
         "pixconnect_deliveries_due": due_count,
         "pixconnect_delivery_oldest_due_age_seconds": _age_s(oldest_due_at, now),
-        "pixconnect_orders_due": {kind: figures.due_count for kind, figures in orders.items()},
-        "pixconnect_orders_open": {
-            (kind, state): count
-            for kind, figures in orders.items()
-            for state, count in (
-                ("unsent", figures.unsent_count),
-                ("sent", figures.sent_count),
-                ("silent", figures.silent_count),
-            )
-        },
-        "pixconnect_order_oldest_open_age_seconds": {
-            kind: _age_s(figures.oldest_at, now) for kind, figures in orders.items()
-        },
+        **_measure_orders(found, now),
         "pixconnect_reports_kept": {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)},
         "pixconnect_cases": {kind: cases[kind].count if kind in cases else 0 for kind in get_args(CaseKind)},
         "pixconnect_case_oldest_open_age_seconds": {
@@ -231,6 +255,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         },
         "pixconnect_partitions_ahead": ahead.counts,
         **proof,
+        **accounts,
     }
     return [_measure(family, readings[family.name]) for family in _OF_ALL_WORKERS]
 

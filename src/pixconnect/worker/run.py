@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from msgspec import Struct, structs
@@ -13,6 +13,8 @@ from pixconnect.foundation.notifier import Notifier
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import SigningContext
 from pixconnect.worker import metrics
+from pixconnect.worker.account_balances import AccountBalances
+from pixconnect.worker.account_metrics import InstitutionFigures
 from pixconnect.worker.accounts import AccountReaders, OpenRail
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
@@ -32,6 +34,8 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     context: Context
     signing: SigningContext
     notifier: Notifier
+    calls: Mapping[tuple[str, str], int]
+    """Those to institutions, by account and outcome."""
     connect: Connect
     """Opens a connection of its own for the leases."""
     limits: QueueLimits
@@ -43,7 +47,8 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
     """Do what is due, until told to stop."""
-    rail_figures = RailFigures()
+    rail_figures, balances = RailFigures(), AccountBalances()
+    there = InstitutionFigures(calls=parts.calls, balances_cents=balances.cents)
     context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
     leases = SlotLeases(parts.connect, context.clock)
     # What this worker does wakes itself without a round trip, where it holds all slots.
@@ -58,7 +63,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
         asyncio.create_task(keep_taking_reports(context), name="reports"),
         asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
         asyncio.create_task(sequencer.run(), name="sequencer"),
-        asyncio.create_task(AccountReaders(context, leases, parts.open_account_rail).run(), name="accounts"),
+        asyncio.create_task(AccountReaders(context, leases, parts.open_account_rail, balances).run(), name="accounts"),
         asyncio.create_task(
             run_housekeeping(context, parts.signing, parts.event_retention_days),
             name="housekeeping",
@@ -67,7 +72,9 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     report_ready()
     stopping = asyncio.create_task(stop.wait())
     try:
-        async with parts.serve_metrics(metrics.make_worker_read(context, leases, deliveries, sequencer, rail_figures)):
+        async with parts.serve_metrics(
+            metrics.make_worker_read(context, leases, deliveries, sequencer, rail_figures, there)
+        ):
             # No task ends by itself. One that does has met a defect: the worker ends, and the supervisor starts another.
             await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -119,13 +119,15 @@ async def institution(liar: Liar) -> AsyncIterator[Institution]:
     await opened.close()
 
 
-def open_there(liar: Liar, kind: str = "inter", **changes: Any) -> Institution:
+def open_there(
+    liar: Liar, kind: str = "inter", note: Callable[[str], None] = lambda _: None, **changes: Any
+) -> Institution:
     papers = make_papers("client")
     credential = Credential(
         client_id="client", client_secret=SECRET, certificate=papers.client, private_key=papers.client_key
     )
     account = make_account(kind, **{"base_url": f"http://127.0.0.1:{liar.port}", **changes})
-    return open_institution(account, credential, SystemClock(), SystemEntropy(), BOUNDS)
+    return open_institution(account, credential, SystemClock(), SystemEntropy(), BOUNDS, note=note)
 
 
 async def list_all(institution: Institution) -> list[ReceivedPix | MalformedItem]:
@@ -288,6 +290,29 @@ async def test_a_list_that_does_not_say_how_long_it_is_is_no_list(
     liar.said = answer(body)
     with pytest.raises(InstitutionUnavailable):
         await list_all(institution)
+
+
+async def test_each_call_is_counted_by_what_came_of_it(liar: Liar) -> None:
+    async def cut_off(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    said: dict[str, bytes | Behave] = {"throttled": answer({}, 429, retry_after="1"), "refused": answer({}, 403)}
+    said |= {"failed": answer({}, 503), "answered": answer({}), "lost": cut_off}
+    for outcome, answered in said.items():
+        noted = list[str]()
+        institution = open_there(liar, note=noted.append)
+        liar.said = answered
+        await institution.open_charge(TERMS)
+        await institution.close()
+        assert noted == [outcome]
+    liar.token, noted = answer({"error": "invalid_client"}, 401), list[str]()
+    institution = open_there(liar, note=noted.append)
+    await institution.open_charge(TERMS)
+    away = open_there(liar, note=noted.append, base_url="http://127.0.0.1:1", token_url="http://127.0.0.1:1")
+    await away.open_charge(TERMS)
+    assert noted == ["no_token", "no_token"]
+    await institution.close()
+    await away.close()
 
 
 async def test_what_was_never_sent_is_told_from_what_nobody_knows(liar: Liar, institution: Institution) -> None:

@@ -8,6 +8,7 @@ from pixconnect.api.frame import metrics
 from pixconnect.api.frame.services import Services
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.metrics import Histogram
+from pixconnect.usecases.running.health import CheckResult, Health
 from support.api import Api
 
 
@@ -19,8 +20,19 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
     await api.get("/v1/connect/charge/1", token=None)
     await api.call("PUT", "/v1/connect/charge/1")
     writes: Any = SimpleNamespace(read_figures=list)
+
+    async def read_health() -> Health:
+        checks = {
+            "database": CheckResult(status="healthy", duration_s=0.1),
+            "disk": CheckResult(status="degraded", duration_s=0.1),
+        }
+        return Health(
+            status="degraded", duration_s=0.1, checked_at=services.context.clock.now(), checks=checks, uptime_s=1
+        )
+
+    calls = {("loja", "throttled"): 2}
     measured = await metrics.make_api_read(
-        writes, application.answers, application.durations_s, lambda: {"webhooks": -1.0}
+        *(writes, application.answers, application.durations_s, lambda: {"webhooks": -1.0}, read_health, calls)
     )()
     assert [one.family for one in measured] == list(metrics.FAMILIES)
     assert measured[0].values == {
@@ -35,3 +47,6 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
     assert isinstance(histogram, Histogram)
     assert sum(histogram.counts) == 4
     assert 0 < histogram.total < 4
+    told = {one.family.name: one.values for one in measured}
+    assert told["pixconnect_health_check_failed"] == {("database",): 0.0, ("disk",): 1.0}
+    assert told["pixconnect_institution_calls_total"] == calls

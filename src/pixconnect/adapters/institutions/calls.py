@@ -111,6 +111,8 @@ class CallParts(Struct, frozen=True, kw_only=True):
     entropy: Entropy
     bounds: CallBounds
     certificates: Sequence[AccountCertificate]
+    note: Callable[[str], None]
+    """Is told what each call came to, in one word."""
 
 
 class Calls:
@@ -191,14 +193,12 @@ class Calls:
     async def _send(self, change: ChangingCall) -> _Sent | NotSent | UnknownOutcome:
         body = None if change.body is None else msgspec.json.encode(change.body)
         try:
-            authorization = await self._tokens.authorize()
+            authorization = await self._authorize()
             request = self._write(authorization, change.method, change.path, change.query, change.headers, body)
             await self._paces.take(change.route, change.patience_s)
             if change.not_after_s is not None and self._clock.monotonic_s() > change.not_after_s:
                 return NotSent(reason="it is too late for this call")
-            answer = await self._parts.connection.exchange(
-                self._parts.host, request, BODY_MAX, is_new=change.is_on_new_connection
-            )
+            answer = await self._exchange(request, BODY_MAX, is_new=change.is_on_new_connection)
         except NoToken as refused:
             return NotSent(reason=refused.reason, retry_after=_as_wait(refused.wait_s))
         except BudgetSpent as refused:
@@ -247,11 +247,11 @@ class Calls:
 
     async def _ask_once(self, route: Route, path: str, query: Mapping[str, str], body_max: int) -> _Sent:
         try:
-            authorization = await self._tokens.authorize()
+            authorization = await self._authorize()
             request = self._write(authorization, "GET", path, query, {}, None)
             await self._paces.take(route, READ_PATIENCE_S)
             exchange_s = _FILE_S if body_max == FILE_MAX else None
-            answer = await self._parts.connection.exchange(self._parts.host, request, body_max, exchange_s=exchange_s)
+            answer = await self._exchange(request, body_max, exchange_s=exchange_s)
         except NoToken as refused:
             raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
         except BudgetSpent as refused:
@@ -259,6 +259,25 @@ class Calls:
         except (NoConnection, ValueError) as error:
             raise InstitutionUnavailable(str(error)) from None
         return _Sent(answer=answer, authorization=authorization)
+
+    async def _authorize(self) -> str:
+        try:
+            return await self._tokens.authorize()
+        except NoToken:
+            self._parts.note("no_token")
+            raise
+
+    async def _exchange(
+        self, request: bytes, body_max: int, *, is_new: bool = False, exchange_s: float | None = None
+    ) -> ReceivedAnswer:
+        connection, host = self._parts.connection, self._parts.host
+        try:
+            answer = await connection.exchange(host, request, body_max, is_new=is_new, exchange_s=exchange_s)
+        except (NoConnection, AnswerLost) as error:
+            self._parts.note("unreached" if isinstance(error, NoConnection) else "lost")
+            raise
+        self._parts.note(_name_outcome(answer.status_code))
+        return answer
 
     def _write(
         self,
@@ -313,6 +332,14 @@ def _take_file(answer: ReceivedAnswer) -> tuple[int, bytes]:
     if answer.status_code == 200 and not {"content-length", "transfer-encoding"} & answer.headers.keys():
         raise MalformedAnswer("the file came without its length, so that nobody knows whether it is whole")
     return answer.status_code, answer.body
+
+
+def _name_outcome(status: int) -> str:
+    if status in (401, 403):
+        return "refused"
+    if status == 429:
+        return "throttled"
+    return "failed" if status >= 500 else "answered"
 
 
 def _is_said(status: int) -> bool:

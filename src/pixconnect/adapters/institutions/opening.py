@@ -56,6 +56,7 @@ def open_institution(
     entropy: Entropy,
     bounds: CallBounds = _BOUNDS,
     connect: Callable[[ssl.SSLContext, CallBounds], InstitutionConnection] = InstitutionConnection,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Institution:
     """The account's port, in one event loop; nothing is sent yet.
 
@@ -66,6 +67,7 @@ def open_institution(
         entropy: Of the names that requests need.
         bounds: Of each call.
         connect: Another way there, such as one that is recorded.
+        note: Is told what each call came to, in one word.
 
     Raises:
         InvalidInstitutionAccount: An address is not where its credentials may go, or the certificate cannot be used.
@@ -98,6 +100,7 @@ def open_institution(
         entropy=entropy,
         bounds=bounds,
         certificates=read_account_certificates(credential, account),
+        note=note,
     )
     return _KINDS[account.kind](parts, profile)
 

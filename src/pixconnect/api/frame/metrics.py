@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, Read
 from pixconnect.usecases.running import batch_metrics
+from pixconnect.usecases.running.call_metrics import CALLS, measure_calls
+from pixconnect.usecases.running.health import Health
 from pixconnect.writing.write_queues import WriteQueues
 
 REQUESTS: Final = MetricFamily(
@@ -28,7 +30,13 @@ CERTIFICATES: Final = MetricFamily(
     "`PIXCONNECT_TLS_PORT`, or for `webhooks`.",
     labels=("used_for",),
 )
-FAMILIES: Final = (REQUESTS, DURATIONS, CERTIFICATES, *batch_metrics.FAMILIES)
+CHECKS: Final = MetricFamily(
+    name="pixconnect_health_check_failed",
+    kind="gauge",
+    meaning="1 for each check of `GET /v1/connect/health` that finds something wrong, as this process sees it; 0 for others.",
+    labels=("check",),
+)
+FAMILIES: Final = (REQUESTS, DURATIONS, CERTIFICATES, CHECKS, CALLS, *batch_metrics.FAMILIES)
 
 
 def make_api_read(
@@ -36,17 +44,23 @@ def make_api_read(
     answers: Mapping[tuple[str, int], int],
     durations_s: Mapping[str, Histogram],
     read_left_s: Callable[[], Mapping[str, float]],
+    read_health: Callable[[], Awaitable[Health]],
+    calls: Mapping[tuple[str, str], int],
 ) -> Read:
-    """A function that measures this process: its writes, its answers and how long they took by operation, its certificates."""
+    """A function that measures this process: writes, answers, certificates, health, calls to institutions."""
 
     async def read() -> Sequence[Measured]:
         requests = {(operation, str(status)): count for (operation, status), count in answers.items()}
         # Operations that nobody has asked for would be most of the page.
         durations = {(operation,): histogram for operation, histogram in durations_s.items() if histogram.total}
+        checks = (await read_health()).checks
+        failed = {(name,): float(result.status != "healthy") for name, result in checks.items()}
         return (
             Measured(family=REQUESTS, values=requests),
             Measured(family=DURATIONS, values=durations),
             Measured(family=CERTIFICATES, values={(name,): left_s for name, left_s in read_left_s().items()}),
+            Measured(family=CHECKS, values=failed),
+            measure_calls(calls),
             *batch_metrics.measure_writes(writes),
         )
 

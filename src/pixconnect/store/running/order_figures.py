@@ -22,6 +22,8 @@ class OrderFigures(Struct, frozen=True, kw_only=True):
     silent_count: int
     """Asked about at least once."""
     oldest_at: datetime | None
+    oldest_silent_at: datetime | None
+    """Of those that wait for no person at their institution, either."""
 
 
 _READ_ALL: Final[LiteralString] = """
@@ -30,7 +32,10 @@ _READ_ALL: Final[LiteralString] = """
         count(*) filter (where handed_at is null) as unsent_count,
         count(*) filter (where handed_at is not null and asked_count = 0) as sent_count,
         count(*) filter (where asked_count > 0) as silent_count,
-        min(ordered_at) as oldest_at
+        min(ordered_at) as oldest_at,
+        min(ordered_at) filter (
+            where asked_count > 0 and not exists (select from waiting_order where order_name = looked_at.name)
+        ) as oldest_silent_at
     from (select name, due_at, handed_at, asked_count, ordered_at from open_order order by due_at limit $2) as looked_at
     group by 1
 """
@@ -48,6 +53,7 @@ async def read_all(connection: Connection | Pool, now: datetime, count_max: int)
             sent_count=row["sent_count"],
             silent_count=row["silent_count"],
             oldest_at=row["oldest_at"],
+            oldest_silent_at=row["oldest_silent_at"],
         )
         for row in await connection.fetch(_READ_ALL, now, count_max)
     }

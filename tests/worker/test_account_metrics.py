@@ -1,0 +1,141 @@
+"""What a worker tells of accounts at institutions, each by its cause."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pixconnect.domain.institutions.institution import InstitutionTraits, InstitutionUnavailable
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.transfer import KeyTransferRequest
+from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions.account_alarm import raise_alarm
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.statement import tell_day
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.worker.account_balances import READ_EVERY_S, AccountBalances
+from pixconnect.worker.account_metrics import measure_accounts
+from support import postgres
+from support.account_shop import Shop, open_shop
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.postgres import make_live
+from support.service import no_fence, open_service
+
+
+@pytest.fixture
+async def shop(database: postgres.Addresses) -> AsyncIterator[Shop]:
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        yield await open_shop(live, FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",))))
+
+
+async def measure(shop: Shop, name: str) -> Any:
+    clock = shop.live.clock
+    return (await measure_accounts(shop.context.pool, clock.now(), clock.real_now()))[f"pixconnect_institution_{name}"]
+
+
+async def test_what_came_in_is_counted_for_an_hour_and_once(shop: Shop) -> None:
+    assert await measure(shop, "received_last_hour") == {"loja": 0}
+    for _ in range(2):
+        await shop.charge()
+        shop.pay()
+        await shop.read()
+        await shop.read()
+    assert await measure(shop, "received_last_hour") == {"loja": 2}
+    shop.live.clock.advance(minutes=61)
+    assert await measure(shop, "received_last_hour") == {"loja": 0}
+
+
+async def test_an_account_is_unread_since_its_last_whole_reading(shop: Shop) -> None:
+    await shop.read()
+    shop.live.clock.advance(minutes=7)
+    assert 420 <= (await measure(shop, "unread_seconds"))["loja"] < 500
+    await shop.read()
+    assert (await measure(shop, "unread_seconds"))["loja"] < 60
+    assert await measure(shop, "poll_seconds") == {"loja": shop.account.poll_s}
+
+
+async def test_a_pause_says_who_or_what_has_made_it(shop: Shop) -> None:
+    operator = as_operator(shop.live.context, "ana")
+    assert await measure(shop, "paused") == {}
+    await account_usecases.set_state(operator, "loja", "paused")
+    assert await measure(shop, "paused") == {("loja", "operator"): 1}
+    await account_usecases.set_state(operator, "loja", "active")
+    assert await raise_alarm(shop.context.pool, shop.account.id, "strays", "three left", shop.live.clock.now())
+    assert await measure(shop, "paused") == {("loja", "strays"): 1}
+    await account_usecases.set_state(operator, "loja", "active")
+    assert await measure(shop, "paused") == {}
+
+
+async def test_a_day_of_which_nothing_is_known_is_not_closed_and_grows_old(shop: Shop) -> None:
+    clock = shop.live.clock
+    opened_on = to_day(shop.account.opened_at)
+    assert await measure(shop, "unclosed_day_age_seconds") == {"loja": 0.0}
+    # The day on which the books began may never be proved; the next one must be.
+    clock.advance(days=1)
+    assert await measure(shop, "unclosed_day_age_seconds") == {"loja": 0.0}
+    clock.advance(days=1)
+    age_s = (await measure(shop, "unclosed_day_age_seconds"))["loja"]
+    assert 0 < age_s < 2 * 86_400
+    day = opened_on + timedelta(days=1)
+    async with shop.context.pool.acquire() as connection, connection.transaction():
+        await day_store.tell(connection, [tell_day(shop.account.id, day, "api", clock.now())])
+        await day_store.write_states(connection, shop.account.id, [(day, "closed_with_cases")], clock.now())
+    assert await measure(shop, "unclosed_day_age_seconds") == {"loja": 0.0}
+
+
+async def queue(shop: Shop) -> None:
+    """A transfer that no worker has handed over yet."""
+    await shop.allow_sending()
+    shop.pay(1000)
+    await shop.read()
+    request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
+    await transfer_usecases.start_transfer(shop.context, shop.house, request)
+
+
+async def test_what_is_queued_is_added_up_until_it_has_left(shop: Shop) -> None:
+    assert await measure(shop, "queued_cents") == {"loja": 0}
+    await queue(shop)
+    assert await measure(shop, "queued_cents") == {"loja": 400}
+    await shop.move_orders()
+    assert await measure(shop, "queued_cents") == {"loja": 0}
+
+
+async def test_what_waits_there_for_enough_money_is_queued_still(shop: Shop) -> None:
+    shop.there.send_status, shop.there.waits_for = "under_way", "funds"
+    await queue(shop)
+    for _ in range(3):
+        await shop.move_orders()
+        shop.live.clock.advance(seconds=60)
+    assert await measure(shop, "queued_cents") == {"loja": 400}
+
+
+async def test_a_balance_is_read_only_while_something_is_queued_and_forgotten_where_nobody_answers(shop: Shop) -> None:
+    balances, clock = AccountBalances(), shop.live.clock
+    clock.stand_still()
+
+    async def watch() -> dict[str, int]:
+        clock.advance(seconds=READ_EVERY_S + 1)
+        await balances.watch(shop.context, shop.opened, no_fence, ())
+        return dict(balances.cents)
+
+    assert await watch() == {}
+    await queue(shop)
+    shop.there.balance_cents = 300
+    assert await watch() == {"loja": 300}
+    # Not again within a minute, whatever is there by then.
+    shop.there.balance_cents = 500
+    await balances.watch(shop.context, shop.opened, no_fence, ())
+    assert balances.cents == {"loja": 300}
+    shop.there.is_reachable = False
+    with pytest.raises(InstitutionUnavailable):
+        await watch()
+    assert balances.cents == {}
+    shop.there.is_reachable = True
+    assert await watch() == {"loja": 500}
+    balances.keep_only({"another"})
+    assert balances.cents == {}
+    await shop.move_orders()
+    assert await watch() == {}

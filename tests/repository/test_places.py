@@ -15,6 +15,7 @@ BESIDE = {
     "chaos": ROOT / "support" / "chaos",
     "client": ROOT / "clients" / "python" / "src" / "pixconnect_client",
     "scripts": ROOT / "scripts",
+    "deploy": ROOT / "deploy",
     "conformance": None,
     "journeys": None,
     "repository": None,

@@ -23,7 +23,12 @@ from msgspec import Struct
 from pixconnect.api.docs.text import TABLE, render_head, sample
 
 FOLDERS: Final[Mapping[str, str]] = dict(
-    guides="Do", reference="Look up", explanations="Understand", decisions="Decisions", about="About"
+    guides="Do",
+    runbooks="When an alert fires",
+    reference="Look up",
+    explanations="Understand",
+    decisions="Decisions",
+    about="About",
 )
 """By the folder's part of an address, what its pages are for."""
 

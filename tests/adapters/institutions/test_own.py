@@ -179,3 +179,10 @@ async def test_days_are_asked_for_one_by_one_where_inter_refuses_several(
         assert await read_lines(there.institution, today() - timedelta(days=2), today()) == before
     span = [today() - timedelta(days=number) for number in (2, 1, 0)]
     assert asked == [(span[0], span[-1]), *((day, day) for day in span)]
+
+
+async def test_sicoob_tells_no_statement_of_an_account_whose_number_nobody_says(bank: Bank, tmp_path: Path) -> None:
+    async with open_account_there(bank, "sicoob", tmp_path) as there:
+        with pytest.raises(InstitutionUnavailable, match="numeroContaCorrente"):
+            await read_lines(there.institution, today(), today())
+        assert (there.institution.traits.has_balance, there.institution.traits.has_statement) == (True, False)

@@ -88,7 +88,8 @@ class SicoobInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
-            has_statement=True,
+            # It is told of a number alone; without one it would be asked for in vain for ever, and be waited for after a loss.
+            has_statement=bool(self._account.account),
             # An account is paid in one step there, whose answer alone has its name: once lost, nothing could be asked.
             sends=("KEY",),
             compares_owner=True,

@@ -1,6 +1,8 @@
-"""Writes what is made from the program itself: pages of ``docs/reference``, and each ``schema.sql``. ``make docs`` runs it.
+"""Writes what is made from the program itself. ``make docs`` runs it.
 
-``tests/repository/test_reference.py`` and ``tests/store/test_schema.py`` fail while one is not what is written here.
+That is pages of ``docs/reference``, each ``schema.sql``, and what the TypeScript client takes from the OpenAPI document.
+``tests/repository/test_reference.py``, ``tests/store/test_schema.py`` and ``tests/client/typescript/test_contract.py`` fail
+while one is not what is written here.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from bench.pages import figures, request_costs
 from pixconnect.store.proof.shape import FILE_NAME, Shape, read_shape, write_shape
 from scripts.pages import (
     catalogue,
+    clients,
     command_line,
     events,
     faces,
@@ -23,6 +26,7 @@ from scripts.pages import (
     schema,
     schema_sql,
     settings,
+    typescript,
 )
 
 MEND = "the page is not what the program says now: run `make docs`"
@@ -30,6 +34,7 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 PAGES: dict[str, Callable[[], str]] = {
     "api.md": interface.write_page,
+    "clients.md": clients.write_page,
     "cli.md": command_line.write_page,
     "faces.md": faces.write_page,
     "figures.md": figures.write_page,
@@ -47,6 +52,8 @@ def main() -> None:
     """Write them all."""
     for name, write_page in PAGES.items():
         (REFERENCE / name).write_text(write_page(), encoding="utf-8")
+    for path, text in typescript.write_files().items():
+        path.write_text(text, encoding="utf-8")
     figures.write()
     asyncio.run(_write_from_a_database())
 

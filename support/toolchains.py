@@ -1,7 +1,7 @@
 """Programs of tests that are not Python: what runs them, and what installs the packages that they need.
 
-They stand in ``tests/programs``, with their packages pinned, and ``make programs`` installs those where the machine has Node.js
-and Go. A test whose tool or packages are missing is skipped, and says which.
+They stand in ``tests/programs`` and ``clients/typescript``, with their packages pinned, and ``make programs`` installs those
+where the machine has Node.js and Go. A test whose tool or packages are missing is skipped, and says which.
 """
 
 import json
@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-PROGRAMS = Path(__file__).resolve().parents[1] / "tests" / "programs"
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = ROOT / "tests" / "programs"
 NODE = PROGRAMS / "node"
 GO = PROGRAMS / "go"
+TYPESCRIPT = ROOT / "clients" / "typescript"
 
-_STAMP = NODE / "node_modules" / ".stamp"
 _TIMEOUT_S = 300  # the machine may be busy with other tests
 # Paths are kept out of what Go builds, so that what one test has built is found in the cache by others, in other folders.
 _GO_FLAGS = dict(GOFLAGS="-trimpath -buildvcs=false", GOTOOLCHAIN="local")
@@ -35,9 +36,19 @@ _GO_PACKAGES = (
 
 def take_node(folder: Path) -> Path:
     """Copy the programs of Node.js, with their packages beside them, or skip the test."""
-    _skip_if(find_missing_of_node())
-    copied = shutil.copytree(NODE, folder / "node", ignore=shutil.ignore_patterns("node_modules"))
-    (copied / "node_modules").symlink_to(NODE / "node_modules")
+    return _take(NODE, folder)
+
+
+def take_typescript(folder: Path) -> Path:
+    """Copy the TypeScript client, with its packages beside it, or skip the test."""
+    return _take(TYPESCRIPT, folder)
+
+
+def _take(programs: Path, folder: Path) -> Path:
+    _skip_if(find_missing_of_node(programs))
+    # What somebody has compiled stays behind, too: a test compiles what is there now.
+    copied = shutil.copytree(programs, folder / programs.name, ignore=shutil.ignore_patterns("node_modules", "dist"))
+    (copied / "node_modules").symlink_to(programs / "node_modules")
     return copied
 
 
@@ -64,12 +75,13 @@ def run_json(folder: Path, *command: str, **variables: str) -> Any:
 
 
 @cache
-def find_missing_of_node() -> str | None:
-    """What is missing to run the programs of Node.js, in words."""
+def find_missing_of_node(programs: Path = NODE) -> str | None:
+    """What is missing to run programs of Node.js, in words."""
     if not _has_node():
         return "there is no Node.js 20 or later, with npm, on this machine"
-    if not _STAMP.exists() or _STAMP.read_text() != _describe_packages():
-        return "the packages of tests/programs/node are not installed: make programs"
+    stamp = _stamp_of(programs)
+    if not stamp.exists() or stamp.read_text() != _describe_packages(programs):
+        return f"the packages of {programs.relative_to(ROOT)} are not installed: make programs"
     return None
 
 
@@ -94,8 +106,12 @@ def _has_node() -> bool:
     return said is not None and int(said[1]) >= 20
 
 
-def _describe_packages() -> str:
-    return sha256((NODE / "package-lock.json").read_bytes()).hexdigest()
+def _stamp_of(programs: Path) -> Path:
+    return programs / "node_modules" / ".stamp"
+
+
+def _describe_packages(programs: Path) -> str:
+    return sha256((programs / "package-lock.json").read_bytes()).hexdigest()
 
 
 def _skip_if(missing: str | None) -> None:
@@ -111,10 +127,14 @@ def _call(command: list[str], folder: Path, **variables: str) -> subprocess.Comp
 def main() -> int:
     """Install the packages of each tool that the machine has."""
     done = [True]
-    if _has_node() and find_missing_of_node() is not None:
-        done.append(_try_twice(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], NODE))
-        if done[-1]:
-            _STAMP.write_text(_describe_packages())
+    for missing in (None if _has_node() else find_missing_of_node(), None if shutil.which("go") else "there is no Go"):
+        if missing is not None:
+            print(f"pixconnect: {missing}: tests that need it are skipped", flush=True)  # noqa: T201 - for who waits
+    for programs in (NODE, TYPESCRIPT) if _has_node() else ():
+        if find_missing_of_node(programs) is not None:
+            done.append(_try_twice(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], programs))
+            if done[-1]:
+                _stamp_of(programs).write_text(_describe_packages(programs))
     if shutil.which("go") is not None:
         done.append(_try_twice(["go", "mod", "download"], GO) and _try_twice(["go", "build", *_GO_PACKAGES], GO))
     return 0 if all(done) else 1

@@ -20,6 +20,7 @@ from pixconnect_client._call import Call
 from pixconnect_client._open_enum import OpenEnum
 from pixconnect_client._operation import Listing, Operation, Resource
 from pixconnect_client.download import ask_for_statement
+from scripts.pages.typescript import WITHOUT_METHOD
 
 DOCUMENT = describe_interface(
     list_sections(is_sandbox=True), base_url="http://a.example", auth_url="http://b.example", version="1"
@@ -30,16 +31,6 @@ OPERATIONS: Mapping[tuple[str, str], Any] = {
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
     if "operationId" in operation
-}
-WITHOUT_METHOD = {
-    "request_token": "the client logs in by itself",
-    "request_oauth_token": "for OAuth 2 libraries; the client logs in by itself",
-    "retrieve_balance": "the same as retrieve_current_balance",
-    "list_transactions": "the same as list_transactions_by_holder",
-    "get_openapi": "for generators",
-    "get_openapi_30": "for generators",
-    "get_front_page": "for people",
-    "get_docs": "for people",
 }
 SHORTER = {"HolderBalance": "Balance", "WebhookEndpoint": "Endpoint", "WebhookDelivery": "Delivery"}
 """Records whose names are long in the document, where they stand among many."""

@@ -1,0 +1,317 @@
+/** One operation of the service as a value: what to send, and how to read what comes back. Nothing here sends anything. */
+import { randomBytes } from "node:crypto";
+
+import { makeApiError, NoAnswer, type PixConnectError } from "./errors.js";
+import type { Page } from "./lists.js";
+import { OPERATIONS, type Operation, type OperationId, type Operations } from "./operations.js";
+import type { ErrorCode, Pagination } from "./types.js";
+
+export type Query = Readonly<Record<string, string>>;
+
+/** What an operation takes: parameters of its path, its query, its body. */
+export type Parts<Id extends OperationId> = Omit<Operations[Id], "answer">;
+export type AnswerOf<Id extends OperationId> = Operations[Id]["answer"];
+
+/** For one request; it changes nothing of any other. */
+export interface CallOptions {
+  /** Gives up when it aborts, with a `NoAnswer`: what was sent by then may have happened. */
+  signal?: AbortSignal;
+  /** Your own name for the request, which comes back in errors and stands in the service's log. */
+  requestId?: string;
+}
+
+/** What came back. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  content: Uint8Array;
+  /** What the octets come from, where they are not in `content`; and what ends that. */
+  stream?: { chunks: AsyncIterable<Uint8Array>; cancel: () => Promise<void> };
+}
+
+/** One operation, asked for once. What is sent is written before the first try, and no later change of the arguments reaches it. */
+export interface Call<Result> {
+  readonly method: string;
+  /** With its parameters in it. */
+  readonly address: string;
+  /** For messages: as the document has it. */
+  readonly path: string;
+  readonly query: Query;
+  readonly content: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Makes it safe to send it again. */
+  readonly externalId: string | undefined;
+  readonly isAuthorized: boolean;
+  readonly isIdentity: boolean;
+  readonly isStreamed: boolean;
+  readonly alsoReads: readonly number[];
+  /** How long the service may wait on purpose before it answers. */
+  readonly extraTimeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+  readonly read: (answer: Answer) => Result;
+}
+
+interface LooseParts {
+  parameters?: Readonly<Record<string, unknown>>;
+  query?: Readonly<Record<string, unknown>>;
+  headers?: Readonly<Record<string, string>>;
+  body?: unknown;
+}
+
+/** How an answer is read; one that cannot be throws a `Misread`. */
+const READERS: Readonly<Record<Operation["reads"], (answer: Answer) => unknown>> = {
+  bare: (answer) => readJson(answer),
+  data: (answer) => readEnvelope(answer).data,
+  octets: (answer) => answer.content,
+  page: (answer) => readPage(answer),
+  text: (answer) => decode(answer.content),
+};
+
+/** An answer that is none of this service. */
+class Misread extends Error {}
+
+/** What a client asks for by itself before anything else; the transport writes its body. */
+export const LOGIN: Call<{ token: string; lifetimeMs: number }> = {
+  method: "POST",
+  address: "/v1/iam/users/login",
+  path: "/v1/iam/users/login",
+  query: {},
+  content: undefined,
+  headers: {},
+  externalId: undefined,
+  isAuthorized: false,
+  isIdentity: true,
+  isStreamed: false,
+  alsoReads: [],
+  extraTimeoutMs: 0,
+  signal: undefined,
+  read: (answer) => {
+    const { access_token: token, expires_in: lifetimeS } = asRecord(readEnvelope(answer).data);
+    if (typeof token !== "string" || token === "" || typeof lifetimeS !== "number") {
+      throw new Misread("it is no token");
+    }
+    return { token, lifetimeMs: lifetimeS * 1000 };
+  },
+};
+
+export function isRead(call: Call<unknown>): boolean {
+  return call.method === "GET";
+}
+
+/** Whether a second try cannot have a second effect. */
+export function isRepeatable(call: Call<unknown>): boolean {
+  return isRead(call) || call.externalId !== undefined;
+}
+
+/** Write an operation of the document. */
+export function makeCall<Result>(id: OperationId, parts: object, options: CallOptions = {}): Call<Result> {
+  const operation = OPERATIONS[id];
+  const { parameters = {}, query = {}, headers = {}, body } = parts as LooseParts;
+  const named = operation.isNamed ? nameBody(body) : { body, externalId: undefined };
+  return {
+    method: operation.method,
+    address: fillPath(operation.path, parameters),
+    path: operation.path,
+    query: writeQuery(query),
+    content: writeBody(named.body),
+    headers: { ...headers, ...writeHeaders(options) },
+    externalId: named.externalId,
+    isAuthorized: operation.isAuthorized,
+    isIdentity: operation.isIdentity,
+    isStreamed: false,
+    alsoReads: operation.alsoReads,
+    extraTimeoutMs: 0,
+    signal: options.signal,
+    read: READERS[operation.reads] as (answer: Answer) => Result,
+  };
+}
+
+/** Write a request for anything else. */
+export function makeAnyCall(
+  method: string,
+  path: string,
+  parts: { query?: Readonly<Record<string, unknown>>; body?: unknown },
+  options: CallOptions = {},
+): Call<unknown> {
+  if (!path.startsWith("/")) {
+    throw new TypeError(`path: must begin with a slash, not ${JSON.stringify(path)}`);
+  }
+  const body = parts.body as { external_id?: unknown } | null | undefined;
+  const externalId = typeof body === "object" ? body?.external_id : undefined;
+  return {
+    method: method.toUpperCase(),
+    address: path,
+    path,
+    query: writeQuery(parts.query ?? {}),
+    content: writeBody(body),
+    headers: writeHeaders(options),
+    // What carries one cannot be done twice.
+    externalId: typeof externalId === "string" && externalId !== "" ? externalId : undefined,
+    isAuthorized: true,
+    isIdentity: false,
+    isStreamed: false,
+    alsoReads: [],
+    extraTimeoutMs: 0,
+    signal: options.signal,
+    read: readAnything,
+  };
+}
+
+/** What an answer says, or the error that it is. */
+export function readAnswer<Result>(call: Call<Result>, answer: Answer): Result {
+  if (!(answer.status >= 200 && answer.status < 300) && !call.alsoReads.includes(answer.status)) {
+    throw readFailure(call, answer);
+  }
+  try {
+    return call.read(answer);
+  } catch (error) {
+    if (!(error instanceof Misread)) {
+      throw error;
+    }
+    const message = `${call.method} ${call.path}: the answer is none of this service: ${error.message}`;
+    throw new NoAnswer(message, { mayHaveHappened: true, isTransient: false, cause: error });
+  }
+}
+
+function readFailure(call: Call<unknown>, answer: Answer): PixConnectError {
+  let found: { error?: { code?: unknown; message?: unknown }; meta?: { request_id?: unknown } } | undefined;
+  try {
+    found = asRecord(readJson(answer));
+  } catch {
+    found = undefined;
+  }
+  const { code, message, ...details } = found?.error ?? {};
+  if (typeof code !== "string" || typeof message !== "string") {
+    // Whatever stands before the service answered in its place. A redirect is not followed: the token is for nobody else.
+    return new NoAnswer(`${call.method} ${call.path}: the answer, of status ${answer.status}, is none of this service`, {
+      mayHaveHappened: true,
+      isTransient: answer.status >= 500,
+    });
+  }
+  const requestId = found?.meta?.request_id;
+  const retryAfter = answer.headers.get("retry-after") ?? "";
+  return makeApiError({
+    status: answer.status,
+    code: code as ErrorCode,
+    reason: message,
+    requestId: typeof requestId === "string" ? requestId : (answer.headers.get("x-request-id") ?? ""),
+    details,
+    retryAfter: /^[0-9]{1,9}$/.test(retryAfter) ? Number(retryAfter) : undefined,
+  });
+}
+
+function nameBody(body: unknown): { body: object; externalId: string | undefined } {
+  const given = (body ?? {}) as { external_id?: unknown };
+  // One that is there is sent as it is: what is wrong with it the service says.
+  const name = given.external_id ?? makeExternalId();
+  return { body: { ...given, external_id: name }, externalId: typeof name === "string" && name !== "" ? name : undefined };
+}
+
+/** A name that nothing else has, so that what carries it can be sent again. */
+export function makeExternalId(): string {
+  return randomBytes(16).toString("hex");
+}
+
+function fillPath(path: string, parameters: Readonly<Record<string, unknown>>): string {
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = parameters[name];
+    const text = typeof value === "number" && Number.isSafeInteger(value) ? String(value) : value;
+    // Another text would lead to another address, whose answer would be about something else.
+    if (typeof text !== "string" || text === "" || text === "." || text === "..") {
+      throw new TypeError(`${name}: must be a whole number or a text other than "", "." and "..", not ${String(value)}`);
+    }
+    return encodeURIComponent(text);
+  });
+}
+
+function writeQuery(given: Readonly<Record<string, unknown>>): Query {
+  const written: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined || value === null) {
+      continue;
+    }
+    written[name] = value instanceof Date ? value.toISOString() : String(value);
+  }
+  return written;
+}
+
+function writeBody(body: unknown): string | undefined {
+  return body === undefined || body === null ? undefined : JSON.stringify(body, checkValue);
+}
+
+function checkValue(this: Record<string, unknown>, name: string, value: unknown): unknown {
+  const given = this[name];
+  if (given instanceof Date && Number.isNaN(given.getTime())) {
+    throw new TypeError(`${name}: must be a point in time, not an invalid Date`);
+  }
+  // JSON writes what is not a number as null; and of a larger one some digits are lost already.
+  if (typeof value === "number" && (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)))) {
+    throw new TypeError(`${name}: must be a number that is exact, not ${value}`);
+  }
+  return value;
+}
+
+function writeHeaders(options: CallOptions): Record<string, string> {
+  return options.requestId === undefined ? {} : { "X-Request-Id": options.requestId };
+}
+
+function readPage(answer: Answer): Page<unknown> {
+  const { data, pagination } = readEnvelope(answer);
+  if (!Array.isArray(data) || typeof pagination !== "object" || pagination === null) {
+    throw new Misread("it is no page of a list");
+  }
+  const numbers = pagination as Pagination;
+  return { items: data, pagination: numbers, nextQuery: findNext(answer.headers.get("link") ?? "", numbers) };
+}
+
+function findNext(link: string, pagination: Pagination): Query | undefined {
+  const [address = "", relation = ""] = link.split(">", 2);
+  if (relation.includes('rel="next"')) {
+    // Only what it asks for: the token goes to no other host, whatever stands there.
+    const query = address.split("?", 2)[1] ?? "";
+    return Object.fromEntries(new URLSearchParams(query));
+  }
+  // Lists without cursors are small, and are paged by number.
+  return pagination.has_next ? { page: String(pagination.page + 1) } : undefined;
+}
+
+function readEnvelope(answer: Answer): { data: unknown; pagination?: unknown } {
+  const found = asRecord(readJson(answer));
+  if (!("data" in found) || typeof found["data"] !== "object" || found["data"] === null) {
+    throw new Misread("it has no data");
+  }
+  return found as { data: unknown; pagination?: unknown };
+}
+
+/** `data` where there is an envelope; otherwise JSON as it is, or text. */
+function readAnything(answer: Answer): unknown {
+  if (!(answer.headers.get("content-type") ?? "").includes("json")) {
+    return decode(answer.content);
+  }
+  const found = readJson(answer);
+  return typeof found === "object" && found !== null && "data" in found ? found.data : found;
+}
+
+function readJson(answer: Answer): unknown {
+  const text = decode(answer.content);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Misread("it is no JSON", { cause: error });
+  }
+}
+
+function asRecord(found: unknown): Record<string, unknown> {
+  if (typeof found !== "object" || found === null) {
+    throw new Misread("it is no object");
+  }
+  return found as Record<string, unknown>;
+}
+
+function decode(content: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
+  } catch (error) {
+    throw new Misread("it is no UTF-8", { cause: error });
+  }
+}

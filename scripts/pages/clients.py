@@ -1,0 +1,114 @@
+"""``docs/reference/clients.md``: the methods of both clients, and which operation each asks for."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from pixconnect_client import _resources, _sandbox
+from pixconnect_client._call import Call
+from pixconnect_client._operation import Following, Listing, Operation, Resource
+from pixconnect_client.download import ask_for_statement
+from scripts.pages import typescript
+
+_CLASS: Final = re.compile(r"^export class (\w+) extends Resource \{$")
+_METHOD: Final = re.compile(r"^  (?:async )?(\w+)\(.*\{$")
+_OWN: Final = ("Account",)
+"""Groups whose operations are methods of the client itself."""
+_HEADINGS: Final = dict(
+    charges="Charges",
+    transfers="Transfers",
+    refunds="Refunds",
+    account="The account",
+    endpoints="Endpoints",
+    deliveries="Deliveries",
+    events="Events",
+    identity="Identity",
+    sandbox="Sandbox",
+)
+
+
+def write_page() -> str:
+    """``docs/reference/clients.md``."""
+    lines = [
+        "# Methods of the clients",
+        "",
+        "Which method of the [Python client](../guides/python-client.md) and of the",
+        "[TypeScript client](../guides/typescript-client.md) asks for which [operation](api.md). Written by `make docs` from",
+        "both clients and the OpenAPI document.",
+        "",
+        "*Again* says what both do when no answer comes, and on 429, 503 and `OUTCOME_UNKNOWN`: a *read* is asked for again;",
+        "what is *named* carries an `external_id`, which is made before the first try where you give none, and is sent again",
+        "under it; anything else is sent *once*. A list is asked for page by page. `*` stands for any token of the holder, of",
+        "whatever scopes.",
+        "",
+    ]
+    rows = list(_list_rows())
+    for group, heading in _HEADINGS.items():
+        lines += [f"## {heading}", "", "| Operation | Python | TypeScript | Scope | Again |", "|---|---|---|---|---|"]
+        lines += [row for of, row in rows if of == group]
+        lines.append("")
+    lines += ["## Without a method", "", "| Operation | Why |", "|---|---|"]
+    lines += [f"| `{name}` | {why} |" for name, why in typescript.WITHOUT_METHOD.items()]
+    lines += [
+        "",
+        "`request` of either client asks for anything else, such as the [central bank's Pix API](pix-api.md): a `GET` is asked",
+        "for again, and so is what has an `external_id` in its body.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def list_python_methods() -> Iterator[tuple[str, str, str]]:
+    """Name, method and path of each method of the Python client."""
+    for module in (_resources, _sandbox):
+        for name, resource in vars(module).items():
+            if not (inspect.isclass(resource) and issubclass(resource, Resource) and resource is not Resource):
+                continue
+            prefix = "" if name in _OWN else f"{name.lower()}."
+            for own, method in vars(resource).items():
+                if isinstance(method, Operation | Listing | Following):
+                    call = _ask(method)
+                    yield f"{prefix}{own}", call.method, call.path
+    file: Any = ask_for_statement(cast(Any, "text"), cast(Any, "text"), "text", None)
+    yield "download_statement", file.method, file.path
+
+
+def list_typescript_methods() -> Iterator[tuple[str, str]]:
+    """Name of each method of the TypeScript client, and the operation that its text names."""
+    known = {operation["operationId"] for _, _, operation in typescript.list_operations()}
+    for file in ("resources.ts", "sandbox.ts"):
+        prefix = method = ""
+        for line in (typescript.FOLDER / file).read_text(encoding="utf-8").splitlines():
+            if found := _CLASS.match(line):
+                prefix = "" if found[1] in _OWN else f"{found[1].lower()}."
+            elif (found := _METHOD.match(line)) and found[1] != "constructor":
+                method = f"{prefix}{found[1]}"
+            elif method and (named := known.intersection(re.findall(r"\w+", line))):
+                yield method, named.pop()
+                method = ""
+
+
+def _ask(method: Operation[..., Any] | Listing[..., Any] | Following[...]) -> Call[Any]:
+    """What a method asks for when it is given as little as it takes."""
+    parameters = list(inspect.signature(method.build).parameters.values())[1:]
+    needed = {one.name: "text" for one in parameters if one.default is inspect.Parameter.empty}
+    return cast(Call[Any], method.build(None, **needed))
+
+
+def _list_rows() -> Iterator[tuple[str, str]]:
+    """Each operation's group and row."""
+    in_python, in_typescript = list(list_python_methods()), list(list_typescript_methods())
+    for method, path, operation in typescript.list_operations():
+        name = operation["operationId"]
+        python = [own for own, *asked in in_python if asked == [method, path]]
+        other = [own for own, asked in in_typescript if asked == name]
+        again = "read" if method == "GET" else "named" if typescript.is_named(operation) else "once"
+        scope = typescript.scope_of(operation)
+        cells = [f"`{name}`", _join(python), _join(other), "none" if scope is None else f"`{scope or '*'}`", again]
+        group = python[0].partition(".")[0] if "." in python[0] else "account"
+        yield group, f"| {' | '.join(cells)} |"
+
+
+def _join(names: list[str]) -> str:
+    return ", ".join(f"`client.{name}`" for name in names)

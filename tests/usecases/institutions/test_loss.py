@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionTraits
+from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.loss import list_lost, recover_account
 from pixconnect.usecases.institutions.open_accounts import at_account
+from pixconnect.usecases.institutions.statement_sweep import note_listed
 from pixconnect.usecases.institutions.sweep import sweep_due
 from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import Shop, open_shop
@@ -127,3 +131,22 @@ async def test_a_restart_that_loses_nothing_pauses_nothing(
     await live.execute_as_owner("update installation set started_at = started_at - interval '1 hour'")
     await start(database)
     assert (await account_usecases.read_account(as_operator(live.context), "loja")).account.state == "active"
+
+
+async def test_where_no_name_of_ours_is_known_a_word_is_not_enough(live: Service, there: FakeInstitution) -> None:
+    """Whoever repeats a forgotten request would be paid twice: only its line of the statement says that it was paid."""
+    shop = await open_shop(live, there)
+    there.traits = InstitutionTraits(sends=("KEY",), names_first=True)
+    operator = as_operator(live.context)
+    await lose(live)
+    await read_again(shop)
+    now = live.clock.real_now()
+    await live.execute_as_owner(f"update database_loss set noticed_at = '{now}', known_until = null")
+    today = to_day(now)
+    for days in (None, (today, today)):
+        if days is not None:
+            await note_listed(shop.at, shop.account, days)
+        with pytest.raises(errors.BadRequest, match=f"record that of {today - timedelta(days=1)} first"):
+            await recover_account(operator, there.open, "loja", statement_was_read=True)
+    await note_listed(shop.at, shop.account, (today - timedelta(days=1), today))
+    assert (await recover_account(operator, there.open, "loja", statement_was_read=True)).state == "active"

@@ -11,18 +11,28 @@ The worker reads by itself whatever the institution lists; what no API tells an 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import InstitutionTraits
+from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.institutions.sweep import is_read_since
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, found, name_account
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
+from pixconnect.usecases.institutions.statement import list_span
 from pixconnect.usecases.institutions.sweep import PACES
+
+_A_DAY: Final = timedelta(days=1)
 
 
 async def list_lost(context: OperatorContext) -> Sequence[InstitutionAccount]:
@@ -40,7 +50,8 @@ async def recover_account(
         statement_was_read: The operator's word, where the institution's API tells no statement.
 
     Raises:
-        BadRequest: Nothing is known to be forgotten of it, or not everything was read since.
+        BadRequest: Nothing is known to be forgotten of it, or not everything was read since; or it pays under no name of ours,
+            and a day of that time has no statement here.
         NotFound: There is no such account.
     """
     async with context.pool.acquire() as connection:
@@ -48,10 +59,10 @@ async def recover_account(
         lasts = await sweep_store.list_last_of(connection, account.id)
     if account.lost_at is None:
         raise errors.BadRequest(f"institution: nothing is known to be forgotten of {name}")
-    has_statement = await _has_statement(context, open_institution, account)
+    traits = await _read_traits(context, open_institution, account)
     unread = [
         pace
-        for pace in (*PACES, *(("statement",) if has_statement else ()))
+        for pace in (*PACES, *(("statement",) if traits.has_statement else ()))
         if pace not in lasts or not is_read_since(lasts[pace], account.lost_at)
     ]
     if unread:
@@ -59,13 +70,15 @@ async def recover_account(
             f"institution: {name} was not read whole ({', '.join(unread)}) since {account.lost_at.isoformat()}: a worker reads "
             "it by itself; say it again then"
         )
-    if not has_statement and not statement_was_read:
+    if not traits.has_statement and not statement_was_read:
         raise errors.BadRequest(
             f"statement_was_read: no statement of {name} is told by its API: read it there yourself, for the time that is "
             f"forgotten (`pixconnect database show` says which), record its file by `pixconnect institution statement {name}`, "
             "and say so with --statement-was-read"
         )
     async with write_alone(context.pool) as connection:
+        if traits.names_first and not traits.has_statement:
+            await _check_recorded(connection, account, account.lost_at)
         before = await account_store.lock_named(connection, name)
         if before is None or before.lost_at != account.lost_at:
             raise errors.BadRequest(f"institution: {name} has changed meanwhile: say it again")
@@ -74,11 +87,27 @@ async def recover_account(
     return after
 
 
-async def _has_statement(
+async def _check_recorded(connection: Connection, account: InstitutionAccount, lost_at: datetime) -> None:
+    """Refuse what rests on a word alone where nothing but the statement tells later whether a request was paid before."""
+    losses = await installation_store.find_losses(connection)
+    # Where nobody knows how much is forgotten, a day may be.
+    first_on = to_day(min([loss.known_until or loss.noticed_at - _A_DAY for loss in losses], default=lost_at - _A_DAY))
+    last_on = to_day(lost_at)
+    told = await day_store.list_days(connection, account.id, first_on, last_on)
+    recorded = {day.day for day in told if day.read_at is not None and day.read_at >= lost_at}
+    missing: list[date] = [day for day in list_span(first_on, last_on) if day not in recorded]
+    if missing:
+        raise errors.BadRequest(
+            f"institution: {account.name} pays under no name of ours, so that only its statement tells what a repeated request "
+            f"has paid before: record that of {missing[0]} first (`pixconnect institution statement {account.name}`)"
+        )
+
+
+async def _read_traits(
     context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
-) -> bool:
+) -> InstitutionTraits:
     institution = await open_for_operator(context, open_institution, account)
     try:
-        return institution.traits.has_statement
+        return institution.traits
     finally:
         await institution.close()

@@ -38,6 +38,8 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "transfer",
             "payer_completion",
             "waiting_order",
+            "pending_approval",
+            "approval_answer",
             "initiated_transfer",
             "prepared_transfer",
         ),

@@ -13,14 +13,19 @@ from pixconnect.console import pages, sandbox
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.short_text import LENGTH_MAX
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.store.frame import audit as audit_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
+from pixconnect.usecases.money.holder import HolderChanges, set_holder
+from pixconnect.usecases.money.transfer import start_transfer
 from support.api import Answer
 from support.console import Browser, InProcess, issue_client, open_console, sign_in, sign_in_as, sign_in_client
+from support.operators import as_operator
 from support.postgres import Addresses
+from support.records import outside_party
 from support.service import FakeReceivers, make_charge, open_holder, open_service
 
 _LONG_URL = "https://refused.example/" + "x" * 60_000
@@ -88,6 +93,14 @@ class Act(Struct, frozen=True, kw_only=True):
     """No holder's visitor may do it."""
 
 
+async def _wait_for_operators(console: InProcess) -> list[int]:
+    """Make two transfers that wait for an operator's yes, and answer their ids."""
+    payer = await open_holder(console.service, account_number="9009", funds_cents=1000)
+    await set_holder(as_operator(console.service.context), payer.holder_id, HolderChanges(approve_new_payees=True))
+    request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
+    return [(await start_transfer(console.service.context, payer, request)).transfer.id for _ in range(2)]
+
+
 async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> list[Act]:
     """Each form of the console, in an order in which all can be done, with one that is refused."""
     added = await browser.post("/endpoints", {"url": "https://shop.example/a"})
@@ -98,6 +111,8 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
     [case] = await console.service.fetch(
         "insert into kept_case (kind, name, said, since) values ('rail', 'position', 'it says 1', now()) returning id"
     )
+    approved, refused = await _wait_for_operators(console)
+    approvals = "/audit/approvals"
     own, whose = f"/endpoints/{endpoint['id']}", f"endpoint {endpoint['id']}"
     of_holder = f"holder {caller.holder_id}"
     gone = "/endpoints/999"
@@ -157,6 +172,20 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
             subject="institution loja",
             path="/days/loja/ask",
             fields={"asked": "E"},
+            is_operators=True,
+        ),
+        Act(
+            verb="operator transfer approve",
+            subject=f"transfer {approved}",
+            path=f"{approvals}/{approved}/approve",
+            refused_path=f"{approvals}/999/approve",
+            is_operators=True,
+        ),
+        Act(
+            verb="operator transfer refuse",
+            subject=f"transfer {refused}",
+            path=f"{approvals}/{refused}/refuse",
+            refused_path=f"{approvals}/{approved}/refuse",
             is_operators=True,
         ),
         Act(
@@ -315,3 +344,12 @@ def _stub_transfer(monkeypatch: pytest.MonkeyPatch, caller: Caller) -> None:
         return SimpleNamespace(facts=SimpleNamespace(transfers=[sent]))
 
     monkeypatch.setattr(sandbox.timeline, "read_timeline", read_timeline)
+
+
+async def test_what_waits_for_a_yes_is_listed_with_what_one_must_know(console: InProcess, caller: Caller) -> None:
+    first, second = await _wait_for_operators(console)
+    operator = console.nobody.of(await sign_in(console, "operator"))
+    page = (await operator.get("/audit/approvals")).content.decode()
+    assert all(f"/audit/approvals/{each}/{act}" in page for each in (first, second) for act in ("approve", "refuse"))
+    assert outside_party().name in page
+    assert b"/audit/approvals" in (await operator.get("/")).content

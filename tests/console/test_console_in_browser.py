@@ -38,6 +38,7 @@ PAGES = (
     "/audit",
     "/audit/proof",
     "/audit/cases",
+    "/audit/approvals",
     "/sessions",
     "/help",
     "/search?q=1",

@@ -101,6 +101,8 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
             "pixconnect_cases": dict.fromkeys(get_args(CaseKind), 0),
             "pixconnect_case_oldest_open_age_seconds": dict.fromkeys(get_args(CaseKind), 0.0),
             "pixconnect_institution_alarms": {"strays": 0, "drain": 0},
+            "pixconnect_transfers_to_approve": 0,
+            "pixconnect_transfer_to_approve_oldest_age_seconds": 0.0,
             "pixconnect_institution_transfers_waiting": {},
             "pixconnect_institution_transfer_oldest_waiting_age_seconds": {},
             "pixconnect_feed_lag_seconds": 0.0,

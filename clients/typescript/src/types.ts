@@ -1015,9 +1015,9 @@ export interface TransferParties {
   network_transaction_identification?: string;
   /** The account at an institution on which it lies, as the operator calls it. */
   institution?: string;
-  /** What a person has to see to at the institution before it goes on: its `approval`, or `funds` there. It may take days, and its status stays `PROCESSING`. */
-  waits_for?: "approval" | "funds";
-  /** When that was first seen. RFC 3339, UTC, with microseconds. */
+  /** What a person has to see to before it goes on: an `operator` of this service has to approve it, within 11 hours; or at the institution its `approval`, or `funds` there, which may take days. Its status stays `PROCESSING`. */
+  waits_for?: "approval" | "funds" | "operator";
+  /** Since when, or when that was first seen. RFC 3339, UTC, with microseconds. */
   waits_since?: string;
 }
 

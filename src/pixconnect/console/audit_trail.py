@@ -1,4 +1,4 @@
-"""The acts of operators, and of everyone who acted in the console; how the books stand; and cases, on which they act."""
+"""What operators did, and everyone in the console; how the books stand; cases, and transfers that wait for a yes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pixconnect.domain.money.adjustment import KINDS, parse_kind
 from pixconnect.domain.proof.case_ending import Evidence, parse_said
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.operator import Operator, acting_as
+from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import case_ending as ending_usecases
@@ -23,6 +24,7 @@ from pixconnect.usecases.proof.case_ending import WantedEnding
 
 PAGE_SIZE: Final = 50
 RUNS_MAX: Final = 14
+APPROVALS_MAX: Final = 100
 FINDINGS_MAX: Final = 50
 """Of one run; the command line prints all of them."""
 
@@ -95,6 +97,22 @@ async def propose_ending(visit: Visit) -> Response:
     return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
 
 
+async def show_approvals(visit: Visit) -> Response:
+    _refuse_holders(visit)
+    waiting = await approval_usecases.list_waiting_transfers(visit.parts.context, visit.chosen_id, APPROVALS_MAX)
+    return visit.page("approvals.html", waiting=waiting, now=visit.parts.context.clock.now())
+
+
+async def approve_waiting(visit: Visit) -> Response:
+    await approval_usecases.decide_transfer(_begin_act(visit), visit.path_id(), is_approved=True)
+    return visit.go("/audit/approvals", said="approved")
+
+
+async def refuse_waiting(visit: Visit) -> Response:
+    await approval_usecases.decide_transfer(_begin_act(visit), visit.path_id(), is_approved=False)
+    return visit.go("/audit/approvals", said="not_approved")
+
+
 def _read_cents(visit: Visit, field: str) -> int | None:
     text = read_field(visit.sent, field)
     least, most = wanted.read_amounts(text) if text else (None, None)
@@ -130,6 +148,9 @@ def _refuse_holders(visit: Visit) -> None:
 ROUTES: Final = (
     PageRoute(path="/audit", page=show_audit),
     PageRoute(path="/audit/proof", page=show_proof),
+    PageRoute(path="/audit/approvals", page=show_approvals),
+    PageRoute(path="/audit/approvals/{id}/approve", page=approve_waiting, method="POST"),
+    PageRoute(path="/audit/approvals/{id}/refuse", page=refuse_waiting, method="POST"),
     PageRoute(path="/audit/cases", page=show_cases),
     PageRoute(path="/audit/cases/{id}", page=show_case),
     PageRoute(path="/audit/cases/{id}/note", page=note_case, method="POST"),

@@ -912,6 +912,10 @@ create index transfer_of_institution on transfer (institution_id, network_settle
 create index transfer_paid_there on transfer (institution_id, ( case initiation_type when 'MANUAL' then ((((counterparty ->>
     'ispb') || '/') || (counterparty ->> 'branch')) || '/') || (counterparty ->> 'account_number') else counterparty ->> 'key'
     end)) where institution_id is not null and direction = 'OUT' and settled_at is not null;
+create index transfer_payee on transfer (holder_id, ( case initiation_type when 'MANUAL' then ((((counterparty ->> 'ispb') ||
+    '/') || (counterparty ->> 'branch')) || '/') || (counterparty ->> 'account_number') else coalesce(counterparty ->> 'key',
+    ((((counterparty ->> 'ispb') || '/') || (counterparty ->> 'branch')) || '/') || (counterparty ->> 'account_number')) end),
+    (counterparty ->> 'tax_id')) where direction = 'OUT' and settled_at is not null and not is_book;
 create index transfer_received on transfer ((holder_id + 0), settled_at, id) where direction = 'IN' and settled_at is not null;
 create index transfer_received_by_txid on transfer ((holder_id + 0), txid) where direction = 'IN' and settled_at is not null and
     charge_id is null and txid is not null;
@@ -1008,6 +1012,85 @@ comment on column payer_completion.transfer_id is 'The payment.';
 comment on column payer_completion.holder_id is 'Its holder.';
 comment on column payer_completion.before is 'What was known of the payer before, as JSON.';
 comment on column payer_completion.completed_at is 'When the rest became known, in service time.';
+
+-- check_pending_approval: migration 0125
+create function check_pending_approval() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from open_order
+        where name = new.order_name and resource_id = new.transfer_id and holder_id = new.holder_id and approval = 'awaited'
+    ) then
+        raise exception 'the order % does not wait for an approval', new.order_name
+            using errcode = 'integrity_constraint_violation', constraint = 'only_an_order_that_waits_is_approved';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_pending_approval() from public;
+
+-- pending_approval: Outgoing transfers that had to wait for an operator's yes, and why; rows are never changed or deleted.
+create table pending_approval (
+    order_name text collate "C" not null,
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    is_above boolean not null,
+    is_new_payee boolean not null,
+    since timestamp with time zone not null,
+    constraint pending_approval_pkey primary key (order_name),
+    constraint pending_approval_transfer_id_holder_id_key unique (transfer_id, holder_id),
+    constraint an_approval_has_its_reason check (is_above or is_new_payee),
+    constraint pending_approval_order_name_check check (length(order_name) = 32),
+    constraint pending_approval_since_check check (isfinite(since))
+);
+create trigger check_new after insert on pending_approval for each row execute function check_pending_approval();
+create trigger pending_approval_is_append_only before delete or update or truncate on pending_approval for each statement
+    execute function refuse_change();
+grant insert, select on table pending_approval to pixconnect_service;
+comment on table pending_approval is
+    'Outgoing transfers that had to wait for an operator''s yes, and why; rows are never changed or deleted.';
+comment on column pending_approval.order_name is 'The transfer''s end_to_end_id.';
+comment on column pending_approval.transfer_id is 'The transfer.';
+comment on column pending_approval.holder_id is 'From whom it goes.';
+comment on column pending_approval.is_above is 'Whether its amount was above what may leave without a yes.';
+comment on column pending_approval.is_new_payee is 'Whether nothing of this holder''s had settled to its payee before.';
+comment on column pending_approval.since is 'When it was accepted, in service time.';
+
+-- check_approval_answer: migration 0125
+create function check_approval_answer() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (select from open_order where name = new.order_name and approval = 'awaited' for update) then
+        raise exception 'the order % does not wait for an approval any more', new.order_name
+            using errcode = 'integrity_constraint_violation', constraint = 'only_an_order_that_waits_is_approved';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_approval_answer() from public;
+
+-- approval_answer: What operators have said of transfers that waited for them, once each; rows are never changed or deleted.
+create table approval_answer (
+    order_name text collate "C" not null,
+    is_approved boolean not null,
+    decided_by text not null,
+    decided_at timestamp with time zone not null,
+    constraint approval_answer_pkey primary key (order_name),
+    constraint approval_answer_decided_at_check check (isfinite(decided_at)),
+    constraint approval_answer_decided_by_check check (decided_by <> ''),
+    constraint approval_answer_order_name_fkey foreign key (order_name) references pending_approval(order_name)
+);
+create trigger approval_answer_is_append_only before delete or update or truncate on approval_answer for each statement execute
+    function refuse_change();
+create trigger check_new before insert on approval_answer for each row execute function check_approval_answer();
+grant insert on table approval_answer to pixconnect_console;
+grant select on table approval_answer to pixconnect_service;
+comment on table approval_answer is
+    'What operators have said of transfers that waited for them, once each; rows are never changed or deleted.';
+comment on column approval_answer.order_name is 'The transfer''s end_to_end_id.';
+comment on column approval_answer.is_approved is 'Whether it may leave; otherwise its money is given back.';
+comment on column approval_answer.decided_by is 'The operator, as the audit names them.';
+comment on column approval_answer.decided_at is 'When they said so, in service time.';
 
 -- check_refunds: migrations 0010, 0018, 0050, 0074
 create function check_refunds() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -1427,6 +1510,29 @@ comment on column ledger_entry.refund_id is
     'The refund that is its cause; without either it is the deposit or repayment of the same id, or the movement or adjustment that names it.';
 comment on column ledger_entry.created_at is 'When it was written, in service time.';
 
+-- check_order_approval: migration 0125
+create function check_order_approval() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if tg_op = 'INSERT' then
+        if new.approval <> 'awaited' or not exists (select from pending_approval where order_name = new.name) then
+            raise exception 'the order % waits for an approval that nobody is asked for', new.name
+                using errcode = 'integrity_constraint_violation', constraint = 'an_approval_is_awaited_first';
+        end if;
+    -- Whoever is in doubt may refuse; a yes is an operator's alone.
+    elsif old.approval is distinct from 'awaited' or not (
+        new.approval is not distinct from 'refused'
+        or new.approval is not distinct from 'given'
+            and exists (select from approval_answer where order_name = new.name and is_approved)
+    ) then
+        raise exception 'no operator has approved the order %', new.name
+            using errcode = 'integrity_constraint_violation', constraint = 'an_operator_approves';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_order_approval() from public;
+
 -- check_ended_orders: migrations 0002, 0005, 0050, 0055
 create function check_ended_orders() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -1604,15 +1710,24 @@ create table open_order (
     network_id text collate "C",
     institution_id smallint,
     br_code text,
+    approval text collate "C",
     constraint open_order_pkey primary key (name),
     constraint a_code_is_of_a_transfer_there check (br_code is null or octet_length(br_code) >= 1 and octet_length(br_code) <=
         512 and institution_id is not null and "left"(name, 1) = 'E'),
     constraint only_handed_order_is_asked_about check (asked_count = 0 or handed_at is not null),
+    constraint open_order_approval_check check (approval is null or (approval in ('awaited', 'given', 'refused')) and
+        "left"(name, 1) = 'E'),
     constraint open_order_name_check check (length(name) = 32 and ("left"(name, 1) in ('E', 'D'))),
-    constraint open_order_slot_check check (slot >= 0 and slot <= 255)
+    constraint open_order_slot_check check (slot >= 0 and slot <= 255),
+    constraint what_waits_for_an_approval_is_not_marked check (approval is distinct from 'awaited' or handed_at is null)
 ) with (fillfactor=70);
+create index open_order_awaiting on open_order (give_up_at) where approval = 'awaited';
 create index open_order_due on open_order (due_at, slot);
 create index open_order_due_there on open_order (institution_id, due_at) where institution_id is not null;
+create trigger check_approval after update of approval on open_order for each row when (old.approval is distinct from
+    new.approval) execute function check_order_approval();
+create trigger check_awaited after insert on open_order for each row when (new.approval is not null) execute function
+    check_order_approval();
 create trigger check_ended after delete on open_order referencing old table as ended_order for each statement execute function
     check_ended_orders();
 create trigger check_name after update of network_id on open_order for each row when (old.network_id is distinct from
@@ -1628,7 +1743,7 @@ create trigger instants_are_finite after insert or update of due_at, give_up_at 
 create trigger keep_handed after update of handed_at, asked_count on open_order for each row when (old.asked_count >
     new.asked_count or old.handed_at <> new.handed_at or old.handed_at is not null and new.handed_at is null and new.due_at >=
     old.due_at) execute function refuse_to_forget();
-grant delete, insert, select, update (due_at, give_up_at, handed_at, asked_count, network_id) on table open_order to
+grant delete, insert, select, update (due_at, give_up_at, handed_at, asked_count, network_id, approval) on table open_order to
     pixconnect_service;
 comment on table open_order is
     'Outgoing transfers and refunds that the rail has not ended: a row is added with each and removed with its end.';
@@ -1647,6 +1762,8 @@ comment on column open_order.network_id is
 comment on column open_order.institution_id is
     'The account at an institution over which it goes; null is the installation''s own rail.';
 comment on column open_order.br_code is 'The code that a transfer over an account at an institution pays; null of all others.';
+comment on column open_order.approval is
+    'Of one that had to wait for an operator''s yes: awaited, given, or refused by an operator, by time or by a loss; null for all others.';
 
 -- allowed_posting: The entries that a deposit, transfer, refund, movement, repayment or adjustment in a status may have, each
 -- once; no others.
@@ -2120,10 +2237,13 @@ create table holder (
     disabled_at timestamp with time zone,
     created_at timestamp with time zone not null,
     institution_id smallint,
+    approve_above_cents bigint,
+    approve_new_payees boolean default false not null,
     constraint holder_pkey primary key (id),
     constraint holder_account_number_key unique (account_number),
     constraint holder_account_number_check check (account_number ~ '^[0-9A-Z]{1,20}$'),
     constraint holder_account_type_check check (account_type in ('CHECKING', 'SAVINGS', 'SALARY', 'TRANSACTIONAL')),
+    constraint holder_approve_above_cents_check check (approve_above_cents >= 0),
     constraint holder_branch_check check (branch ~ '^[0-9]{1,4}$'),
     constraint holder_city_check check (length(city) >= 1 and length(city) <= 255),
     constraint holder_day_limit_cents_check check (day_limit_cents >= 0),
@@ -2138,7 +2258,7 @@ create trigger await_refusals before insert on holder for each row execute funct
 create trigger holder_moves_access_revision after update of disabled_at on holder for each row when (old.disabled_at is distinct
     from new.disabled_at) execute function move_access_revision();
 grant insert, update (may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
-    disabled_at, institution_id) on table holder to pixconnect_operator;
+    disabled_at, institution_id, approve_above_cents, approve_new_payees) on table holder to pixconnect_operator;
 grant select on table holder to pixconnect_service;
 comment on table holder is 'A person or company with an account here.';
 comment on column holder.id is 'Counts up from 1; everything else of a holder names it by this.';
@@ -2160,6 +2280,10 @@ comment on column holder.disabled_at is
 comment on column holder.created_at is 'When it was opened, in service time.';
 comment on column holder.institution_id is
     'The account at an institution that its money lies on; null is the installation''s own rail.';
+comment on column holder.approve_above_cents is
+    'Outgoing transfers above this many cents wait for an operator''s yes; null is none.';
+comment on column holder.approve_new_payees is
+    'Whether outgoing transfers to a payee to whom none of this holder''s has settled wait for an operator''s yes.';
 
 -- pix_key: The Pix keys of our holders: the directory of our own.
 create table pix_key (
@@ -5504,12 +5628,12 @@ revoke execute on function raise_alarm(account_id smallint, what text, words tex
 grant execute on function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) to
     pixconnect_service;
 
--- read_held: migrations 0015, 0030, 0062
+-- read_held: migrations 0015, 0030, 0062, 0125
 create function read_held(wanted bigint[]) returns table(holder_id bigint, available_cents bigint, reserved_cents bigint,
     deficit_cents bigint, last_number bigint, last_entry_at timestamp with time zone, modified_at timestamp with time zone,
     may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
-    night_limit_cents bigint, has_key_webhooks boolean, offset_us bigint, revision bigint) language plpgsql set plan_cache_mode
-    to 'force_generic_plan'
+    night_limit_cents bigint, has_key_webhooks boolean, offset_us bigint, revision bigint, approve_above_cents bigint,
+    approve_new_payees boolean) language plpgsql set plan_cache_mode to 'force_generic_plan'
 as $function$
 #variable_conflict use_column
 begin
@@ -5517,7 +5641,8 @@ begin
         select balance.holder_id, balance.available_cents, balance.reserved_cents, balance.deficit_cents, balance.last_number,
             balance.last_entry_at, balance.modified_at, holder.may_deposit, holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents,
             holder.day_limit_cents, holder.night_limit_cents,
-            exists (select from key_webhook where key_webhook.holder_id = held.id), clock.offset_us, clock.revision
+            exists (select from key_webhook where key_webhook.holder_id = held.id), clock.offset_us, clock.revision,
+            holder.approve_above_cents, holder.approve_new_payees
         from unnest(wanted) as held (id)
         join balance on balance.holder_id = held.id
         join holder on holder.id = held.id

@@ -23,6 +23,7 @@ from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import waiting_charge as waiting_store
 from pixconnect.store.institutions.account_alarm import AlarmKind
+from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import run as run_store
@@ -71,7 +72,8 @@ _OF_ALL_WORKERS: Final = _tabulate(
         "Transfers and refunds of all workers whose next step is due;"
         f" this and the next metric are counted up to {COUNTED_MAX}."),
     ("pixconnect_orders_open", "gauge", ("kind", "state"),
-        "Transfers and refunds of all workers that are not final: unsent, sent, or silent (we asked the rail at least once)."),
+        "Transfers and refunds of all workers that are not final: unsent, sent, or silent (we asked the rail at least once); "
+        "but for those that wait for an operator's yes."),
     ("pixconnect_order_oldest_open_age_seconds", "gauge", ("kind",),
         "How long ago we accepted the oldest of these; 0 if there is none."),
     ("pixconnect_order_oldest_silent_age_seconds", "gauge", ("kind",),
@@ -90,6 +92,10 @@ _OF_ALL_WORKERS: Final = _tabulate(
         "Transfers that wait for a person at their institution, to be approved or for enough money there."),
     ("pixconnect_institution_transfer_oldest_waiting_age_seconds", "gauge", ("institution",),
         "How long ago the oldest of these began to wait."),
+    ("pixconnect_transfers_to_approve", "gauge", (),
+        f"Transfers that wait for an operator's yes, counted up to {COUNTED_MAX}; see `pixconnect operator transfer list`."),
+    ("pixconnect_transfer_to_approve_oldest_age_seconds", "gauge", (),
+        "How long ago the oldest of these was accepted; 0 if there is none."),
     ("pixconnect_feed_lag_seconds", "gauge", (),
         "How long the oldest event of all workers has waited for its position in the feed; the health check uses it."),
     ("pixconnect_institution_certificate_seconds_left", "gauge", ("institution", "part"),
@@ -201,8 +207,12 @@ def _measure_orders(found: Mapping[str, OrderFigures], now: datetime) -> dict[st
     }
 
 
-def _measure_transfers(for_people: Sequence[tuple[str, datetime]], now: datetime) -> dict[str, Reading]:
+def _measure_transfers(
+    for_people: Sequence[tuple[str, datetime]], to_approve: tuple[int, datetime | None], now: datetime
+) -> dict[str, Reading]:
     return {
+        "pixconnect_transfers_to_approve": to_approve[0],
+        "pixconnect_transfer_to_approve_oldest_age_seconds": _age_s(to_approve[1], now),
         "pixconnect_institution_transfers_waiting": Counter(name for name, _ in for_people),
         # The oldest comes first, so it is written last.
         "pixconnect_institution_transfer_oldest_waiting_age_seconds": {
@@ -221,6 +231,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         cases = await case_store.count_open(context.pool)
         alarms = Counter(one.kind for one in await alarm_store.list_alarms(context.pool))
         for_people = await waiting_order_store.list_open_since(context.pool, LISTED_MAX)
+        to_approve = await approval_store.measure_awaited(context.pool, COUNTED_MAX)
         ahead = await partition_store.read_ahead(context.pool)
         certificates = await certificate_store.list_all(context.pool)
         real_now = context.clock.real_now()
@@ -242,7 +253,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
             kind: _age_s(cases[kind].oldest_at if kind in cases else None, real_now) for kind in get_args(CaseKind)
         },
         "pixconnect_institution_alarms": {kind: alarms[kind] for kind in get_args(AlarmKind)},
-        **_measure_transfers(for_people, now),
+        **_measure_transfers(for_people, to_approve, now),
         "pixconnect_feed_lag_seconds": feed_lag_s,
         "pixconnect_institution_certificate_seconds_left": {
             (name, used.part): (used.ends_at - real_now).total_seconds() for name, used in certificates

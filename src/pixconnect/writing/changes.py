@@ -27,12 +27,14 @@ from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.identity.origin import OriginNotes
 from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.store.money import adjustment as adjustment_store
+from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.approval import PendingApproval
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
 from pixconnect.store.standard.charge_revision import ChargeRevision
@@ -62,6 +64,7 @@ class Changes:
         self._moved_refunds: dict[tuple[int, int], Refund] = {}
         self._orders: list[OpenOrder] = []
         self._ended_orders: list[OpenOrder] = []
+        self._awaited: list[tuple[OpenOrder, PendingApproval]] = []
         self._entries: list[LedgerEntry] = []
         self._movements: list[Movement] = []
         self._adjustments: list[Adjustment] = []
@@ -140,6 +143,10 @@ class Changes:
     def add_order(self, order: OpenOrder) -> None:
         self._orders.append(order)
 
+    def await_approval(self, order: OpenOrder, awaited: PendingApproval) -> None:
+        """An order that leaves only once an operator has approved it."""
+        self._awaited.append((order, awaited))
+
     def end_order(self, order: OpenOrder) -> None:
         self._ended_orders.append(order)
 
@@ -207,6 +214,7 @@ class Changes:
             (refund_store.UPDATE, _by_id(self._moved_refunds)),
             (order_store.INSERT, [order for order in new_orders if order.institution_id is None]),
             (order_store.INSERT_THERE, [order for order in new_orders if order.institution_id is not None]),
+            *self._list_awaited(),
             (order_store.DELETE, self._ended_orders),
             (step_store.END, [order for order in self._ended_orders if order.institution_id is not None]),
             (ledger_store.APPEND, self._entries),
@@ -232,6 +240,10 @@ class Changes:
                 # These rows are locked, so a missing one is a defect of ours: nothing of the batch may be committed.
                 errors.ensure(row[part.name] == len(rows), part.name)
         return any(row[part.name] for part, _ in present if part.returns == "any row")
+
+    def _list_awaited(self) -> list[tuple[Part[Any], list[Any]]]:
+        orders, approvals = [order for order, _ in self._awaited], [approval for _, approval in self._awaited]
+        return [(order_store.INSERT_AWAITED, orders), (approval_store.INSERT, approvals)]
 
 
 def _by_end_to_end_id(new: dict[tuple[int, int], Transfer]) -> list[Transfer]:

@@ -17,8 +17,9 @@ from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.charge import Charge, announce_charge
 from pixconnect.domain.money.divergence import announce_divergence
 from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment
+from pixconnect.domain.money.limit import ApprovalReason
 from pixconnect.domain.money.movement import Movement, announce_movement
-from pixconnect.domain.money.order import open_order
+from pixconnect.domain.money.order import await_approval, open_order
 from pixconnect.domain.money.refund import Refund, announce_refund
 from pixconnect.domain.money.transfer import Transfer, announce_transfer
 from pixconnect.domain.webhooks import key_webhook
@@ -28,6 +29,7 @@ from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.clock import DatabaseClock
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money.approval import PendingApproval
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.changes import Changes
 from pixconnect.writing.event_lines import tell_events
@@ -126,7 +128,7 @@ class UnitOfWork:
             self._tell_key(event, transfer.id, transfer)
 
     def announce_later(self, transfer: Transfer) -> None:
-        """What changes nothing of its state: more of who paid is known, or it waits for a person at its institution."""
+        """What changes nothing of its state: more of who paid is known, or it waits for a person here or at its institution."""
         self.changes.add_event(announce_transfer(transfer, self._take_event_id(), self.now))
 
     def announce_divergence(
@@ -165,6 +167,28 @@ class UnitOfWork:
         """
         self.changes.add_order(open_order(ordered, self.now, handover_timeout, institution_id, br_code))
         self._orders_count += 1
+
+    def await_approval(
+        self,
+        transfer: Transfer,
+        handover_timeout: timedelta,
+        need: ApprovalReason,
+        institution_id: int | None = None,
+        br_code: str | None = None,
+    ) -> None:
+        """Leave a transfer to the workers once an operator has approved it, and tell that it waits; as ``order``."""
+        opened = open_order(transfer, self.now, handover_timeout, institution_id, br_code)
+        order = await_approval(opened, handover_timeout)
+        awaited = PendingApproval(
+            order_name=order.name,
+            transfer_id=transfer.id,
+            holder_id=transfer.holder_id,
+            is_above=need.is_above,
+            is_new_payee=need.is_new_payee,
+            since=self.now,
+        )
+        self.changes.await_approval(order, awaited)
+        self.announce_later(transfer)
 
     async def write(self) -> None:
         has_deliveries = await self.changes.write(self.connection)

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
@@ -10,9 +11,15 @@ import pytest
 from cyclopts import App
 
 from pixconnect.cli.main import FOR_ONE_HOLDER, app
+from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.usecases.money.holder import HolderChanges, set_holder
+from pixconnect.usecases.money.transfer import start_transfer
 from support import postgres
 from support.command_line import DISABLED_ENDPOINT, OPEN_CHARGE, CommandLine
+from support.operators import as_operator
 from support.postgres import Addresses
+from support.records import outside_party
+from support.service import FakeClock, open_holder, open_service
 from support.verifier import chain_deposit
 
 # Verbs that run a part, make the tables, or look at the machine: they are not an operator's acts on what is in the tables.
@@ -24,6 +31,7 @@ _LOOKS = {
     "client activity": ("{client}", "--since", "2026-07-01", "--holder-id", "1"),
     "operator endpoint list": (),
     "operator list": (),
+    "operator transfer list": (),
     "face list": (),
     "face log": ("efi",),
     "face show": ("efi",),
@@ -64,6 +72,8 @@ _CHANGES: dict[str, Sequence[str]] = {
     "operator remove": ("--name", "maria"),
     "operator link": (),
     "operator charge remove": ("--holder-id", "1", "--txid", "a" * 32),
+    "operator transfer approve": ("{to_approve}",),
+    "operator transfer refuse": ("{to_refuse}",),
     "operator endpoint resume": ("5",),
     "operator endpoint allow": ("hooks.shop.example",),
     "operator endpoint redeliver": ("--since", "2026-07-01"),
@@ -115,6 +125,15 @@ _LOSS = """
 """
 
 
+async def _wait_for_operators(database: Addresses) -> list[int]:
+    """Make two transfers that wait for an operator's yes, and answer their ids."""
+    async with open_service(database, clock=FakeClock(datetime.now(UTC))) as service:
+        payer = await open_holder(service, account_number="9009", funds_cents=1000)
+        await set_holder(as_operator(service.context), payer.holder_id, HolderChanges(approve_above_cents=0))
+        request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
+        return [(await start_transfer(service.context, payer, request)).transfer.id for _ in range(2)]
+
+
 def test_every_verb_is_known_to_these_tests() -> None:
     """A new verb goes into one of the tables above: whoever adds one decides here whether it leaves a row."""
     for_one_holder = {verb for verb in _verbs(app) if verb.split()[0] in {name for name, _, _ in FOR_ONE_HOLDER}}
@@ -138,9 +157,11 @@ def test_each_change_leaves_one_row_and_a_look_leaves_none(
     kid = str(pixconnect.json("signing-key", "rotate")["kid"])
     owner, entry = asyncio.run(chain_deposit(database, "1002"))
     looked_at = dict(client=client_id, report=1, case=1, owner=owner, entry=entry, file=tmp_path / "heads")
+    approve, refuse = asyncio.run(_wait_for_operators(database))
+    changed = dict(client=client_id, kid=kid, report=1, case=1, to_approve=approve, to_refuse=refuse)
     rows = len(_entries(pixconnect))
     for verb, words in _CHANGES.items():
-        pixconnect.json(*verb.split(), *(word.format(client=client_id, kid=kid, report=1, case=1) for word in words))
+        pixconnect.json(*verb.split(), *(word.format_map(changed) for word in words))
         newest, *before = _entries(pixconnect)
         assert (newest["verb"], len(before)) == (_RECORDED_AS.get(verb, verb), rows)
         rows += 1

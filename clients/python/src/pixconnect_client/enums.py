@@ -48,8 +48,9 @@ class MemberCertainty(OpenEnum):
 
 
 class WaitsFor(OpenEnum):
-    """What a person has to see to at the institution before a transfer goes on."""
+    """What a person has to see to before a transfer goes on: a service's operator, or somebody at the institution."""
 
+    OPERATOR = "operator"
     APPROVAL = "approval"
     FUNDS = "funds"
 

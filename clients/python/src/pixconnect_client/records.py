@@ -176,10 +176,10 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     institution: str | None = None
     """The account at an institution on which it lies, as the operator calls it."""
     waits_for: WaitsFor | None = None
-    """What a person has to see to at the institution before it goes on: its approval, or funds there. It may take days, and its
-    status stays ``PROCESSING``."""
+    """What a person has to see to before it goes on: an operator of the service has to approve it, within 11 hours; or at the
+    institution its approval, or funds there, which may take days. Its status stays ``PROCESSING``."""
     waits_since: datetime | None = None
-    """When that was first seen."""
+    """Since when, or when that was first seen."""
 
 
 class ReceiptParty(Struct, frozen=True, kw_only=True, omit_defaults=True):

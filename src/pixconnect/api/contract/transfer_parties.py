@@ -12,7 +12,7 @@ from pixconnect.api.frame.wire import Instant
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.institutions.known_party import Certainty, judge_member
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.rail import WaitsFor
+from pixconnect.domain.money.order import HoldsUp
 from pixconnect.usecases.reading import parties as parties_usecases
 from pixconnect.usecases.reading.parties import PartiesView
 
@@ -67,11 +67,11 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """That txid as the institution made it itself and the network has it, where that institution takes none of ours."""
     institution: Annotated[str, Meta(examples=["loja"])] | None = None
     """The account at an institution on which it lies, as the operator calls it."""
-    waits_for: WaitsFor | None = None
-    """What a person has to see to at the institution before it goes on: its `approval`, or `funds` there. It may take days, and
-    its status stays `PROCESSING`."""
+    waits_for: HoldsUp | None = None
+    """What a person has to see to before it goes on: an `operator` of this service has to approve it, within 11 hours; or at
+    the institution its `approval`, or `funds` there, which may take days. Its status stays `PROCESSING`."""
     waits_since: Instant | None = None
-    """When that was first seen."""
+    """Since when, or when that was first seen."""
 
 
 async def get_transfer_parties(services: Services, request: Request[int, Nothing, Nothing]) -> TransferParties:
@@ -85,6 +85,7 @@ async def get_transfer_parties(services: Services, request: Request[int, Nothing
 
 def show_parties(found: PartiesView) -> TransferParties:
     transfer, view = found.view.transfer, found.view
+    waiting = found.awaited or found.waiting
     is_told = transfer.institution_id is not None
     return TransferParties(
         payer=_show_known(view.debit_party, is_told=is_told and transfer.direction == "IN"),
@@ -94,8 +95,8 @@ def show_parties(found: PartiesView) -> TransferParties:
         transaction_identification=transfer.txid,
         network_transaction_identification=found.network_txid,
         institution=found.institution,
-        waits_for=found.waiting and found.waiting.waits_for,
-        waits_since=None if found.waiting is None else format_instant(found.waiting.since),
+        waits_for="operator" if found.awaited is not None else found.waiting and found.waiting.waits_for,
+        waits_since=None if waiting is None else format_instant(waiting.since),
     )
 
 

@@ -123,10 +123,12 @@ def change(  # noqa: PLR0913  as above
     transfer_limit: Limit | None = None,
     day_limit: Limit | None = None,
     night_limit: Limit | None = None,
+    approve_above: Limit | None = None,
+    approve_new_payees: YesNo | None = None,
     institution: str | None = None,
     json: Json = False,
 ) -> None:
-    """Change flags and limits, or the account on which it lies; what is not named stays as it is.
+    """Change flags, limits, what an operator approves, or the account on which it lies; what is not named stays as it is.
 
     Args:
         holder_id: The holder.
@@ -136,6 +138,8 @@ def change(  # noqa: PLR0913  as above
         transfer_limit: One outgoing transfer at most, in cents.
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
+        approve_above: Transfers above this, in cents, wait for `pixconnect operator transfer approve`; `none` is the default.
+        approve_new_payees: Whether transfers to a payee to whom nothing of it has settled wait too.
         institution: The account at an institution on which its money lies from now on; it must have none, and nothing open.
     """
     if institution is not None:
@@ -147,6 +151,8 @@ def change(  # noqa: PLR0913  as above
         transfer_limit_cents=_limit(transfer_limit),
         day_limit_cents=_limit(day_limit),
         night_limit_cents=_limit(night_limit),
+        approve_above_cents=_limit(approve_above),
+        approve_new_payees=_flag(approve_new_payees),
     )
     _change(holder_id, changes, as_json=json)
 
@@ -204,6 +210,8 @@ def _shown(holder: Holder) -> output.Shown:
         "transfer_limit": holder.transfer_limit_cents,
         "day_limit": holder.day_limit_cents,
         "night_limit": holder.night_limit_cents,
+        "approve_above": holder.approve_above_cents,
+        "approve_new_payees": holder.approve_new_payees,
         "institution_id": holder.institution_id,
         "disabled_at": holder.disabled_at,
         "created_at": holder.created_at,

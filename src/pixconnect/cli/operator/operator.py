@@ -19,6 +19,7 @@ from pixconnect.usecases.identity.operator_access import IssuedOperator
 app = App(name="operator", help="Operators' access to the console, and to what holders own.")
 app.command("pixconnect.cli.operator.endpoint:app", name="endpoint", help="Manage holders' webhook endpoints.")
 app.command("pixconnect.cli.operator.charge:app", name="charge", help="The charges of holders.")
+app.command("pixconnect.cli.operator.transfer:app", name="transfer", help="Transfers that wait for an operator's yes.")
 
 Name = Annotated[str, Parameter(help="The operator.")]
 

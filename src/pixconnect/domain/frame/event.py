@@ -47,7 +47,7 @@ OWN_EVENT_NAMES: Final = (
 INSTITUTION_EVENT_NAMES: Final = frozenset[EventName](
     ("transfer.in.completed", "charge.diverged", "adjustment.posted", "transfer.out.waiting")
 )
-"""Those that only happen on accounts at institutions, and never in a sandbox."""
+"""Those that only happen on accounts at institutions, or because an operator wants them: callers of a sandbox cause none."""
 TOLD_LATER: Final[Mapping[str, EventName]] = dict[str, EventName](
     IN="transfer.in.completed", OUT="transfer.out.waiting"
 )
@@ -95,8 +95,9 @@ EVENT_FACTS: Final = dict[EventName, str](
         ),
         (
             "transfer.out.waiting",
-            "A transfer of yours waits for a person at your institution, to be approved or for enough money there: its parties "
-            "say for what. It may take days; its amount stays reserved, and its status is what it was.",
+            "A transfer of yours waits for a person: for an operator of this service, or at your institution to be approved or "
+            "for enough money there. Its parties say for what. At the institution it may take days; its amount stays reserved, "
+            "and its status is what it was.",
         ),
     )
 )

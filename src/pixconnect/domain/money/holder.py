@@ -57,3 +57,7 @@ class Holder(Struct, frozen=True, kw_only=True):
     created_at: datetime
     institution_id: int | None = None
     """The account at an institution on which its money lies; ``None`` is the installation's own rail."""
+    approve_above_cents: int | None = None
+    """Outgoing transfers above this wait for an operator's yes; ``None`` is none."""
+    approve_new_payees: bool = False
+    """Outgoing transfers to payees to whom none has settled yet wait for it too."""

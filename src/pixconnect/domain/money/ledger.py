@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.limit import Limits
+from pixconnect.domain.money.limit import ApprovalRule, Limits
 
 Account = Literal["available", "reserved", "deficit", "settlement", "funding", "difference"]
 
@@ -59,6 +59,7 @@ class Balance(Struct, frozen=True, kw_only=True):
     may_withdraw: bool
     may_lend: bool
     limits: Limits
+    approval: ApprovalRule = ApprovalRule()
 
     @property
     def current_cents(self) -> int:

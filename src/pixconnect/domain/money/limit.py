@@ -30,6 +30,28 @@ class Limits(Struct, frozen=True, kw_only=True):
         return self.day_cents is not None or self.night_cents is not None
 
 
+class ApprovalRule(Struct, frozen=True, kw_only=True):
+    """Which outgoing transfers of a holder an operator wants to approve before they leave; by default none."""
+
+    above_cents: int | None = None
+    new_payees: bool = False
+    """To payees to whom nothing of the holder's has settled yet."""
+
+
+class ApprovalReason(Struct, frozen=True, kw_only=True):
+    """Why a transfer has to be approved."""
+
+    is_above: bool
+    is_new_payee: bool
+
+
+def find_approval_reason(rule: ApprovalRule, amount_cents: int, *, is_known_payee: bool) -> ApprovalReason | None:
+    """Why an operator has to approve a transfer; ``None`` if it may leave at once."""
+    is_above = rule.above_cents is not None and amount_cents > rule.above_cents
+    is_new_payee = rule.new_payees and not is_known_payee
+    return ApprovalReason(is_above=is_above, is_new_payee=is_new_payee) if is_above or is_new_payee else None
+
+
 class Spent(Struct, frozen=True, kw_only=True):
     """What counts against the limits already."""
 

@@ -8,10 +8,11 @@ calls it.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from pixconnect.domain.frame import identifiers
+from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.money import kept_report, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
@@ -19,14 +20,31 @@ from pixconnect.domain.money.rail import Abilities, NeverTaken, Rejected, Settle
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 
+OrderApproval = Literal["awaited", "given", "refused"]
+"""What an operator has said of an order that may not leave without it: nothing yet, yes or no. Time and a loss of the database
+refuse too."""
+HoldsUp = Literal["operator", "approval", "funds"]
+"""For what a transfer waits: an operator's yes here, somebody's approval at its institution, or funds there."""
+APPROVED_WITHIN: Final = timedelta(hours=11)
+"""From the minute in an order's name until it is too late to approve it: the network takes no name that is older than 12 h, and
+an order needs time to leave."""
+
 
 class GivenUp(Struct, frozen=True):
     """The order was never handed to the rail in the time it had."""
+
+    approval: OrderApproval | None = None
+    """What was said of it until then, where it had to be approved."""
 
 
 Ending = Settled | Rejected | NeverTaken | GivenUp
 
 _GIVEN_UP_REASON = "It could not be handed to the rail in time."
+_GIVEN_UP_REASONS: Final[dict[OrderApproval, str]] = {
+    "given": "An operator approved it, and it could not be handed to the rail in time.",
+    "awaited": "No operator approved it in time.",
+    "refused": "An operator refused it.",
+}
 _NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail takes it no more."
 
 
@@ -49,6 +67,13 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
     """The account at an institution over which it goes; ``None`` is the installation's own rail."""
     br_code: str | None = None
     """Of a transfer over an account that pays one."""
+    approval: OrderApproval | None = None
+    """Of one that had to wait for an operator's yes."""
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether no operator has to approve it any more."""
+        return self.approval in (None, "given")
 
     @property
     def is_transfer(self) -> bool:
@@ -78,6 +103,21 @@ def open_order(
         institution_id=institution_id,
         br_code=br_code,
     )
+
+
+def await_approval(order: OpenOrder, handover_timeout: timedelta) -> OpenOrder:
+    """The same order, not yet written, as one that leaves only once an operator has approved it."""
+    named_at = identifiers.minute_of_name(order.name) or order.ordered_at
+    until = max(named_at + APPROVED_WITHIN, order.ordered_at + handover_timeout)
+    # No worker has to look at it before.
+    return structs.replace(order, approval="awaited", due_at=until, give_up_at=until)
+
+
+def decide_approval(order: OpenOrder, now: datetime, handover_timeout: timedelta, *, is_approved: bool) -> OpenOrder:
+    """An order of which an operator has said whether it may leave: a worker hands it over, or gives it up, at once."""
+    errors.ensure(order.approval == "awaited", order.approval)
+    give_up_at = now + handover_timeout if is_approved else now
+    return structs.replace(order, approval="given" if is_approved else "refused", due_at=now, give_up_at=give_up_at)
 
 
 class FirstIds(Struct, frozen=True, kw_only=True):
@@ -131,8 +171,9 @@ def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
         case NeverTaken():
             # It was handed over, so it has failed: only what never left is cancelled.
             return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
-        case GivenUp():
-            return transfer_rules.cancel_transfer(transfer, _GIVEN_UP_REASON, now)
+        case GivenUp(approval=approval):
+            reason = _GIVEN_UP_REASON if approval is None else _GIVEN_UP_REASONS[approval]
+            return transfer_rules.cancel_transfer(transfer, reason, now)
 
 
 def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:

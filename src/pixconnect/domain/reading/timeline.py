@@ -38,6 +38,7 @@ _RANKS: Final = {kind: rank for rank, kind in enumerate(get_args(StepKind))}
 
 WaitingFor = Literal[
     "payment",
+    "approval",
     "handover",
     "rail_answer",
     "rail_settlement",
@@ -241,7 +242,8 @@ def _explain_order(ordered: Transfer | Refund, facts: Facts) -> Waiting:
     if order is None:
         return waits
     if order.handed_at is None:
-        return structs.replace(waits, what="handover", next_at=order.give_up_at)
+        what = "approval" if order.approval == "awaited" else "handover"
+        return structs.replace(waits, what=what, next_at=order.give_up_at)
     return structs.replace(
         waits, what="rail_answer", since=order.handed_at, next_at=order.due_at, count=order.asked_count
     )

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.ledger import Balance, LedgerEntry, Repayment, Transaction
-from pixconnect.domain.money.limit import Limits
+from pixconnect.domain.money.limit import ApprovalRule, Limits
 from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
@@ -21,12 +21,17 @@ from pixconnect.store.frame.table import Table, split_pairs
 from pixconnect.store.money.holder import HOLDER
 
 _RULES: Final = HOLDER.only(
-    "may_deposit", "may_withdraw", "may_lend", "transfer_limit_cents", "day_limit_cents", "night_limit_cents"
+    *("may_deposit", "may_withdraw", "may_lend", "transfer_limit_cents", "day_limit_cents", "night_limit_cents"),
+    *("approve_above_cents", "approve_new_payees"),
 )
 
 
 def _limits(transfer_cents: int | None, day_cents: int | None, night_cents: int | None) -> Limits:
     return Limits(transfer_cents=transfer_cents, day_cents=day_cents, night_cents=night_cents)
+
+
+def _approval(above_cents: int | None, new_payees: bool) -> ApprovalRule:  # noqa: FBT001  it is given columns
+    return ApprovalRule(above_cents=above_cents, new_payees=new_payees)
 
 
 BALANCE: Final = Table(
@@ -37,7 +42,10 @@ BALANCE: Final = Table(
     last_entry_at timestamptz, modified_at timestamptz
     """,
     key=("holder_id",),
-    read={"limits": (_limits, "transfer_limit_cents", "day_limit_cents", "night_limit_cents")},
+    read={
+        "limits": (_limits, "transfer_limit_cents", "day_limit_cents", "night_limit_cents"),
+        "approval": (_approval, "approve_above_cents", "approve_new_payees"),
+    },
     joined=tuple(_RULES.types),
 )
 

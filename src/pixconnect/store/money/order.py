@@ -20,13 +20,13 @@ ORDER: Final = Table(
     """
     name text, holder_id bigint, resource_id bigint, slot smallint, ordered_at timestamptz, due_at timestamptz,
     give_up_at timestamptz, handed_at timestamptz, asked_count integer, network_id text, institution_id smallint,
-    br_code text
+    br_code text, approval text
     """,
     key=("name",),
 )
 
 # We have handed a new order to nobody yet, so we need not send what the columns have by default.
-_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id", "br_code")
+_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id", "br_code", "approval")
 INSERT: Final = of_columns(
     _NEW,
     once=[("ordered_at", "due_at", "give_up_at", "holder_id"), ("ordered_at", "due_at", "give_up_at")],
@@ -34,9 +34,15 @@ INSERT: Final = of_columns(
     sql="insert into open_order ({names}) {rows}",
 )
 
-_NEW_THERE: Final = ORDER.without("handed_at", "asked_count", "network_id")
+_NEW_THERE: Final = ORDER.without("handed_at", "asked_count", "network_id", "approval")
 INSERT_THERE: Final = of_columns(
     _NEW_THERE, once=(), name="open_order_there_row", sql="insert into open_order ({names}) {rows}"
+)
+
+# Few wait for an operator, over whichever rail.
+_NEW_AWAITED: Final = ORDER.without("handed_at", "asked_count", "network_id")
+INSERT_AWAITED: Final = of_columns(
+    _NEW_AWAITED, once=(), name="awaited_order_row", sql="insert into open_order ({names}) {rows}"
 )
 
 DELETE: Final = Part[OpenOrder](
@@ -92,7 +98,8 @@ async def find_due_there(
 
 _COUNT_UNSENT_THERE: Final[LiteralString] = """
     select count(*) from (
-        select from open_order where institution_id = $1 and handed_at is null and left(name, 1) = 'E' limit $2
+        select from open_order
+        where institution_id = $1 and handed_at is null and left(name, 1) = 'E' and approval is distinct from 'awaited' limit $2
     ) as unsent
 """
 
@@ -118,7 +125,9 @@ async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOr
 # And not the very oldest one, about which it may be silent too.
 _FIND_OLDEST: Final[LiteralString] = """
     select percentile_disc(0.1) within group (order by ordered_at)
-    from (select ordered_at from open_order order by due_at limit 4096) as due_first
+    from (
+        select ordered_at from open_order where approval is distinct from 'awaited' order by due_at limit 4096
+    ) as due_first
 """
 
 
@@ -133,7 +142,8 @@ _MARK: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD}),
     marked as (
         update open_order set handed_at = $4, due_at = $5
-        where name = any($3) and handed_at is null and (select count(*) from held) = cardinality($1)
+        where name = any($3) and handed_at is null and approval is distinct from 'awaited'
+            and (select count(*) from held) = cardinality($1)
         returning name
     )
     select (select count(*) from held) = cardinality($1) as is_held, array(select name from marked) as names
@@ -174,7 +184,7 @@ _LEAVE: Final[LiteralString] = """
 
 
 async def leave_until_given_up(pool: Pool, names: Sequence[str]) -> None:
-    """Postpone orders until we may give them up: there is no rail to hand them to."""
+    """Postpone orders until we may give them up: there is no rail to hand them to, or nobody has approved them."""
     await pool.execute(_LEAVE, sorted(names))
 
 

@@ -96,7 +96,8 @@ AUDIT: Final = (
             "holder",
             "select 'holder ' || id as subject, to_jsonb(holder) as state from holder",
             "id,name,tax_id,city,branch,account_number,account_type,may_deposit,may_withdraw,may_lend,transfer_limit_cents,"
-            "day_limit_cents,night_limit_cents,disabled_at,created_at,institution_id",
+            "day_limit_cents,night_limit_cents,disabled_at,created_at,institution_id,"
+            "approve_above_cents,approve_new_payees",
             holder="substring(subject from '^holder ([0-9]{1,16})$')::bigint",
             # A holder is put on an account as that is added.
             counts="(key <> 'institution_id' or was.value is not null)",
@@ -296,6 +297,10 @@ AUDIT: Final = (
                 union all
                 select 'signing-key revoke', 'signing-key ' || kid, null, revoked_at, null, null
                 from signing_key where revoked_at is not null
+                union all
+                select case when is_approved then 'operator transfer approve' else 'operator transfer refuse' end,
+                    'transfer ' || transfer_id, decided_by, decided_at, null, null
+                from approval_answer join pending_approval using (order_name)
                 union all
                 select 'operator endpoint allow', 'host ' || host, null, allowed_at, null, null from allowed_webhook_host
             ) as decided

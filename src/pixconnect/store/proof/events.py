@@ -80,20 +80,21 @@ EVENTS: Final = (
     ),
     Rule(
         name="waiting_transfer_is_told_once",
-        says="a transfer that began to wait for a person at its institution has one event of it, and no other has any",
+        says="a transfer that began to wait for an operator, or for a person at its institution, has one event of each",
         broken="""
-            select told.holder_id, array['transfer ' || told.id] as ids, count(waiting.order_name)::text as expected,
+            select told.holder_id, array['transfer ' || told.id] as ids, sum(told.waits)::text as expected,
                 sum(told.times)::text as found, min(told.since) as since
             from (
-                select holder_id, resource_id as id, count(*) as times, min(created_at) as since from event
+                select holder_id, resource_id as id, count(*) as times, 0 as waits, min(created_at) as since from event
                 where holder_id between $1 and $2 and name = 'transfer.out.waiting' group by holder_id, resource_id
                 union all
-                select holder_id, transfer_id, 0, since from waiting_order
+                select holder_id, transfer_id, 0, 1, since from waiting_order
+                where holder_id between $1 and $2 and since >= {kept_since}
+                union all
+                select holder_id, transfer_id, 0, 1, since from pending_approval
                 where holder_id between $1 and $2 and since >= {kept_since}
             ) as told
-            left join waiting_order as waiting on waiting.transfer_id = told.id and waiting.holder_id = told.holder_id
-                and told.times > 0
-            group by told.holder_id, told.id having count(waiting.order_name) <> 1 or sum(told.times) <> 1
+            group by told.holder_id, told.id having sum(told.waits) <> sum(told.times)
         """,
         meaning="the event, or what it tells, was written by hand or lost",
         todo=_RESEND,

@@ -218,7 +218,9 @@ async def note_high_water(connection: Connection) -> None:
 # An order with a question on it is never given up nor sent as if it were new, and no late answer takes its mark away.
 _COUNT_AS_HANDED: Final[LiteralString] = """
     update open_order set handed_at = coalesce(handed_at, now_at), asked_count = greatest(asked_count, 1),
-        due_at = least(due_at, now_at)
+        due_at = least(due_at, now_at),
+        -- A yes may be what was forgotten: nobody gives another one.
+        approval = case approval when 'awaited' then 'refused' else approval end
     from (select clock_timestamp() + offset_us * interval '1 microsecond' as now_at from clock) as clock
     where $1 or institution_id is not null
 """

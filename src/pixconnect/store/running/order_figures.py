@@ -36,7 +36,11 @@ _READ_ALL: Final[LiteralString] = """
         min(ordered_at) filter (
             where asked_count > 0 and not exists (select from waiting_order where order_name = looked_at.name)
         ) as oldest_silent_at
-    from (select name, due_at, handed_at, asked_count, ordered_at from open_order order by due_at limit $2) as looked_at
+    from (
+        select name, due_at, handed_at, asked_count, ordered_at from open_order
+        -- What waits for an operator is no worker's, and counted by itself.
+        where approval is distinct from 'awaited' order by due_at limit $2
+    ) as looked_at
     group by 1
 """
 

@@ -23,6 +23,7 @@ from pixconnect.domain.money.order import (
     GivenUp,
     OpenOrder,
     is_doubtful,
+    is_too_late,
     may_give_up,
     may_send,
     name_to_ask_by,
@@ -42,6 +43,7 @@ from pixconnect.domain.money.rail import (
 )
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
+from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.usecases.frame.context import HasDirectory, HasRail
@@ -121,7 +123,12 @@ async def _move(context: HandoverContext, fence: Fence, due: Sequence[OpenOrder]
     # Without a rail none was ever sent, whatever was forgotten.
     first_ids = context.server.first_ids if context.policy.has_rail else FirstIds()
     too_late = [order for order in due if may_give_up(order, until, first_ids)]
-    unmarked = [order for order in due if order.handed_at is None and not may_give_up(order, until, first_ids)]
+    early = [order for order in due if not (order.may_leave or is_too_late(order, until)) and order.handed_at is None]
+    unmarked = [
+        order
+        for order in due
+        if order.handed_at is None and not may_give_up(order, until, first_ids) and order not in early
+    ]
     doubtful = [order for order in unmarked if is_doubtful(order, until, first_ids, context.policy.abilities)]
     waiting = [order for order in unmarked if order not in doubtful]
     handed = [order for order in due if order.handed_at is not None]
@@ -132,6 +139,9 @@ async def _move(context: HandoverContext, fence: Fence, due: Sequence[OpenOrder]
     # Without a rail we mark none, so that we can give it up when its time is over.
     elif waiting:
         await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
+    if early:
+        # The clock was set back: what may not leave is no worker's until its time is over.
+        await order_store.leave_until_given_up(context.pool, [order.name for order in early])
     if doubtful:
         handed += await _count_as_handed(context, fence, doubtful, until)
     await _ask_about(context, fence, handed, until)
@@ -154,6 +164,8 @@ async def _count_as_handed(
 ) -> list[OpenOrder]:
     """Mark orders without sending them; returns those that nobody else has marked or ended meanwhile."""
     names = [order.name for order in orders]
+    if not all(order.may_leave for order in orders):
+        await approval_store.refuse_late(context.pool, names, now)
     marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
     if marked is None:
         raise errors.ServiceUnavailable("another worker has taken over")
@@ -234,7 +246,9 @@ async def _send(
     payers: Mapping[int, Party],
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
     """Hand orders to the rail and return its immediate answers; orders that have ended meanwhile are left out."""
-    under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING"}
+    # What nobody has approved is only asked about, whatever was forgotten of it.
+    leaving = {order.name for order in orders if order.may_leave}
+    under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING" and name in leaving}
     # Before the sending: the report of its end may arrive before the answer does.
     context.under_way.remember(under_way.values())
     sent = [order for order in orders if order.name in under_way]

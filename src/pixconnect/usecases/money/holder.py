@@ -66,6 +66,10 @@ class HolderChanges(Struct, frozen=True, kw_only=True):
     """``None`` is no limit."""
     day_limit_cents: int | UnsetType | None = UNSET
     night_limit_cents: int | UnsetType | None = UNSET
+    approve_above_cents: int | UnsetType | None = UNSET
+    """Transfers above this wait for an operator's yes; ``None`` is none. What waits already goes on waiting."""
+    approve_new_payees: bool | UnsetType = UNSET
+    """Whether transfers to payees that were never paid wait for it."""
     is_disabled: bool | UnsetType = UNSET
     """Locks out all its clients too."""
 
@@ -104,7 +108,9 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
         may_lend=False,
         disabled_at=None,
         created_at=now,
-        **limits,
+        transfer_limit_cents=limits["transfer_limit_cents"],
+        day_limit_cents=limits["day_limit_cents"],
+        night_limit_cents=limits["night_limit_cents"],
     )
     if not await holder_store.insert(connection, holder):
         raise errors.InvalidAccount("account_number: another holder has it")
@@ -138,7 +144,7 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
     """
     wanted = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
     for field, value in wanted.items():
-        if field in _LIMITS:
+        if field in (*_LIMITS, "approve_above_cents"):
             _check_limit(field, value)
     is_disabled = wanted.pop("is_disabled", None)
     async with write_alone(context.pool) as connection:

@@ -223,15 +223,16 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
         work.changes.end_order(order)
         # While it is under way only its order knows when it was handed over, and what the network calls it.
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at, network_id=order.network_id)
+        ending = GivenUp(order.approval) if isinstance(ended.ending, GivenUp) else ended.ending
         movement = None if ended.mistaken is None else locked.moved.pop(ended.mistaken.key, None)
         if ended.mistaken is not None and movement is not None:
             # First what it took: it may be owed.
             take_back(work, movement, order.network_id or order.name)
             proved.append((ended.mistaken, ("transfer" if order.is_transfer else "refund", order.resource_id)))
         if isinstance(before, Transfer):
-            _end_transfer(work, before, ended.ending)
+            _end_transfer(work, before, ending)
         else:
-            _end_refund(work, locked, before, ended.ending)
+            _end_refund(work, locked, before, ending)
     await work.write()
     for mistaken, key in proved:
         await item_store.rejoin(work.connection, mistaken, key)

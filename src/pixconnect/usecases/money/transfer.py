@@ -6,7 +6,7 @@ ours is settled by book, in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -20,7 +20,7 @@ from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.ledger import Balance
-from pixconnect.domain.money.limit import Spending
+from pixconnect.domain.money.limit import ApprovalReason, Spending
 from pixconnect.domain.money.pix_key import parse_pix_key
 from pixconnect.domain.money.transfer import (
     NO_TERMS,
@@ -43,6 +43,7 @@ from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasInstitution
 from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
+from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.money import outgoing_transfer
 from pixconnect.usecases.money.outgoing_transfer import HeldSending
 from pixconnect.usecases.money.payee import PayeeContext, find_payee
@@ -178,7 +179,8 @@ async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.
     charges = await work.lock_charges(sorted(wanted))
     spending = await _read_spending(work, batch)
     sending = await outgoing_transfer.hold_sending(batch.connection, batch, to_day(work.now))
-    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, spending, sending))
+    needs = await approval_usecases.find_needs(work, batch)
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, spending, sending, needs))
     await work.write()
     return outcomes
 
@@ -260,6 +262,7 @@ def _accept(
     charges: dict[tuple[int, int], Charge],
     spending: Spending,
     sending: HeldSending,
+    needs: Mapping[int, ApprovalReason],
 ) -> Transfer:
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
     holder_id, amount_cents = new.holder_id, new.request.amount_cents
@@ -276,7 +279,10 @@ def _accept(
         # The installation's own rail is told what the code led to; an institution reads the code for itself.
         request = new.request if new.institution_id is not None else None
         br_code = request.br_code if isinstance(request, QrCodeTransferRequest) else None
-        work.order(transfer, new.handover_timeout, new.institution_id, br_code)
+        if (need := needs.get(new.transfer_id)) is not None:
+            work.await_approval(transfer, new.handover_timeout, need, new.institution_id, br_code)
+        else:
+            work.order(transfer, new.handover_timeout, new.institution_id, br_code)
         sending.count(new)
     # The next transfers of this batch count this one.
     if transfer_rules.is_spent(transfer):

@@ -15,6 +15,7 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import waiting_charge as waiting_store
 from pixconnect.store.institutions.waiting_charge import WaitingCharge
+from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import waiting_order as waiting_order_store
@@ -41,6 +42,10 @@ PERSON_WAITS_MAX: Final = timedelta(days=1)
 """A transfer may wait for days for a person who approves it; but somebody should look whether they know."""
 
 
+APPROVAL_WAITS_MAX: Final = timedelta(hours=1)
+"""A transfer that waits for an operator's yes is given up some hours later: somebody should look before."""
+
+
 class WaitingContext(HasPool, HasClock, Protocol): ...
 
 
@@ -64,6 +69,8 @@ class RailWaiting(Struct, frozen=True, kw_only=True):
     """Orders that were handed over and got no answer for longer than the scheme allows."""
     accepted_count: int = 0
     """Payments that the rail accepted, and neither settled nor cancelled for as long."""
+    to_approve_count: int = 0
+    """Transfers that have waited for an operator's yes for over an hour."""
 
 
 async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
@@ -107,6 +114,9 @@ async def read_waiting(context: WaitingContext) -> RailWaiting:
         reports_count=sum(reports.values()),
         silent_count=await order_store.count_unresolved(context.pool, handed_before, LISTED_MAX),
         accepted_count=await transfer_store.count_accepted(context.pool, handed_before, LISTED_MAX),
+        to_approve_count=await approval_store.count_awaited_since(
+            context.pool, context.clock.now() - APPROVAL_WAITS_MAX, LISTED_MAX
+        ),
     )
 
 

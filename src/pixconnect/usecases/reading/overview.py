@@ -10,6 +10,7 @@ from msgspec import Struct
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.identity.console import Viewer
 from pixconnect.domain.reading.money_of_day import HolderMoney
+from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.reading import money_of_day as money_of_day_store
@@ -35,9 +36,13 @@ class WaitingWork(Struct, frozen=True, kw_only=True):
     """Orders that were handed over, and have had no answer for longer than the scheme allows."""
     approvals_count: int
     """Transfers that wait for a person at their institution."""
+    to_approve_count: int
+    """Transfers that wait for an operator's yes here."""
 
     def __bool__(self) -> bool:
-        return any((self.reports_count, self.cases_count, self.silent_count, self.approvals_count))
+        return any(
+            (self.reports_count, self.cases_count, self.silent_count, self.approvals_count, self.to_approve_count)
+        )
 
 
 async def read_money(
@@ -57,10 +62,12 @@ async def read_waiting_work(context: OverviewContext) -> WaitingWork:
     waiting = await unresolved.read_waiting(context)
     cases = await case_store.count_open(context.pool)
     approvals = await waiting_order_store.list_open_since(context.pool, COUNTED_MAX)
+    to_approve_count, _ = await approval_store.measure_awaited(context.pool, COUNTED_MAX)
     return WaitingWork(
         reports_count=waiting.reports_count,
         # A kept report is a case too, once somebody has looked.
         cases_count=sum(each.count for kind, each in cases.items() if kind != "report"),
         silent_count=waiting.silent_count,
         approvals_count=len(approvals),
+        to_approve_count=to_approve_count,
     )

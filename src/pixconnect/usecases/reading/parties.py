@@ -10,7 +10,9 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.refund import THEIRS_PREFIX, Refund
 from pixconnect.domain.money.transfer import Transfer, TransferView
 from pixconnect.store.institutions import charge_opening as opening_store
+from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import waiting_order as waiting_order_store
+from pixconnect.store.money.approval import PendingApproval
 from pixconnect.store.money.waiting_order import WaitingOrder
 from pixconnect.usecases.frame.context import HasInstitutions
 from pixconnect.usecases.money.transfer import TransferContext, read_transfer_by_id
@@ -29,6 +31,8 @@ class PartiesView(Struct, frozen=True, kw_only=True):
     """Its txid as the network has it, where the institution takes none of ours."""
     waiting: WaitingOrder | None = None
     """While it waits for a person there."""
+    awaited: PendingApproval | None = None
+    """While it waits for an operator's yes here."""
 
 
 async def read_parties(context: PartiesContext, caller: Caller, transfer_id: int) -> PartiesView:
@@ -46,13 +50,19 @@ async def read_parties(context: PartiesContext, caller: Caller, transfer_id: int
         if transfer.txid is not None:
             opening = await opening_store.find_txid(context.pool, transfer.institution_id, transfer.txid)
             network_txid = None if opening is None else opening.network_txid
-    waiting = None
-    if transfer.direction == "OUT" and transfer.status == "PROCESSING" and transfer.institution_id is not None:
+    waiting = awaited = None
+    if transfer.direction == "OUT" and transfer.status == "PROCESSING":
+        awaited = await approval_store.find_awaited(context.pool, transfer.end_to_end_id)
         found = await waiting_order_store.find(context.pool, [transfer.end_to_end_id])
         waiting = found.get(transfer.end_to_end_id)
     is_ours = is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
     return PartiesView(
-        view=view, is_named_by_us=is_ours, institution=institution, network_txid=network_txid, waiting=waiting
+        view=view,
+        is_named_by_us=is_ours,
+        institution=institution,
+        network_txid=network_txid,
+        waiting=waiting,
+        awaited=awaited,
     )
 
 

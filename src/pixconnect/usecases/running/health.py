@@ -230,6 +230,11 @@ async def check_rail(
         problems.append(
             f"{accepted} accepted over {unresolved.SILENT_MAX // timedelta(seconds=1)} s ago and not settled"
         )
+    if waiting.to_approve_count:
+        transfers = _count(waiting.to_approve_count, "transfer has", "transfers have")
+        problems.append(
+            f"{transfers} waited for an operator's yes for over {unresolved.APPROVAL_WAITS_MAX // timedelta(hours=1)} h"
+        )
     if problems:
         raise errors.ServiceUnavailable("; ".join(problems))
 

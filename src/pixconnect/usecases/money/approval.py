@@ -1,0 +1,139 @@
+"""An operator's yes: some of a holder's transfers wait for it before they leave.
+
+What waits is an order that no worker looks at before its time is over. What an operator says moves that time: a worker then
+hands the order over as any other, or gives it up as any other, so that its money comes back by the one way there is, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.limit import ApprovalReason, find_approval_reason
+from pixconnect.domain.money.order import OpenOrder, decide_approval, is_too_late
+from pixconnect.domain.money.transfer import NewTransfer, Transfer
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.money import approval as approval_store
+from pixconnect.store.money import order as order_store
+from pixconnect.store.money.approval import ApprovalAnswer, PendingApproval
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.writing.service_time import service_now_to_write
+from pixconnect.writing.unit_of_work import UnitOfWork
+
+LISTED_MAX: Final = 1000
+PAID_COUNTED_MAX: Final = 100
+"""Up to which it is counted how often a payee was paid before."""
+
+
+class WaitingTransfer(Struct, frozen=True, kw_only=True):
+    """A transfer that waits for an operator's yes, as operators are shown it."""
+
+    transfer: Transfer
+    order: OpenOrder
+    """Its ``give_up_at`` is until when it can be approved."""
+    pending: PendingApproval
+    paid_count: int
+    """How many of its holder's transfers have settled to its payee, up to a bound."""
+
+
+async def find_needs(work: UnitOfWork, batch: Sequence[NewTransfer]) -> dict[int, ApprovalReason]:
+    """Why transfers of a batch have to be approved, by their ids; what goes by book never has to."""
+    needs: dict[int, ApprovalReason] = {}
+    for new in batch:
+        rule = work.balances[new.holder_id].approval
+        if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
+            continue
+        # Only holders who want it cost a query.
+        is_known = not rule.new_payees or await _count_paid(work.connection, new, 1) > 0
+        need = find_approval_reason(rule, new.request.amount_cents, is_known_payee=is_known)
+        if need is not None:
+            needs[new.transfer_id] = need
+    return needs
+
+
+async def _count_paid(connection: Connection, new: NewTransfer, count_max: int) -> int:
+    by, payee = new.request.initiation_type, new.payee.party
+    return await approval_store.count_paid(connection, new.holder_id, by, payee, count_max)
+
+
+async def decide_transfer(context: OperatorContext, transfer_id: int, *, is_approved: bool) -> ApprovalAnswer:
+    """Let a transfer leave that waits for an operator's yes, or have its money given back; who repeats it changes nothing.
+
+    Raises:
+        NotFound: No transfer of this id had to be approved.
+        BadRequest: Another operator said the opposite, it is too late, or nothing leaves its account now.
+        ServiceUnavailable: This machine's clock is wrong; nothing was done.
+    """
+    async with write_alone(context.pool) as connection:
+        awaited = await approval_store.find(connection, transfer_id)
+        if awaited is None:
+            raise errors.NotFound(f"id: no transfer {transfer_id} had to be approved by an operator")
+        # Whoever ends it locks its order too: one of the two is first, and the other sees it.
+        order = (await order_store.lock(connection, [awaited.order_name])).get(awaited.order_name)
+        said = await approval_store.find_decision(connection, awaited.order_name)
+        if said is not None:
+            return _repeat(said, is_approved=is_approved)
+        now = await service_now_to_write(context.clock, connection)
+        if order is None or order.approval != "awaited" or is_too_late(order, now):
+            raise errors.BadRequest(
+                "id: it does not wait any more: nobody approved it in time, or the database was restored"
+            )
+        if is_approved:
+            await _check_account(connection, order)
+        decision = ApprovalAnswer(
+            order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now
+        )
+        handover_timeout = timedelta(seconds=context.policy.handover_timeout_s)
+        await approval_store.decide(
+            connection, decision, decide_approval(order, now, handover_timeout, is_approved=is_approved)
+        )
+        verb = f"operator transfer {'approve' if is_approved else 'refuse'}"
+        await audit.record(context, connection, verb, f"transfer {transfer_id}", before=awaited, after=decision)
+    return decision
+
+
+def _repeat(said: ApprovalAnswer, *, is_approved: bool) -> ApprovalAnswer:
+    if said.is_approved != is_approved:
+        word = "approved" if said.is_approved else "refused"
+        raise errors.BadRequest(f"id: {said.decided_by} has {word} it already, and that is not undone")
+    return said
+
+
+async def _check_account(connection: Connection, order: OpenOrder) -> None:
+    """Refuse a yes while it would only end the transfer: what cannot leave in its time is given up."""
+    if order.institution_id is None:
+        return
+    account = await account_store.find(connection, order.institution_id)
+    if account is None or account.state != "active":
+        raise errors.BadRequest("id: nothing leaves its account now: resume the account first, or refuse the transfer")
+
+
+async def list_waiting_transfers(
+    context: HasPool, holder_id: int | None = None, count_max: int = LISTED_MAX
+) -> list[WaitingTransfer]:
+    """Transfers that wait for an operator's yes, those first that have to be approved soonest."""
+    orders = await approval_store.list_awaited(context.pool, holder_id, count_max)
+    names = [order.name for order in orders]
+    ordered = await read_ordered(context.pool, names)
+    awaited = await approval_store.find_all(context.pool, names)
+    return [
+        WaitingTransfer(
+            transfer=transfer,
+            order=order,
+            pending=awaited[order.name],
+            paid_count=await approval_store.count_paid(
+                context.pool, transfer.holder_id, transfer.initiation_type, transfer.counterparty, PAID_COUNTED_MAX
+            ),
+        )
+        for order in orders
+        if isinstance(transfer := ordered.get(order.name), Transfer) and order.name in awaited
+    ]

@@ -74,6 +74,9 @@ class AddressSettings:
     tls_host: str = ""
     """The address that it listens on there; empty means ``host``."""
 
+    tls_proxies: str = ""
+    """Comma-separated networks of proxies that pass TCP on to that port, saying by the PROXY protocol who connected to them."""
+
     tls_certificate_file: str = ""
     """PEM file of the server's certificate, with those between it and its authority; a sandbox makes it and the next two."""
 
@@ -226,8 +229,7 @@ class WebhookSettings:
     """Requests under way to all endpoints of one holder at most, over all workers."""
 
     webhook_certificate_file: str = ""
-    """PEM file of a certificate of yours, with those between it and its authority, for receivers of webhooks that ask for one
-    (mTLS). Read at the start."""
+    """PEM file of your certificate, with those above it, for receivers that ask for one (mTLS), read at the start."""
 
     webhook_key_file: str = ""
     """PEM file of the key of ``webhook_certificate_file``, without a password."""
@@ -273,8 +275,7 @@ class LogSettings:
     """What people and machines may watch."""
 
     metrics_port: Annotated[int, Meta(ge=0, le=65_000)] = 0
-    """The port on 127.0.0.1 where a process serves its metrics; 0 is none. Under ``run`` the worker's; API processes have the
-    next."""
+    """The port on 127.0.0.1 of a process's metrics; 0 is none. Under ``run`` the worker's; API processes have the next."""
 
     log_format: Literal["auto", "console", "json"] = "auto"
     """``auto`` writes for people on a terminal and JSON lines otherwise. People who watch a sandbox are shown a line for each
@@ -288,8 +289,7 @@ class LogSettings:
     (of many a few, and their number), or none."""
 
     health_system: Literal["auto", "shown", "hidden"] = "auto"
-    """Whether the health check, which anybody may read, fills in the fields of its ``system``; ``auto`` in the sandbox only.
-    Operators find them in the metrics, and the program's version by ``pixconnect doctor``."""
+    """Whether the health check, which anybody may read, fills in its ``system``, as metrics do; ``auto``: in the sandbox."""
 
 
 @dataclass(frozen=True, kw_only=True)

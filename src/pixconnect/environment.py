@@ -42,6 +42,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         shown = "" if name in SECRETS else f"; it is {found[name]!r}"
         raise SettingsError(f"{set_by[name]}: {_describe_rule(name, rule)}{shown}") from None
     settings.read_networks("trusted_proxies")
+    settings.read_networks("tls_proxies")
     settings.read_networks("forbidden_networks")
     return settings
 

@@ -13,6 +13,7 @@ from pixconnect import __version__
 from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.api.application import Application, make_application
 from pixconnect.api.descriptions import describe
+from pixconnect.api.faces.tls_door import TlsDoor
 from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.api.frame.browser import safe_headers
 from pixconnect.api.frame.rates import make_request_rates
@@ -40,6 +41,7 @@ from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.http import descriptors, tls
 from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
+from pixconnect.http.tls import Tls
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
 from pixconnect.usecases.institutions.callback import Callbacks
@@ -94,10 +96,12 @@ async def serve(
             running_beside(verifier.keep_fresh(), feed_waits.listen(), *keep_up(settings, base, for_others=False)),
             serve_metrics(listen_for_metrics(settings), _make_read(base, services, application, certificates)),
         ):
-            plain, secure = tls.split(sockets, settings.tls_port, settings.tls_files)
+            plain, secure = tls.split(sockets, settings.tls_port)
             plain, doors = open_doors(settings, noted, plain)
-            secures = [*doors, secure] if secure is not None else doors
-            await server.serve_until(plain, [stop], tls=secures, on_ready=report_ready, on_stop=feed_waits.end)
+            if secure:
+                context, proxies = tls.make_context(*settings.tls_files), settings.read_networks("tls_proxies")
+                doors.append(Tls(context=context, sockets=secure, app=TlsDoor(noted), proxies=proxies))
+            await server.serve_until(plain, [stop], tls=doors, on_ready=report_ready, on_stop=feed_waits.end)
 
 
 def _certificate_files(settings: Settings) -> dict[str, str]:

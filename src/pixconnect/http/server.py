@@ -84,7 +84,7 @@ class Server:
             (each, partial(Connection, self.connections, self._app)) for each in sockets
         ]
         for secure in tls:
-            make = partial(TlsConnection, self.connections, secure.app or self._app, secure.context)
+            make = partial(TlsConnection, self.connections, secure.app or self._app, secure.context, secure.proxies)
             makers += [(each, make) for each in secure.sockets]
         # libuv accepts one connection per turn for each handle that listens. When turns are long because many clients
         # send, a newcomer would wait one turn for each connection queued before it. So several handles listen on the

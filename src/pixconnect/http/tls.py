@@ -18,15 +18,18 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any, cast
 
 from msgspec import Struct
 
+from pixconnect.domain.identity.access import Network
 from pixconnect.foundation.jose import certificate_thumbprint
 from pixconnect.http.asgi import ASGIApp
 from pixconnect.http.connection import Connection
 from pixconnect.http.limits import SLICE_MAX
 from pixconnect.http.open_connections import Connections
+from pixconnect.http.proxy_header import ProxyHeaderError, read_proxy_header
 from pixconnect.named_file import read_named_file
 
 
@@ -37,16 +40,14 @@ class Tls(Struct, frozen=True, kw_only=True):
     sockets: Sequence[socket.socket]
     app: ASGIApp | None = None
     """What answers there; ``None`` is the server's own application."""
+    proxies: Sequence[Network] = ()
+    """Networks of those who pass TCP through and say first who connected to them; nobody else is asked or believed."""
 
 
-def split(
-    sockets: Sequence[socket.socket], tls_port: int, files: tuple[str, str, str]
-) -> tuple[Sequence[socket.socket], Tls | None]:
+def split(sockets: Sequence[socket.socket], port: int) -> tuple[Sequence[socket.socket], Sequence[socket.socket]]:
     """Separate plain sockets from those that listen on the TLS port; 0 means that there are none."""
-    if not tls_port:
-        return sockets, None
-    secure = [each for each in sockets if each.getsockname()[1] == tls_port]
-    return [each for each in sockets if each not in secure], Tls(context=make_context(*files), sockets=secure)
+    secure = [each for each in sockets if port and each.getsockname()[1] == port]
+    return [each for each in sockets if each not in secure], secure
 
 
 def make_context(
@@ -81,8 +82,14 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     _socket: asyncio.Transport
 
-    def __init__(self, connections: Connections, app: ASGIApp, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, connections: Connections, app: ASGIApp, context: ssl.SSLContext, proxies: Sequence[Network] = ()
+    ) -> None:
         super().__init__()
+        self._proxies = proxies
+        # What came of a proxy's header so far; None where there is none to come.
+        self._header: bytes | None = None
+        self._source: tuple[str, int] | None = None
         self._connections = connections
         # None once the socket is gone: the two refer to each other.
         self._connection: Connection | None = Connection(connections, app)
@@ -95,6 +102,9 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
+        peer = self._socket.get_extra_info("peername") if self._proxies else None
+        if peer and any(ip_address(peer[0]) in network for network in self._proxies):
+            self._header = b""
         if self._connection is not None:
             self._connection.connection_made(self)
 
@@ -111,8 +121,31 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             # The connection drops and counts everything that arrives now.
             self._connection.buffer_updated(nbytes)
             return
-        self._incoming.write(memoryview(self._connections.slice)[:nbytes])
+        octets = memoryview(self._connections.slice)[:nbytes]
+        if self._header is not None:
+            octets = memoryview(self._read_header(bytes(octets)))
+            if not octets:
+                return
+        self._incoming.write(octets)
         self._read_on()
+
+    def _read_header(self, octets: bytes) -> bytes:
+        """What follows the proxy's header; empty where nothing has come of it yet, or it is none and we have closed."""
+        so_far = (self._header or b"") + octets
+        try:
+            header = read_proxy_header(so_far)
+        except ProxyHeaderError:
+            self._socket.abort()
+            return b""
+        if header is None:
+            self._header = so_far
+            return b""
+        self._header, self._source = None, header.source
+        if self._source is not None and self._connection is not None:
+            # It counts for whoever connected to the proxy, from here on.
+            self._connections.remove(self._connection)
+            self._connection.connection_made(self)
+        return so_far[header.length :]
 
     def pause_writing(self) -> None:
         if self._connection is not None:
@@ -123,6 +156,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             self._connection.resume_writing()
 
     def get_extra_info(self, name: str, default: object = None) -> object:
+        if name == "peername" and self._source is not None:
+            return self._source
         return self._socket.get_extra_info(name, default)
 
     def is_closing(self) -> bool:

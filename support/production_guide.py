@@ -1,4 +1,4 @@
-"""The guide for production, and servers that its blocks have prepared."""
+"""The guide for production, the files that it installs, and servers that these have prepared."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -8,10 +8,14 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from pixconnect.cli.running.settings_files import read_file
 from pixconnect.foundation.privileges import OPERATOR_ROLE
 from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
 from support.installation import ROOT
 
+UNITS = ROOT / "deploy" / "systemd"
+SETTINGS = ("service.env", "operators.env", "console.env", "verify.env")
+LOGINS = (UNITS / "logins.sql").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guides" / "production.md").read_text(encoding="utf-8")
 
 
@@ -19,32 +23,36 @@ def blocks(language: str, text: str = GUIDE) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def variables(block: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in block.splitlines())
+def variables(name: str) -> dict[str, str]:
+    """The settings of a file of them, as it is installed."""
+    return read_file(UNITS / name)
 
 
 def settings_on(server_url: str) -> dict[str, str]:
-    """The guide's settings of all parts and of operators, on a server that listens on a socket of its own."""
-    found = {name: value for block in blocks("ini")[:3] for name, value in variables(block).items()}
+    """The settings of all parts, operators and the console, on a server that listens on a socket of its own."""
+    found = {name: value for file in SETTINGS for name, value in variables(file).items()}
     here = f"@/pixconnect?{urlsplit(server_url).query}"
     return {name: value.replace("@127.0.0.1:5432/pixconnect", here) for name, value in found.items()}
 
 
 @asynccontextmanager
-async def prepared_server(folder: Path, *, durable: bool = False) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
+async def prepared_server(
+    folder: Path, *, durable: bool = False, logins: str = LOGINS
+) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
     """A server with the guide's logins and empty database, and a superuser's address of its database ``postgres``."""
+    folder.mkdir(exist_ok=True)
     folder.chmod(0o711)  # so that, as root, the server's own user gets in
     server = EmbeddedPostgres(folder, connections_max=100, durable=durable)
     await server.start()
     try:
         superuser_url = server.owner_url.replace("/pixconnect?", "/postgres?")
-        await _run_sql(superuser_url)
+        await _run_sql(superuser_url, logins)
         yield server, superuser_url
     finally:
         await server.stop()
 
 
-async def _run_sql(url: str) -> None:
+async def _run_sql(url: str, logins: str) -> None:
     connection = await asyncpg.connect(url)
     try:
         # What the embedded server brings, and a new server does not.
@@ -53,7 +61,13 @@ async def _run_sql(url: str) -> None:
             f"drop role {', '.join((LOGIN_ROLE, CONSOLE_LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES))}"
         )
         # One by one, because a database is made outside of every transaction.
-        for statement in filter(str.strip, blocks("sql")[0].split(";")):
+        for statement in read_statements(logins):
             await connection.execute(statement)
     finally:
         await connection.close()
+
+
+def read_statements(text: str) -> list[str]:
+    """The statements of a file of them, without its comments."""
+    lines = [line for line in text.splitlines() if not line.startswith("--")]
+    return [statement for statement in "\n".join(lines).split(";") if statement.strip()]

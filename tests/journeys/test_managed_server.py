@@ -19,7 +19,7 @@ from support.installation import ROOT
 from support.listener import Listener
 from support.old_home import SECRET_KEY, new_home
 from support.ports import reserved_port
-from support.production_guide import blocks, settings_on
+from support.production_guide import LOGINS, blocks, read_statements, settings_on
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
@@ -69,7 +69,7 @@ async def prepare(server: EmbeddedPostgres) -> dict[str, str]:
     await superuser.execute("create role administrator login createrole createdb password 'provider'")
     await superuser.close()
     administrator = await asyncpg.connect(f"postgresql://administrator:provider@/postgres?{query}")
-    for statement in filter(str.strip, blocks("sql")[0].split(";")):
+    for statement in read_statements(LOGINS):
         await administrator.execute(statement)
     assert not await administrator.fetchval("select bool_or(rolsuper) from pg_roles where rolname ~ '^pix_'")
     await administrator.close()

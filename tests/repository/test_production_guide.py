@@ -1,15 +1,15 @@
-"""The blocks of the guide for production are run as they stand, on a server that nobody has prepared."""
+"""The guide for production and the units that it installs are run as they stand, on a server that nobody has prepared."""
 
 import asyncio
-import re
-import shlex
+import base64
+import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -18,16 +18,28 @@ import asyncpg
 import pytest
 
 from pixconnect import environment
+from pixconnect.cli.running import systemd
 from pixconnect.cli.running.migrate import bring_up_to_date
 from pixconnect.cli.running.part import command
 from pixconnect.config import Settings
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVICE_ROLE
 from support.ports import reserved_port
-from support.production_guide import GUIDE, blocks, prepared_server, settings_on, variables
+from support.production_guide import (
+    LOGINS,
+    UNITS,
+    blocks,
+    prepared_server,
+    read_statements,
+    settings_on,
+    variables,
+)
 
 INSTALLED = "/opt/pixconnect/.venv"
-UNIT = blocks("ini")[3]
+SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
+GUIDE_OF_UNITS = UNITS.parents[1] / "docs" / "guides" / "systemd.md"
+EXPOSURE_MAX = 20
+"""Of systemd-analyze's points, of which a service without any hardening has 96."""
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +50,32 @@ def given() -> Iterator[dict[str, str]]:
         _, server = runner.run(opened.enter_async_context(prepared_server(home)))
         here = settings_on(server)
         here |= {"PIXCONNECT_SECRET_KEY_FILE": str(home / "secret.key"), "PIXCONNECT_HOME": str(home / "service")}
-        write_secret_key = re.search(r"^python3 -c '(.*)' > /etc/pixconnect/secret\.key$", GUIDE, re.MULTILINE)
-        assert write_secret_key is not None
-        key = subprocess.run([sys.executable, "-c", write_secret_key[1]], capture_output=True, check=True).stdout
-        (home / "secret.key").write_bytes(key)
+        (home / "secret.key").write_bytes(base64.urlsafe_b64encode(os.urandom(32)))
         (home / "secret.key").chmod(0o600)
-        parts = ("serve", "work"), {name: here[name] for name in variables(blocks("ini")[0])}
-        _check_that_nothing_starts(*parts)
+        _check_that_nothing_starts(("serve", "work"), _of_part(here))
         runner.run(bring_up_to_date(environment.read_settings(here)))
         yield here
         runner.run(opened.aclose())
+
+
+def _of_part(given: Mapping[str, str], *files: str) -> dict[str, str]:
+    """What systemd gives to a part: settings of its files, the key's copy, and its home."""
+    names = [name for file in ("service.env", *files) for name in variables(file)]
+    return {name: given[name] for name in (*names, "PIXCONNECT_SECRET_KEY_FILE", "PIXCONNECT_HOME")}
+
+
+def _words(unit: str) -> list[str]:
+    """The command of a unit, with the program of these tests."""
+    (line,) = (line for line in (UNITS / unit).read_text().splitlines() if line.startswith("ExecStart="))
+    return line.removeprefix("ExecStart=").replace(INSTALLED, sys.prefix).split()
+
+
+def test_the_guide_says_what_is_installed() -> None:
+    assert [each.strip() for each in read_statements(blocks("sql")[0])] == [
+        each.strip() for each in read_statements(LOGINS)
+    ]
+    for block, name in zip(blocks("ini")[:2], ("service.env", "operators.env"), strict=True):
+        assert dict(line.replace("'", "").split("=", 1) for line in block.splitlines()) == variables(name)
 
 
 def _check_that_nothing_starts(parts: Sequence[str], environment: dict[str, str]) -> None:
@@ -75,50 +103,71 @@ def test_the_logins_and_the_settings_of_the_guide_fit_together(given: dict[str, 
         asyncio.run(_open_as(settings.database_url, OPERATOR_ROLE))
 
 
-@pytest.mark.long
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+@pytest.fixture
+def units(tmp_path: Path) -> Path:
+    """The units, with the program of these tests."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd-analyze on this machine (Debian: apt-get install systemd)")
-    unit = tmp_path / "pixconnect@.service"
-    unit.write_text(UNIT.replace(INSTALLED, sys.prefix))
-    looked = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit],
+    shutil.copytree(UNITS, tmp_path, dirs_exist_ok=True)
+    for unit in tmp_path.glob("*.service"):
+        unit.write_text(unit.read_text().replace(INSTALLED, sys.prefix))
+    return tmp_path
+
+
+def _analyze(units: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["systemd-analyze", *words],
+        env=os.environ | {"SYSTEMD_UNIT_PATH": f"{units}:"},
+        cwd=units,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+@pytest.mark.long
+def test_systemd_finds_nothing_wrong_with_the_units(units: Path) -> None:
+    names = [
+        f"./{path.name}" for ending in ("service", "socket", "timer", "target") for path in units.glob(f"*.{ending}")
+    ]
+    looked = _analyze(units, "verify", "--man=no", "--recursive-errors=no", *names)
     # What it says of the machine's own units is no business of ours.
     of_ours = [line for line in (looked.stdout + looked.stderr).splitlines() if "pixconnect" in line]
     assert (looked.returncode, of_ours) == (0, [])
 
 
 @pytest.mark.long
-def test_the_parts_run_as_the_unit_starts_them(given: dict[str, str]) -> None:
-    words = re.findall(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)[0].replace(INSTALLED, sys.prefix).split()
-    of_service = {name: given[name] for name in variables(blocks("ini")[0])}
+@pytest.mark.parametrize("unit", SERVICES)
+def test_a_part_is_denied_what_it_does_not_need(units: Path, unit: str) -> None:
+    looked = _analyze(units, "security", "--no-pager", "--offline=true", f"--threshold={EXPOSURE_MAX}", unit)
+    assert looked.returncode == 0, looked.stdout[-300:] + looked.stderr
+
+
+@pytest.mark.long
+def test_the_parts_run_as_the_units_start_them(given: dict[str, str]) -> None:
     with reserved_port() as sandbox_port, reserved_port() as port, ExitStack() as parts:
         ports = {
             "PIXCONNECT_SANDBOX_PORT": str(sandbox_port),
             "PIXCONNECT_RAIL_URL": f"http://127.0.0.1:{sandbox_port}",
         }
-        for part in ("sandbox", "serve", "work"):
-            own = dict(PART=part) | (dict(PORT=str(port)) if part == "serve" else {})
-            started = [word.replace("${PART}", own["PART"]) for word in words]
-            parts.enter_context(running_part(started, of_service | ports | own))
+        own = _of_part(given) | ports
+        for unit in ("pixconnect-sandbox.service", "pixconnect-serve@.service", "pixconnect-work@.service"):
+            at = {"PORT": str(port)} if "serve" in unit else {}
+            parts.enter_context(running_part(_words(unit), own | at))
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
             assert answer.status == 200
-        create = next(
-            line for line in GUIDE.splitlines() if line.startswith(f"{INSTALLED}/bin/pixconnect holder create")
-        )
-        created = subprocess.run(
-            shlex.split(create.replace(INSTALLED, sys.prefix)),
-            env=given | ports,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert created.returncode == 0, created.stderr
+        create = ["holder", "create", "--name", "Loja", "--tax-id", "12345678000195", "--account-number", "1"]
+        _run([f"{sys.prefix}/bin/pixconnect", *create], given | ports)
+        _run(_words("pixconnect-verify.service"), _of_part(given, "verify.env") | ports)
+        for_migrate = _of_part(given, "operators.env") | ports
+        for_migrate.pop("PIXCONNECT_SECRET_KEY_FILE")
+        _run(_words("pixconnect-migrate.service"), for_migrate)
+
+
+def _run(words: Sequence[str], environment: Mapping[str, str]) -> None:
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 # As sd_listen_fds(3) has it: the first is number 3, and the variables name the very process.
@@ -133,8 +182,8 @@ os.execve(sys.argv[2], sys.argv[2:], os.environ | {"LISTEN_FDS": "1", "LISTEN_PI
 def test_the_console_has_a_login_of_its_own_and_takes_a_socket_as_systemd_hands_it_over(
     given: dict[str, str], *, is_handed_over: bool
 ) -> None:
-    own = {name: given[name] for block in (0, 2) for name in variables(blocks("ini")[block]) if name != "PART"}
-    words, kept = [f"{sys.prefix}/bin/pixconnect", "console"], list[int]()
+    own = _of_part(given, "console.env")
+    words, kept = _words("pixconnect-console.service"), list[int]()
     with ExitStack() as open_until_here:
         if is_handed_over:
             listener = open_until_here.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -175,8 +224,16 @@ def running_part(words: Sequence[str], environment: dict[str, str], kept: Sequen
         part.communicate()
 
 
-def test_the_unit_starts_parts_that_exist() -> None:
-    assert f"ExecStart={INSTALLED}/bin/pixconnect ${{PART}}\n" in UNIT
-    for part in ("serve", "work", "sandbox"):
-        assert f"pixconnect@{part}-" in GUIDE
+def test_units_start_parts_that_exist_with_the_files_that_are_installed() -> None:
+    for unit in SERVICES:
+        text = (UNITS / unit).read_text()
+        part = _words(unit)[-1]
+        assert f"ExecStart={INSTALLED}/bin/pixconnect {part}\n" in text
         assert command(part)[-1] == part
+        for line in text.splitlines():
+            if line.startswith("EnvironmentFile=/etc/pixconnect/"):
+                assert (UNITS / line.rpartition("/")[2]).exists()
+    page = (GUIDE_OF_UNITS).read_text(encoding="utf-8")
+    assert f"\n{systemd.ENABLE}\n" in page
+    for unit in SERVICES:
+        assert unit.removesuffix(".service").partition("@")[0] in page

@@ -1,5 +1,8 @@
 import asyncio
 import errno
+import os
+import socket
+from pathlib import Path
 from typing import cast
 
 import asyncpg
@@ -83,3 +86,25 @@ def test_a_part_says_whether_only_the_database_keeps_it_from_working(error: Exce
     with pytest.raises(SystemExit) as ended, failures.reported_to_supervisor(Lifeline()):
         raise error
     assert ended.value.code == status
+
+
+def test_a_socket_that_is_closed_to_us_is_one_line(tmp_path: Path) -> None:
+    async def connect() -> str | None:
+        [outcome] = await asyncio.gather(
+            asyncpg.connect(f"postgresql://x@/x?host={tmp_path}", timeout=5), return_exceptions=True
+        )
+        return failures.explain(outcome) if isinstance(outcome, BaseException) else None
+
+    with socket.socket(socket.AF_UNIX) as closed:
+        closed.bind(str(tmp_path / ".s.PGSQL.5432"))
+        closed.listen()
+        (tmp_path / ".s.PGSQL.5432").chmod(0)
+        was = os.geteuid()
+        try:
+            # To root nothing is closed.
+            if was == 0:
+                os.seteuid(65534)
+            said = asyncio.run(connect())
+        finally:
+            os.seteuid(was)
+    assert said == "the database cannot be reached ([Errno 13] Permission denied): start it, or look at DATABASE_URL"

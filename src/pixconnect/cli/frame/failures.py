@@ -129,8 +129,9 @@ def _explain_loss(error: BaseException) -> str | None:
 
 def is_database_unreachable(error: BaseException) -> bool:
     """Whether nothing answers at the database's address."""
-    # asyncpg lets the system's errors through, and a missing Unix socket is a missing file.
-    return isinstance(error, ConnectionError | TimeoutError | FileNotFoundError) and _is_about_connecting(error)
+    # asyncpg lets the system's errors through, and a Unix socket that is missing, or closed to us, is a file.
+    kinds = ConnectionError | TimeoutError | FileNotFoundError | PermissionError
+    return isinstance(error, kinds) and _is_about_connecting(error)
 
 
 def is_database_away(error: BaseException) -> bool:

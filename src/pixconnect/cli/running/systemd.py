@@ -1,0 +1,202 @@
+"""``pixconnect systemd install``: units, settings, users and the secret key, where systemd looks for them.
+
+It may be run again at any time, and be interrupted: each file is written whole or not at all, and settings, passwords and
+the key that are there stay. A unit that somebody has changed stays too. Ours are in /usr/local/lib, so that /etc/systemd has
+nothing but what operators put there (`systemctl edit`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from cyclopts import App
+
+from pixconnect.cli.frame import terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.running import settings_files
+
+app = App(name="systemd", help="The service under systemd.")
+
+_PROGRAM: Final = "/opt/pixconnect/.venv/bin/pixconnect"
+"""As the templates have it."""
+_SETTINGS: Final = Path("etc/pixconnect")
+_UNITS: Final = Path("usr/local/lib/systemd/system")
+_PLACES: Final = {
+    "sysusers.conf": Path("usr/local/lib/sysusers.d/pixconnect.conf"),
+    "tmpfiles.conf": Path("usr/local/lib/tmpfiles.d/pixconnect.conf"),
+    "pixconnect-operator": Path("usr/local/sbin/pixconnect-operator"),
+}
+_STAMP: Final = "# Of pixconnect systemd install, sha256 "
+_UNSEEN: Final = (Path("/home"), Path("/root"), Path("/run/user"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108  named
+_USED: Final = re.compile(r"[A-Za-z0-9/._+@-]+")
+ENABLE: Final = (
+    "systemctl enable --now pixconnect.target pixconnect-migrate pixconnect-serve@8081 pixconnect-serve@8082 "
+    "pixconnect-work@1 pixconnect-work@2 pixconnect-console.socket pixconnect-verify.timer"
+)
+
+
+@app.command
+def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
+    """Put units, settings, users and the secret key where systemd finds them, and say what to do next.
+
+    It keeps settings, passwords, the key and changed units that are there, so it may be run again. For root.
+
+    Args:
+        root: Of a machine that does not run, such as an image's folder.
+        program: Where `pixconnect` is on that machine; by default where this one is.
+    """
+    root, templates = root.absolute(), _find_templates()
+    program = _find_program() if program is None else program
+    if not program.is_absolute() or _USED.fullmatch(str(program)) is None:
+        raise CommandError(
+            f"{program}: in a unit it must be a whole path, of letters, digits and ._+@-/: install it in /opt/pixconnect"
+        )
+    if os.geteuid() != 0:
+        raise CommandError("only root may install units and users: run it by sudo")
+    if not root.is_dir():
+        raise CommandError(f"--root: {root} is no folder")
+    for needed in ("systemd-sysusers", "systemd-tmpfiles"):
+        if shutil.which(needed) is None:
+            raise CommandError(f"this machine has no {needed}: it needs systemd 250 or later")
+    folder = root / _SETTINGS
+    settings_files.refuse_wrong(folder)
+    for line in (*_write_settings(templates, folder), *_write_units(templates, root, program)):
+        terminal.say(line)
+    _tell_systemd(root)
+    for line in _next_steps(folder, is_here=root == Path("/")):
+        terminal.say(line)
+
+
+def _find_templates() -> Path:
+    package = Path(__file__).parents[2]
+    # First what a wheel brought, then the repository that it was installed from as it is.
+    for above in (package / "pages", package.parents[1]):
+        if (above / "deploy" / "systemd").is_dir():
+            return above / "deploy" / "systemd"
+    raise CommandError("this installation has no units: install the wheel, or take a clone of the repository")
+
+
+def _find_program() -> Path:
+    program = Path(sys.prefix) / "bin" / "pixconnect"
+    if not program.exists():
+        raise CommandError(f"{program} is not there: install the package, or run `make environment`")
+    # The units hide these folders from the parts, and others may not pass through most of them.
+    for path in (program, Path(sys.executable).resolve()):
+        for unseen in _UNSEEN:
+            if path.is_relative_to(unseen):
+                raise CommandError(
+                    f"{path} is in {unseen}, which services do not see: install the program in /opt/pixconnect, of a Python "
+                    "that every user may execute (make environment PYTHON=/usr/bin/python3)"
+                )
+        for above in path.parents:
+            if not above.stat().st_mode & 0o001:
+                raise CommandError(f"{path}: other users may not pass through {above}: chmod a+x {above}")
+    return program
+
+
+def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
+    # With the key comes nearly everything.
+    from pixconnect.adapters.secret_box import KEY_FILE, read_or_make_secret_key  # noqa: PLC0415
+    from pixconnect.adapters.system import SystemEntropy  # noqa: PLC0415
+
+    entropy = SystemEntropy()
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    logins = folder / settings_files.LOGINS
+    known = logins.read_text(encoding="utf-8") if logins.exists() else None
+    is_new = known is None and not any(folder.glob("*.env"))
+    # Where the logins were made and their passwords thrown away, only an operator knows them.
+    passwords = settings_files.choose_passwords(known, entropy) if is_new or known is not None else dict[str, str]()
+    # The logins come first: a start that is cut off behind them finds the same passwords again.
+    for name in ([settings_files.LOGINS] if is_new else []) + [settings_files.FOR_ALL, *settings_files.OF_PARTS]:
+        if (folder / name).exists():
+            yield f"kept      {folder / name}"
+            continue
+        text = (templates / name).read_text(encoding="utf-8")
+        _write_whole(folder / name, settings_files.fill_in(text, passwords), 0o600)
+        yield f"written   {folder / name}"
+    is_made = not (folder / KEY_FILE).exists()
+    read_or_make_secret_key("", folder, entropy)
+    yield f"{'written' if is_made else 'kept   '}   {folder / KEY_FILE}"
+
+
+def _write_units(templates: Path, root: Path, program: Path) -> Iterator[str]:
+    for template in sorted(templates.rglob("*")):
+        name = template.relative_to(templates)
+        if template.is_dir() or name.suffix in {".env", ".sql"}:
+            continue
+        target = root / _PLACES.get(name.name, _UNITS / name)
+        body = template.read_text(encoding="utf-8").replace(_PROGRAM, str(program))
+        text = f"{body}{_STAMP}{_digest(body)}\n"
+        mode = 0o755 if os.access(template, os.X_OK) or name.name == "pixconnect-operator" else 0o644
+        found = target.read_text(encoding="utf-8") if target.exists() else None
+        if found == text:
+            continue
+        if found is not None and not _is_ours(found):
+            beside = target.with_name(f"{target.name}.new")
+            _write_whole(beside, text, mode)
+            yield f"kept      {target}, which somebody has changed; ours is {beside.name}"
+            continue
+        _write_whole(target, text, mode)
+        yield f"written   {target}"
+
+
+def _is_ours(text: str) -> bool:
+    body, stamp, digest = text.rpartition(_STAMP)
+    return bool(stamp) and digest.strip() == _digest(body)
+
+
+def _digest(body: str) -> str:
+    return sha256(body.encode()).hexdigest()
+
+
+def _write_whole(path: Path, text: str, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, mode)
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    draft.rename(path)
+
+
+def _tell_systemd(root: Path) -> None:
+    _run("systemd-sysusers", f"--root={root}", str(root / _PLACES["sysusers.conf"]))
+    _run("systemd-tmpfiles", "--create", f"--root={root}", str(root / _PLACES["tmpfiles.conf"]))
+    if root == Path("/") and Path("/run/systemd/system").is_dir():
+        _run("systemctl", "daemon-reload")
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  our own words
+    if done.returncode:
+        raise CommandError(
+            f"{' '.join(words)} failed: {done.stderr.strip() or done.returncode}; mend it and run this again"
+        )
+
+
+def _next_steps(folder: Path, *, is_here: bool) -> Iterator[str]:
+    yield ""
+    unfilled = settings_files.list_unfilled(folder)
+    if unfilled:
+        yield "Fill in, then run this again:"
+        yield from (f"  {line}" for line in unfilled)
+    logins = folder / settings_files.LOGINS
+    if logins.exists():
+        yield "Make the database and its logins, then remove that file:"
+        yield f"  psql -v ON_ERROR_STOP=1 -f - postgresql://ADMINISTRATOR@HOST/postgres < {logins} && rm {logins}"
+    if not unfilled:
+        yield f"Start it{'' if is_here else ', on that machine'}:"
+        yield f"  {ENABLE}"
+        if settings_files.read_file(folder / settings_files.FOR_ALL).get("PIXCONNECT_SANDBOX_PORT"):
+            yield "  systemctl enable --now pixconnect-sandbox"

@@ -142,3 +142,12 @@ def test_an_account_that_is_not_there_is_named(live: CommandLine, words: list[st
 def test_days_have_a_bound(live: CommandLine, days: str) -> None:
     done = live.run("institution", "unmatched", "loja", "--days", days)
     assert (done.returncode != 0, "days" in done.stderr) == (True, True)
+
+
+def test_all_accounts_are_paused_by_one_line(live: CommandLine) -> None:
+    done = live.run("institution", "pause", "--all", PIXCONNECT_OPERATOR="ana")
+    assert (done.returncode, done.stdout) == (0, "loja is paused\n"), done.stderr
+    assert (read_account(live)["state"], read_newest_verb(live)) == (
+        "paused",
+        ("ana", "institution pause", "institution loja"),
+    )

@@ -371,7 +371,7 @@ class InstitutionRail(RecordingRail):
     async def _note_done(self, step: RailStep, code: str | None) -> None:
         """The institution has it, so it was called, also where a restored database has forgotten that."""
         if step.state == "minted":
-            calling = structs.replace(step, state="calling", called_at=self._clock.real_now())
+            calling = structs.replace(step, state="calling", called_at=self._clock.real_now(), may_be_done=True)
             if not await self._memory.take(step, calling):
                 return
             step = calling

@@ -36,6 +36,7 @@ from pixconnect.usecases.institutions.account import ShownAccount
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.day import ReadDays
 from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.pause import pause_all
 from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 
@@ -149,10 +150,17 @@ def pause(
     """
     if bool(name) == all:
         raise CommandError("name one account, or all of them with --all")
-    names = [name] if name else [one.account.name for one in operating.run(account_usecases.list_institutions)]
-    for one in names:
-        _set_state(one, "pause")
+    failed = list[str]()
+    if name:
+        _set_state(name, "pause")
+    else:
+        paused = operating.run(pause_all)
+        failed += paused.failed
+        for one in paused.names:
+            terminal.say(f"{one} is paused")
     operating.wait_until_in_force()
+    if failed:
+        raise CommandError(f"all: these were not paused: {', '.join(failed)}; all others were")
 
 
 @app.command

@@ -113,12 +113,16 @@ async def insert(connection: Connection | Pool, step: RailStep) -> None:
     await connection.execute(_INSERT, *STEP.values(step))
 
 
-# With the fence in it, it is one statement: it holds the account's slot before it touches the row.
+# With the fence in it, it is one statement: it holds the account's slot before it touches the row. A worker that goes on
+# behind a pause begins no call; that one was made which nobody remembers is noted all the same.
 _TAKE: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD})
     update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10,
         code_there = $11, owner_tax_id = $13, owner_name = $14
     where order_name = $3 and state = $4 and only_asked = $12 and (select count(*) from held) = cardinality($1)
+        and ($5 <> 'calling' or ($4 = 'minted' and $6) or exists (
+            select from institution_account as account where account.id = institution_id and account.state = 'active'
+        ))
     returning order_name
 """
 

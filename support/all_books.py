@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from pixconnect.domain.due.terms import DueTerms, Rebate
 from pixconnect.domain.frame.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund
@@ -241,6 +242,11 @@ async def _charge(books: AllBooks) -> None:
         await standard_usecases.put_charge(context, books.seller, txid, asked, None)
         await standard_usecases.patch_charge(context, books.seller, txid, ContentsChange(amount_cents=1_600))
     await receive(books, amount_cents=1_600, txid=f"order000000000000001{MARK}")
+    terms = DueTerms(due_on=date(2026, 7, 1), rebate=Rebate(kind="sum", value=100))
+    for number, days in ((1, 30), (2, 60)):
+        due = structs.replace(asked, lifetime_s=0, due=structs.replace(terms, valid_days=days))
+        await standard_usecases.put_charge(context, books.seller, f"boleto00000000000000{number}{MARK}", due, None)
+    await receive(books, amount_cents=1_400, txid=f"boleto000000000000001{MARK}")
     clock.advance(hours=2)
     await charge_usecases.expire_charges(context, range(256), clock.now(), 10)
 

@@ -30,6 +30,7 @@ _TABLES: Final = dict(
                 "charge_revision",
                 "location",
                 "transfer",
+                "paid_amount",
                 "refund",
                 "ledger_entry",
             ),

@@ -125,6 +125,9 @@ def a_new_holder(**changes: Any) -> NewHolder:
         "tax_id": "52998224725",
         "branch": "0001",
         "account_number": "1",
+        "street": "Rua das Flores, 1",
+        "state": "SP",
+        "postal_code": "01310100",
     }
     return NewHolder(**(values | changes))
 

@@ -340,10 +340,16 @@ async def open_service(
 
 
 async def open_holder(
-    service: Service, *, account_number: str = "1", key: str | None = None, funds_cents: int = 0
+    service: Service,
+    *,
+    account_number: str = "1",
+    key: str | None = None,
+    funds_cents: int = 0,
+    has_address: bool = True,
 ) -> Caller:
     """A holder with a key (an e-mail made of its account number) and money."""
-    new = a_new_holder(account_number=account_number)
+    address = {} if has_address else dict(street=None, state=None, postal_code=None)
+    new = a_new_holder(account_number=account_number, **address)
     holder = await holder_usecases.create_holder(as_operator(service.context), new)
     await holder_usecases.add_pix_key(as_operator(service.context), holder.id, "EMAIL", key or own_key(account_number))
     if funds_cents:

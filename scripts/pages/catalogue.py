@@ -37,6 +37,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "charge",
             "transfer",
             "payer_completion",
+            "paid_amount",
             "waiting_order",
             "pending_approval",
             "approval_answer",

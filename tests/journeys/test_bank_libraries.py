@@ -151,7 +151,7 @@ def test_pypix_api(bank: Bank, listener: Listener) -> None:
     with pytest.raises(PixRecursoNaoEncontradoException):
         api.consultar_cob("absent0000000000000000000001")
     with pytest.raises(PixAcessoNegadoException):
-        api.consultar_cobv(txid)
+        api.consultar_lote_cobv("1")
 
 
 def test_efipay(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:

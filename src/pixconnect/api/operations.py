@@ -48,11 +48,12 @@ from pixconnect.api.frame.parameters import (
     PAGE,
     PICTURE,
     RETURN_IDENTIFICATION,
+    TOKEN,
     TXID,
 )
 from pixconnect.api.frame.wire import ListQuery
 from pixconnect.api.standard import payload
-from pixconnect.api.standard.frame import is_of_the_door, list_door_routes
+from pixconnect.api.standard.frame import READER, is_of_the_door, list_door_routes
 from pixconnect.api.standard.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.api.standard.problem import GENERAL, make_form
 
@@ -283,6 +284,13 @@ PAGES: Final = (
         media_types=tuple(guides.PICTURE_TYPES.values())),
 )
 
+# For payers' institutions, as the standard says: the page about that door describes it.
+DUE_PAYLOADS: Final = (
+    Row("get_due_location", "GET", payload.LOCATION_PATH + payload.DUE_PATH + "{token}", None,
+        TOKEN, payload.DuePayloadQuery, Nothing, Document, payload.get_due_payload, media_types=(payload.JOSE_TYPE,),
+        refusals=payload.DUE_REFUSALS, pace_s=payload.PACE_S, reader=READER),
+)
+
 # For institutions, which are told the address: in live mode alone, and described nowhere.
 CALLBACKS: Final = (
     Row("take_callback", "POST", callback.CALLBACK_PATH, None,
@@ -309,7 +317,8 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
     """All that is served, at all doors."""
     others = list_face_routes() if is_sandbox else CALLBACKS
-    return (*list_operations(is_sandbox=is_sandbox), *PAGES, *list_door_routes(STANDARD_OPERATIONS), *others)
+    described = list_operations(is_sandbox=is_sandbox)
+    return (*described, *PAGES, *DUE_PAYLOADS, *list_door_routes(STANDARD_OPERATIONS), *others)
 
 
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)

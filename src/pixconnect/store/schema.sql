@@ -358,7 +358,25 @@ begin
 end $function$;
 revoke execute on function check_charge_amount() from public;
 
--- check_held_charge: migrations 0016, 0031
+-- check_due_payment: migration 0127
+create function check_due_payment() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from paid_amount join transfer on transfer.id = transfer_id and transfer.holder_id = paid_amount.holder_id
+        where paid_amount.charge_id = new.id and paid_amount.holder_id = new.holder_id and transfer.settled_at is not null
+            and paid_amount.amount_cents = new.amount_cents
+            and paid_amount.original_cents = coalesce(new.asked_cents, new.amount_cents)
+    ) then
+        raise exception 'charge % of holder % has a due date, and nobody knows of what parts its payment consists',
+            new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_due_charge_is_paid_in_parts';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_due_payment() from public;
+
+-- check_held_charge: migrations 0016, 0031, 0127
 create function check_held_charge() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
@@ -367,7 +385,13 @@ begin
     ) or new.held_by is not null and not exists (
         select from transfer where id = new.held_by and holder_id = new.holder_id and charge_id = new.id
             and direction = 'IN' and status = 'PROCESSING'
-            and (amount_cents = new.amount_cents or new.contents::jsonb ->> 'may_change_amount' = 'true')
+            and (
+                amount_cents = new.amount_cents or new.contents::jsonb ->> 'may_change_amount' = 'true'
+                or new.due_on is not null and exists (
+                    select from paid_amount
+                    where transfer_id = new.held_by and holder_id = new.holder_id and charge_id = new.id
+                )
+            )
     ) then
         raise exception 'charge % of holder % cannot be held by % after %', new.id, new.holder_id, new.held_by, old.held_by
             using errcode = 'integrity_constraint_violation', constraint = 'a_charge_is_held_by_its_payment';
@@ -495,6 +519,15 @@ begin
 end $function$;
 revoke execute on function refuse_change_under_payment() from public;
 
+-- refuse_other_kind: migration 0127
+create function refuse_other_kind() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'charge % of holder % cannot gain or lose its due date', new.id, new.holder_id
+        using errcode = 'integrity_constraint_violation', constraint = 'a_charge_keeps_its_kind';
+end $function$;
+revoke execute on function refuse_other_kind() from public;
+
 -- charge: Requests to be paid, each with a QR code; the contract's charges and the standard's are the same.
 create table charge (
     id bigint not null,
@@ -518,9 +551,11 @@ create table charge (
     is_unbound boolean,
     institution_id smallint,
     asked_cents bigint,
+    due_on date,
     constraint charge_pkey primary key (id, holder_id),
     constraint charge_external_id_is_used_once unique (external_id, holder_id),
     constraint charge_txid_is_used_once unique (txid, holder_id),
+    constraint a_due_charge_says_so check (due_on is null or isfinite(due_on) and contents is not null and amount_cents > 0),
     constraint charge_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
         contents is not null and (status <> all (array['APPROVED', 'RETURNED'])))),
     constraint charge_br_code_check check (length(br_code) <= 512),
@@ -536,12 +571,15 @@ create table charge (
     constraint revision_has_contents check (revision is null or contents is not null and revision > 0)
 );
 create index charge_due on charge (expires_at, slot) where status = 'PENDING';
+create index charge_due_list on charge ((holder_id + 0), status, created_at, id) where due_on is not null;
 create index charge_due_there on charge (institution_id, expires_at) where status = 'PENDING' and institution_id is not null;
 create index charge_list on charge ((holder_id + 0), status, created_at, id);
 create index charge_of_debtor on charge ((holder_id + 0), payer_tax_id, created_at, id) where payer_tax_id is not null;
 create index charge_unbound on charge ((holder_id + 0), created_at, id) where is_unbound;
 create trigger check_amount after update of amount_cents on charge for each row when (old.amount_cents <> new.amount_cents)
     execute function check_charge_amount();
+create trigger check_due_payment after update of status on charge for each row when (new.due_on is not null and
+    new.institution_id is null and old.status <> new.status and new.status = 'APPROVED') execute function check_due_payment();
 create trigger check_held after update of held_by on charge for each row when (old.held_by is distinct from new.held_by) execute
     function check_held_charge();
 create trigger check_institution after insert on charge for each row when (new.institution_id is not null) execute function
@@ -561,8 +599,10 @@ create trigger instants_are_finite after insert or update of expires_at on charg
 create trigger keep_held after update of contents, key, expires_at on charge for each row when (old.held_by is not null and
     (old.contents is distinct from new.contents or old.key <> new.key or old.expires_at < new.expires_at)) execute function
     refuse_change_under_payment();
+create trigger keep_kind after update of due_on on charge for each row when ((old.due_on is null) <> (new.due_on is null))
+    execute function refuse_other_kind();
 grant insert, select, update (amount_cents, key, payer_name, payer_tax_id, br_code, status, modified_at, expires_at, held_by,
-    contents, revision, is_unbound, asked_cents) on table charge to pixconnect_service;
+    contents, revision, is_unbound, asked_cents, due_on) on table charge to pixconnect_service;
 comment on table charge is
     'Requests to be paid, each with a QR code; the contract''s charges and the standard''s are the same.';
 comment on column charge.id is 'Counts up, in blocks.';
@@ -589,6 +629,7 @@ comment on column charge.revision is 'How often its contents were changed; null 
 comment on column charge.is_unbound is 'Whether its location was taken away, so that no code leads to it; null is no.';
 comment on column charge.institution_id is 'The account at which it was opened; null is the installation''s own rail.';
 comment on column charge.asked_cents is 'What it asked for, where another amount has paid it.';
+comment on column charge.due_on is 'The due date that it says; null for a charge that is to be paid at once.';
 
 -- await_names: migration 0055
 create function await_names() returns trigger language plpgsql
@@ -1012,6 +1053,64 @@ comment on column payer_completion.transfer_id is 'The payment.';
 comment on column payer_completion.holder_id is 'Its holder.';
 comment on column payer_completion.before is 'What was known of the payer before, as JSON.';
 comment on column payer_completion.completed_at is 'When the rest became known, in service time.';
+
+-- check_paid_amount: migration 0127
+create function check_paid_amount() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from transfer join charge on charge.id = transfer.charge_id and charge.holder_id = transfer.holder_id
+        where transfer.id = new.transfer_id and transfer.holder_id = new.holder_id and transfer.charge_id = new.charge_id
+            and transfer.direction = 'IN' and transfer.amount_cents = new.amount_cents
+            and charge.due_on is not null and coalesce(charge.asked_cents, charge.amount_cents) = new.original_cents
+    ) then
+        raise exception 'transfer % of holder % is no payment of the charge % with these parts',
+            new.transfer_id, new.holder_id, new.charge_id
+            using errcode = 'integrity_constraint_violation', constraint = 'parts_are_of_a_payment';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_paid_amount() from public;
+
+-- paid_amount: Of what parts a payment of a charge with a due date consists, by the day of its report; rows are never changed
+-- or deleted.
+create table paid_amount (
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    charge_id bigint not null,
+    amount_cents bigint not null,
+    original_cents bigint not null,
+    fine_cents bigint not null,
+    interest_cents bigint not null,
+    rebate_cents bigint not null,
+    discount_cents bigint not null,
+    constraint paid_amount_pkey primary key (transfer_id, holder_id),
+    constraint an_amount_is_the_sum_of_its_parts check (amount_cents = (original_cents + fine_cents + interest_cents -
+        rebate_cents - discount_cents)),
+    constraint paid_amount_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint paid_amount_discount_cents_check check (discount_cents >= 0),
+    constraint paid_amount_fine_cents_check check (fine_cents >= 0),
+    constraint paid_amount_interest_cents_check check (interest_cents >= 0),
+    constraint paid_amount_original_cents_check check (original_cents >= 1 and original_cents <= 999999999999),
+    constraint paid_amount_rebate_cents_check check (rebate_cents >= 0),
+    constraint paid_amount_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
+);
+create index paid_amount_of_charge on paid_amount (charge_id, holder_id);
+create trigger check_new after insert on paid_amount for each row execute function check_paid_amount();
+create trigger paid_amount_is_append_only before delete or update or truncate on paid_amount for each statement execute function
+    refuse_change();
+grant insert, select on table paid_amount to pixconnect_service;
+comment on table paid_amount is
+    'Of what parts a payment of a charge with a due date consists, by the day of its report; rows are never changed or deleted.';
+comment on column paid_amount.transfer_id is 'The payment.';
+comment on column paid_amount.holder_id is 'The holder who is paid.';
+comment on column paid_amount.charge_id is 'The charge.';
+comment on column paid_amount.amount_cents is 'What was paid: the sum of its parts.';
+comment on column paid_amount.original_cents is 'What the charge says.';
+comment on column paid_amount.fine_cents is 'The fine for being late.';
+comment on column paid_amount.interest_cents is 'The interest for being late.';
+comment on column paid_amount.rebate_cents is 'What is taken off on every day.';
+comment on column paid_amount.discount_cents is 'What is taken off for being early.';
 
 -- check_pending_approval: migration 0125
 create function check_pending_approval() returns trigger language plpgsql security definer set search_path to 'pixconnect',
@@ -2239,8 +2338,12 @@ create table holder (
     institution_id smallint,
     approve_above_cents bigint,
     approve_new_payees boolean default false not null,
+    street text,
+    state text,
+    postal_code text,
     constraint holder_pkey primary key (id),
     constraint holder_account_number_key unique (account_number),
+    constraint an_address_is_whole check (num_nulls(street, state, postal_code) in (0, 3)),
     constraint holder_account_number_check check (account_number ~ '^[0-9A-Z]{1,20}$'),
     constraint holder_account_type_check check (account_type in ('CHECKING', 'SAVINGS', 'SALARY', 'TRANSACTIONAL')),
     constraint holder_approve_above_cents_check check (approve_above_cents >= 0),
@@ -2250,15 +2353,22 @@ create table holder (
     constraint holder_id_check check (id >= 1 and id <= 9007199254740991),
     constraint holder_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint holder_night_limit_cents_check check (night_limit_cents >= 0),
+    constraint holder_postal_code_check check (postal_code ~ '^[0-9]{8}$'),
+    constraint holder_state_check check (state ~ '^[A-Z]{2}$'),
+    constraint holder_street_check check (length(street) >= 1 and length(street) <= 200),
     constraint holder_tax_id_check check (length(tax_id) in (11, 14)),
     constraint holder_transfer_limit_cents_check check (transfer_limit_cents >= 0),
     constraint holder_lies_on_an_account foreign key (institution_id) references institution_account(id)
 );
 create trigger await_refusals before insert on holder for each row execute function await_refusals();
+create trigger holder_address_moves_access_revision after update of street, city, state, postal_code on holder for each row when
+    (old.street is distinct from new.street or old.city is distinct from new.city or old.state is distinct from new.state or
+    old.postal_code is distinct from new.postal_code) execute function move_access_revision();
 create trigger holder_moves_access_revision after update of disabled_at on holder for each row when (old.disabled_at is distinct
     from new.disabled_at) execute function move_access_revision();
-grant insert, update (may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
-    disabled_at, institution_id, approve_above_cents, approve_new_payees) on table holder to pixconnect_operator;
+grant insert, update (city, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
+    disabled_at, institution_id, approve_above_cents, approve_new_payees, street, state, postal_code) on table holder to
+    pixconnect_operator;
 grant select on table holder to pixconnect_service;
 comment on table holder is 'A person or company with an account here.';
 comment on column holder.id is 'Counts up from 1; everything else of a holder names it by this.';
@@ -2284,6 +2394,10 @@ comment on column holder.approve_above_cents is
     'Outgoing transfers above this many cents wait for an operator''s yes; null is none.';
 comment on column holder.approve_new_payees is
     'Whether outgoing transfers to a payee to whom none of this holder''s has settled wait for an operator''s yes.';
+comment on column holder.street is
+    'The street and number; null where no address is known, and then no charge with a due date can be made.';
+comment on column holder.state is 'The state, by its two letters.';
+comment on column holder.postal_code is 'The CEP, 8 digits.';
 
 -- pix_key: The Pix keys of our holders: the directory of our own.
 create table pix_key (
@@ -2772,7 +2886,7 @@ create table tally (
     hour timestamp with time zone not null,
     count bigint not null,
     constraint tally_pkey primary key (holder_id, kind, status, hour),
-    constraint tally_kind_check check (kind in ('charge', 'transfer', 'refund', 'spent', 'location')),
+    constraint tally_kind_check check (kind in ('charge', 'charge_due', 'transfer', 'refund', 'spent', 'location')),
     constraint tally_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=70);
 grant insert, select, update on table tally to pixconnect_service;

@@ -6,9 +6,13 @@ others. The statement is put together from the parts that have rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, LiteralString
 
+import asyncpg
+
+from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
 from pixconnect.domain.money.adjustment import Adjustment
@@ -32,6 +36,7 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
+from pixconnect.store.money import paid_amount as paid_amount_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.approval import PendingApproval
@@ -55,6 +60,7 @@ class Changes:
         self._held_charges: set[tuple[int, int]] = set()
         self._revised_charges: set[tuple[int, int]] = set()
         self._revisions: list[ChargeRevision] = []
+        self._paid_amounts: list[PaidAmount] = []
         self._locations: dict[int, Location] = {}
         self._moved_locations: dict[tuple[int, int], Location] = {}
         self._transfers: dict[tuple[int, int], Transfer] = {}
@@ -76,16 +82,16 @@ class Changes:
 
     def add_charge(self, charge: Charge) -> None:
         self._charges[charge.id, charge.holder_id] = charge
-        self._tally(charge.holder_id, "charge", charge, None)
+        self._tally_charge(charge, None)
 
     def move_charge(self, before: Charge, after: Charge) -> None:
         self._moved_charges[after.id, after.holder_id] = after
         if before.held_by != after.held_by:
             self._held_charges.add((after.id, after.holder_id))
-        # A free amount becomes the one that was paid.
+        # A free amount becomes the one that was paid, and so does that of a day.
         if before.amount_cents != after.amount_cents:
             self._revised_charges.add((after.id, after.holder_id))
-        self._tally(after.holder_id, "charge", after, before.status)
+        self._tally_charge(after, before.status)
 
     def revise_charge(self, before: Charge, after: Charge) -> None:
         """A charge of which anything may have changed; what it said before is kept."""
@@ -105,6 +111,9 @@ class Changes:
                     contents=read_contents(before),
                 )
             )
+
+    def add_paid_amount(self, paid: PaidAmount) -> None:
+        self._paid_amounts.append(paid)
 
     def add_location(self, location: Location) -> None:
         self._locations[location.id] = location
@@ -168,6 +177,11 @@ class Changes:
     def tell_key(self, told: KeyWebhookEvent) -> None:
         self._told.append(told)
 
+    def _tally_charge(self, charge: Charge, before: str | None) -> None:
+        self._tally(charge.holder_id, "charge", charge, before)
+        if charge.due_on is not None:
+            self._tally(charge.holder_id, "charge_due", charge, before)
+
     def _tally(
         self, holder_id: int, kind: tally_store.Kind, thing: Charge | Transfer | Refund | Location, before: str | None
     ) -> None:
@@ -209,6 +223,7 @@ class Changes:
             (transfer_store.INSERT, _by_end_to_end_id(self._transfers)),
             (transfer_store.INSERT_RARE, _by_end_to_end_id(self._rare_transfers)),
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),
+            (paid_amount_store.INSERT, self._paid_amounts),
             (refund_store.INSERT, [refund for refund in new_refunds if refund.made_by == "service"]),
             (refund_store.INSERT_THERE, [refund for refund in new_refunds if refund.made_by == "institution"]),
             (refund_store.UPDATE, _by_id(self._moved_refunds)),
@@ -235,15 +250,19 @@ class Changes:
         row = await connection.fetchrow(_statement(written), *(one for _, arguments in fitting for one in arguments))
         if row is None:
             raise errors.InvariantBroken("a statement that selects has a row")
-        for part, rows in present:
-            if part.returns == "each row":
-                # These rows are locked, so a missing one is a defect of ours: nothing of the batch may be committed.
-                errors.ensure(row[part.name] == len(rows), part.name)
+        _check_each_row(row, present)
         return any(row[part.name] for part, _ in present if part.returns == "any row")
 
     def _list_awaited(self) -> list[tuple[Part[Any], list[Any]]]:
         orders, approvals = [order for order, _ in self._awaited], [approval for _, approval in self._awaited]
         return [(order_store.INSERT_AWAITED, orders), (approval_store.INSERT, approvals)]
+
+
+def _check_each_row(row: asyncpg.Record, present: Sequence[tuple[Part[Any], list[Any]]]) -> None:
+    for part, rows in present:
+        if part.returns == "each row":
+            # These rows are locked, so a missing one is a defect of ours: nothing of the batch may be committed.
+            errors.ensure(row[part.name] == len(rows), part.name)
 
 
 def _by_end_to_end_id(new: dict[tuple[int, int], Transfer]) -> list[Transfer]:

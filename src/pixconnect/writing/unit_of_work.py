@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from pixconnect.domain.due.paid_amount import keep_parts
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Divergence, Event, EventName
 from pixconnect.domain.money import ledger as ledger_rules
 from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
-from pixconnect.domain.money.charge import Charge, announce_charge
+from pixconnect.domain.money.charge import Charge, announce_charge, compose_amount
 from pixconnect.domain.money.divergence import announce_divergence
 from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment
 from pixconnect.domain.money.limit import ApprovalReason
@@ -120,6 +121,12 @@ class UnitOfWork:
 
     def announce_charge(self, charge: Charge, name: EventName) -> None:
         self.changes.add_event(announce_charge(charge, name, self._take_event_id()))
+
+    def keep_parts(self, transfer: Transfer, charge: Charge, reported_at: datetime) -> None:
+        """Note of what parts a payment consists that pays or holds a charge with a due date; of others nothing."""
+        amount = compose_amount(charge, reported_at)
+        if amount is not None:
+            self.changes.add_paid_amount(keep_parts(amount, transfer.id, transfer.holder_id, charge.id))
 
     def announce_transfer(self, transfer: Transfer) -> None:
         event = announce_transfer(transfer, self._take_event_id())

@@ -34,6 +34,7 @@ são ignorados, e todos os erros de uma requisição vêm de uma vez em `violaco
 """
 _TAGS: Final = dict(
     cob="Cobranças imediatas.",
+    cobv="Cobranças com vencimento.",
     loc="Locations: os endereços dos payloads dos QR Codes.",
     pix="Pix recebidos.",
     devolucao="Devoluções de Pix recebidos.",
@@ -42,6 +43,7 @@ _TAGS: Final = dict(
 _END_TO_END_ID: Final = ("O identificador do Pix na rede.", typed("string", pattern="^[a-zA-Z0-9]{32}$"))
 _LOCATION_ID: Final = ("O `id` da location.", typed("integer", minimum=1, maximum=2**53 - 1))
 _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
+    "/cobv/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
     "/cob/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
     "/loc/{id}": _LOCATION_ID,
     "/pix/{e2eid}": _END_TO_END_ID,
@@ -61,6 +63,8 @@ _LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "cob.criar": {"cob.consultar": _TXID, "cob.revisar": _TXID, "cob.criar_com_txid": _TXID},
     "cob.criar_com_txid": {"cob.consultar": _TXID, "cob.revisar": _TXID},
     "cob.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cob.revisar": _TXID},
+    "cobv.criar_com_txid": {"cobv.consultar": _TXID, "cobv.revisar": _TXID},
+    "cobv.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cobv.revisar": _TXID},
     "loc.criar": {"loc.consultar": _LOCATION, "loc.desvincular": _LOCATION},
     "devolucao.solicitar": {"devolucao.consultar": _REFUND, "pix.consultar": dict(e2eid="$request.path.e2eid")},
     "webhook.configurar": {"webhook.consultar": _KEY, "webhook.remover": _KEY},

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, get_args
+from collections.abc import Sequence
+from typing import Final, cast
+
+from msgspec import Struct
 
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import charge_body, listing, location
+from pixconnect.api.standard import charge_body, charge_door, location
+from pixconnect.api.standard.charge_door import ChargeDoor
 from pixconnect.api.standard.charge_records import (
     Calendario,
     CobCompleta,
     CobListQuery,
-    CobQuery,
     CobsConsultadas,
     Devedor,
     Linha,
@@ -20,140 +22,58 @@ from pixconnect.api.standard.charge_records import (
     Valor,
 )
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import TXID, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
-from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.money import br_code, tax_id
 from pixconnect.domain.money.charge import Charge, counts_from
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer
-from pixconnect.domain.money.charge_search import ChargeSearch
-from pixconnect.usecases.standard import charge as charge_usecases
-from pixconnect.usecases.standard import charge_search as search_usecases
-from pixconnect.usecases.standard.charge_write import ENTITY, StandardCharge
-from pixconnect.usecases.standard.payload import COB_STATUSES, CobStatus
+from pixconnect.domain.standard.location import AT_ONCE
+from pixconnect.usecases.frame.directory import OwnAccount
+from pixconnect.usecases.standard.charge_write import StandardCharge
+from pixconnect.usecases.standard.payload_parts import COB_STATUSES
 from pixconnect.usecases.standard.pix import Pix
-
-_CHOICES: Final[tuple[CobStatus, ...]] = get_args(CobStatus)
 
 
 async def create_charge(services: Services, request: Asked) -> Reply:
     """Cria uma cobrança imediata com um txid feito pelo serviço."""
-    asked = charge_body.read_put(request.body.require(ENTITY))
-    made = await charge_usecases.put_charge(services.context, request.caller, None, asked.contents, asked.location_id)
-    return Reply(status=201, record=_show(services, made))
+    return await charge_door.put(services, request, _COB, makes_txid=True)
 
 
-async def put_charge(services: Services, request: Asked) -> Reply:
+async def put_immediate_charge(services: Services, request: Asked) -> Reply:
     """Cria uma cobrança imediata, ou substitui o conteúdo de uma que está ativa.
 
     A mesma requisição de novo responde a cobrança como está, em qualquer status, e não a muda.
     """
-    return await _put(services, request, is_new=False)
+    return await charge_door.put(services, request, _COB)
 
 
 async def put_new_charge(services: Services, request: Asked) -> Reply:
     """Cria uma cobrança imediata com um txid que ainda não foi usado."""
-    return await _put(services, request, is_new=True)
+    return await charge_door.put(services, request, _COB, is_new=True)
 
 
-async def _put(services: Services, request: Asked, *, is_new: bool) -> Reply:
-    (txid,) = request.parameter
-    violations = Violations(ENTITY)
-    if not TXID.fullmatch(txid):
-        violations.add("txid", "deve ter de 26 a 35 letras e dígitos", txid)
-    violations.raise_if_any()
-    asked = charge_body.read_put(request.body.require(ENTITY))
-    put = await charge_usecases.put_charge(
-        services.context, request.caller, txid, asked.contents, asked.location_id, is_new=is_new
-    )
-    return Reply(status=201, record=_show(services, put))
-
-
-async def patch_charge(services: Services, request: Asked) -> Reply:
+async def patch_immediate_charge(services: Services, request: Asked) -> Reply:
     """Revisa ou remove uma cobrança imediata.
 
     O que muda é uma revisão nova; o que não foi enviado fica como estava.
     """
-    txid = _read_txid(request)
-    try:
-        asked = charge_body.read_patch(request.body.require(ENTITY))
-    except Violated:
-        # A missing charge is reported before mistakes in the body.
-        await charge_usecases.check_charge(services.context, request.caller, txid)
-        raise
-    patched = await charge_usecases.patch_charge(
-        services.context,
-        request.caller,
-        txid,
-        asked.change,
-        location_id=asked.location_id,
-        removes=asked.removes,
-    )
-    return Reply(status=200, record=_show(services, patched))
+    return await charge_door.patch(services, request, _COB)
 
 
 async def get_charge(services: Services, request: Asked) -> Reply:
     """Consulta uma cobrança imediata, como está ou como era em uma revisão."""
-    txid = _read_txid(request)
-    violations = Violations(ENTITY)
-    revision = request.query.under(CobQuery, violations).integer("revisao")
-    if violations.rows:
-        await charge_usecases.check_charge(services.context, request.caller, txid)
-    violations.raise_if_any()
-    read = await charge_usecases.read_charge(services.context, request.caller, txid, revision)
-    paid_by = await search_usecases.find_pix(services.context, request.caller, [read])
-    return Reply(status=200, record=_show(services, read, paid_by))
+    return await charge_door.get(services, request, _COB)
 
 
 async def list_charges(services: Services, request: Asked) -> Reply:
     """Lista cobranças imediatas, da mais nova à mais antiga, também as feitas pela API própria deste serviço."""
-    violations = Violations(ENTITY)
-    parameters = request.query.under(CobListQuery, violations)
-    interval = listing.read_interval(parameters)
-    cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
-    listing.refuse_both_tax_ids(parameters, cpf, cnpj)
-    is_placed = parameters.boolean("locationPresente")
-    status = parameters.choice("status", _CHOICES)
-    asked = listing.read_page(parameters)
-    violations.raise_if_any()
-    search = ChargeSearch(
-        statuses=[each for each, shown in COB_STATUSES.items() if status in (None, shown)],
-        tax_id=cpf or cnpj,
-        is_placed=is_placed,
-    )
-    page = await search_usecases.search_charges(
-        services.context, request.caller, search, listing.make_span(interval, asked)
-    )
-    paid_by = await search_usecases.find_pix(services.context, request.caller, page.items)
-    shown = CobsConsultadas(
-        parametros=ParametrosCob(
-            inicio=interval.shown_inicio,
-            fim=interval.shown_fim,
-            cpf=cpf,
-            cnpj=cnpj,
-            location_presente=is_placed,
-            status=status,
-            paginacao=asked.paginate(page.total_count),
-        ),
-        cobs=[_show(services, item, paid_by) for item in page.items],
-    )
-    return Reply(status=200, record=shown)
+    return await charge_door.list_page(services, request, _COB)
 
 
-def _read_txid(request: Asked) -> str:
-    # What has another form names nothing.
-    (txid,) = request.parameter
-    if not TXID.fullmatch(txid):
-        raise errors.NotFound("txid: there is no such charge")
-    return txid
-
-
-def _show(services: Services, shown: StandardCharge, paid_by: Mapping[int, Pix] | None = None) -> CobCompleta:
+def _show(services: Services, _: OwnAccount, shown: StandardCharge, pix: Pix | None) -> CobCompleta:
     charge, contents = shown.charge, shown.contents
     place = shown.location and location.show(services, shown.location, charge.txid)
-    pix = (paid_by or {}).get(charge.id)
     return CobCompleta(
         calendario=Calendario(criacao=format_milliseconds(counts_from(charge)), expiracao=contents.lifetime_s),
         txid=charge.txid,
@@ -166,10 +86,29 @@ def _show(services: Services, shown: StandardCharge, paid_by: Mapping[int, Pix] 
         valor=_show_value(contents),
         chave=contents.key,
         solicitacao_pagador=contents.question,
-        linhas=[Linha(nome=line.name, valor=line.value) for line in contents.lines] or None,
+        linhas=show_lines(contents),
         pix_copia_e_cola=charge.br_code if place or charge.institution_id is not None else None,
         pix=None if pix is None else [pix],
     )
+
+
+def _show_page(parametros: ParametrosCob, cobs: Sequence[Struct]) -> CobsConsultadas:
+    return CobsConsultadas(parametros=parametros, cobs=cast("Sequence[CobCompleta]", cobs))
+
+
+_COB: Final = ChargeDoor(
+    entity=AT_ONCE,
+    read_put=charge_body.read_put,
+    read_patch=charge_body.read_patch,
+    show=_show,
+    list_query=CobListQuery,
+    show_page=_show_page,
+)
+
+
+def show_lines(contents: ChargeContents) -> list[Linha] | None:
+    """What the payer reads beside; ``None`` where there is nothing."""
+    return [Linha(nome=line.name, valor=line.value) for line in contents.lines] or None
 
 
 def _find_location_there(charge: Charge) -> str | None:

@@ -1,9 +1,11 @@
-"""Bodies of immediate charges: read member by member, so that one answer names everything that is wrong."""
+"""Bodies of immediate charges, and what others have like them: read member by member.
+
+So one answer names everything that is wrong.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -11,9 +13,7 @@ from pixconnect.api.standard.charge_records import CobRevisada, CobSolicitada
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, ContentsChange, Line, Payer
-from pixconnect.usecases.standard.charge_write import ENTITY
-
-_OTHERS: Final = tuple(each.encode_name for each in structs.fields(CobRevisada) if each.name != "status")
+from pixconnect.domain.standard.location import AT_ONCE as ENTITY
 
 
 class ChargePut(Struct, frozen=True):
@@ -32,7 +32,7 @@ def read_put(members: Mapping[str, object]) -> ChargePut:
     violations = Violations(ENTITY)
     body = Members(violations, CobSolicitada, members)
     change = _read_change(body, is_whole=True)
-    location_id = _read_location(body)
+    location_id = read_wanted_location(body)
     violations.raise_if_any()
     contents = ChargeContents(
         lifetime_s=change.lifetime_s or LIFETIME_S,
@@ -51,11 +51,8 @@ def read_patch(members: Mapping[str, object]) -> ChargePatch:
     violations = Violations(ENTITY)
     body = Members(violations, CobRevisada, members, refuses_null=True)
     change = _read_change(body, is_whole=False)
-    location_id = _read_location(body)
-    removes = body.choice("status") is not None
-    # A removed charge has nothing left to change, so a caller who changes it in the same request has made a mistake.
-    if removes and any(map(body.has, _OTHERS)):
-        body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
+    location_id = read_wanted_location(body)
+    removes = read_removing(body, CobRevisada)
     violations.raise_if_any()
     return ChargePatch(change, location_id, removes)
 
@@ -66,9 +63,9 @@ def _read_change(body: Members, *, is_whole: bool) -> ContentsChange:
     lifetime_s = None if calendar is None else calendar.integer("expiracao")
     amount_cents, may_change_amount = _read_value(body, is_whole=is_whole)
     payer = _read_payer(body)
-    key = _read_key(body)
+    key = read_own_key(body)
     question = body.text("solicitacaoPagador")
-    lines = _read_lines(body)
+    lines = read_added_lines(body)
     return ContentsChange(
         lifetime_s=lifetime_s,
         amount_cents=amount_cents,
@@ -95,10 +92,24 @@ def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | No
     return amount_cents, None if modality is None else bool(modality)
 
 
+def read_removing(body: Members, record: type[Struct]) -> bool:
+    """Whether a patch removes the charge."""
+    removes = body.choice("status") is not None
+    others = (each.encode_name for each in structs.fields(record) if each.name != "status")
+    # A removed charge has nothing left to change, so a caller who changes it in the same request has made a mistake.
+    if removes and any(map(body.has, others)):
+        body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
+    return removes
+
+
 def _read_payer(body: Members) -> Payer | None:
+    """Of whom it asks; a charge with a due date says more of the same person."""
     debtor = body.object("devedor")
-    if debtor is None:
-        return None
+    return None if debtor is None else read_person(body, debtor)
+
+
+def read_person(body: Members, debtor: Members) -> Payer | None:
+    """The person or company that a member ``devedor`` names."""
     cpf, cnpj = debtor.tax_id("cpf"), debtor.tax_id("cnpj")
     if debtor.has("cpf") and debtor.has("cnpj"):
         debtor.refuse("cnpj", "não pode ser usado junto com cpf")
@@ -109,13 +120,13 @@ def _read_payer(body: Members) -> Payer | None:
     return None if name is None or found is None else Payer(name=name, tax_id=found)
 
 
-def _read_key(body: Members) -> str | None:
+def read_own_key(body: Members) -> str | None:
     # With the marks that people write, which its normal form has not.
     found = body.pix_key("chave", length_max=pix_key.SENT_LENGTH_MAX)
     return None if found is None else found.key
 
 
-def _read_lines(body: Members) -> tuple[Line, ...] | None:
+def read_added_lines(body: Members) -> tuple[Line, ...] | None:
     sent = body.objects("infoAdicionais")
     if sent is None:
         return None
@@ -127,6 +138,6 @@ def _read_lines(body: Members) -> tuple[Line, ...] | None:
     return tuple(lines)
 
 
-def _read_location(body: Members) -> int | None:
+def read_wanted_location(body: Members) -> int | None:
     location = body.object("loc")
     return None if location is None else location.integer("id")

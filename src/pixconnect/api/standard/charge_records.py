@@ -12,7 +12,7 @@ from pixconnect.api.standard.location import LocationId, PayloadLocation
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
-from pixconnect.usecases.standard.payload import CobStatus
+from pixconnect.usecases.standard.payload_parts import CobStatus
 from pixconnect.usecases.standard.pix import Instante, Pix, Reais
 
 Txid = Annotated[str, Meta(pattern="^[a-zA-Z0-9]{26,35}$")]
@@ -20,8 +20,8 @@ Cpf = Annotated[str, Meta(pattern=r"^\d{11}$")]
 Cnpj = Annotated[str, Meta(pattern=r"^[0-9A-Z]{12}\d{2}$")]
 _Expiracao = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 _Modalidade = Annotated[int, Meta(ge=0, le=1)]
-_Pergunta = Annotated[str, Meta(max_length=140)]
-_Chave = Annotated[str, Meta(max_length=KEY_LENGTH_MAX)]
+Pergunta = Annotated[str, Meta(max_length=140)]
+Chave = Annotated[str, Meta(max_length=KEY_LENGTH_MAX)]
 
 
 class CalendarioSolicitado(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class Linha(Struct, frozen=True, kw_only=True):
     """O que se diz."""
 
 
-_Linhas = Annotated[Sequence[Linha], Meta(max_length=50)]
+Linhas = Annotated[Sequence[Linha], Meta(max_length=50)]
 
 
 class CobSolicitada(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -99,11 +99,11 @@ class CobSolicitada(Struct, frozen=True, kw_only=True, rename="camel"):
     """Onde será servida; ausente, uma location nova, ou a que a cobrança já tem."""
     valor: Valor
     """Quanto se cobra."""
-    chave: _Chave
+    chave: Chave
     """Uma chave Pix do recebedor."""
-    solicitacao_pagador: _Pergunta | None = None
+    solicitacao_pagador: Pergunta | None = None
     """Um texto que pede algo ao pagador."""
-    linhas: _Linhas | None = field(default=None, name="infoAdicionais")
+    linhas: Linhas | None = field(default=None, name="infoAdicionais")
     """Linhas a mais que o pagador lê."""
 
 
@@ -120,11 +120,11 @@ class CobRevisada(Struct, frozen=True, kw_only=True, rename="camel"):
     """Remove a cobrança; sozinho no corpo."""
     valor: ValorRevisado | None = None
     """Quanto se cobra."""
-    chave: _Chave | None = None
+    chave: Chave | None = None
     """Uma chave Pix do recebedor."""
-    solicitacao_pagador: _Pergunta | None = None
+    solicitacao_pagador: Pergunta | None = None
     """Um texto que pede algo ao pagador."""
-    linhas: _Linhas | None = field(default=None, name="infoAdicionais")
+    linhas: Linhas | None = field(default=None, name="infoAdicionais")
     """Linhas a mais que o pagador lê, todas."""
 
 
@@ -147,11 +147,11 @@ class CobCompleta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """ATIVA até ser paga ou removida, também depois de expirar."""
     valor: Valor
     """Quanto se cobra."""
-    chave: _Chave
+    chave: Chave
     """A chave Pix que recebe."""
-    solicitacao_pagador: _Pergunta | None = None
+    solicitacao_pagador: Pergunta | None = None
     """Um texto que pede algo ao pagador."""
-    linhas: _Linhas | None = field(default=None, name="infoAdicionais")
+    linhas: Linhas | None = field(default=None, name="infoAdicionais")
     """Linhas a mais que o pagador lê."""
     pix_copia_e_cola: Annotated[str, Meta(max_length=BR_CODE_LENGTH_MAX)] | None = None
     """O texto do QR Code; ausente se a location foi tirada dela."""

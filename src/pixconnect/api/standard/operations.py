@@ -9,13 +9,25 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from pixconnect.api.frame.operation import Method, Nothing
-from pixconnect.api.standard import charge, charge_records, location, notice, payment, refund, webhook
+from pixconnect.api.standard import (
+    charge,
+    charge_records,
+    due_charge,
+    due_records,
+    location,
+    notice,
+    payment,
+    refund,
+    webhook,
+)
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
 from pixconnect.api.standard.problem import GENERAL, Types
 from pixconnect.usecases.standard import pix as standard_pix
 
 _COB: Final = Types(missing="CobNaoEncontrado", invalid="CobOperacaoInvalida")
+_COBV: Final = Types(missing="CobVNaoEncontrada", invalid="CobVOperacaoInvalida")
+_COBV_ASKED: Final = Types(missing="CobVNaoEncontrada", invalid="CobVConsultaInvalida")
 _LOC: Final = Types(missing="PayloadLocationNaoEncontrado", invalid="PayloadLocationOperacaoInvalida")
 _WEBHOOK: Final = Types(missing="WebhookNaoEncontrado", invalid="WebhookOperacaoInvalida")
 
@@ -25,13 +37,21 @@ SPOKEN: Final = (
     Row("cob.criar", "POST", "/cob", "cob.write", _COB,
         Nothing, charge_records.CobSolicitada, 201, charge_records.CobCompleta, charge.create_charge),
     Row("cob.criar_com_txid", "PUT", "/cob/{txid}", "cob.write", _COB,
-        Nothing, charge_records.CobSolicitada, 201, charge_records.CobCompleta, charge.put_charge),
+        Nothing, charge_records.CobSolicitada, 201, charge_records.CobCompleta, charge.put_immediate_charge),
     Row("cob.revisar", "PATCH", "/cob/{txid}", "cob.write", _COB,
-        Nothing, charge_records.CobRevisada, 200, charge_records.CobCompleta, charge.patch_charge),
+        Nothing, charge_records.CobRevisada, 200, charge_records.CobCompleta, charge.patch_immediate_charge),
     Row("cob.consultar", "GET", "/cob/{txid}", "cob.read", Types(missing="CobNaoEncontrado", invalid="CobConsultaInvalida"),
         charge_records.CobQuery, Nothing, 200, charge_records.CobCompleta, charge.get_charge),
     Row("cob.listar", "GET", "/cob", "cob.read", Types(invalid="CobConsultaInvalida"),
         charge_records.CobListQuery, Nothing, 200, charge_records.CobsConsultadas, charge.list_charges),
+    Row("cobv.criar_com_txid", "PUT", "/cobv/{txid}", "cobv.write", _COBV,
+        Nothing, due_records.CobVSolicitada, 201, due_records.CobVCompleta, due_charge.put_due_charge),
+    Row("cobv.revisar", "PATCH", "/cobv/{txid}", "cobv.write", _COBV,
+        Nothing, due_records.CobVRevisada, 200, due_records.CobVCompleta, due_charge.patch_due_charge),
+    Row("cobv.consultar", "GET", "/cobv/{txid}", "cobv.read", _COBV_ASKED,
+        charge_records.CobQuery, Nothing, 200, due_records.CobVCompleta, due_charge.get_due_charge),
+    Row("cobv.listar", "GET", "/cobv", "cobv.read", Types(invalid="CobVConsultaInvalida"),
+        due_records.CobVListQuery, Nothing, 200, due_records.CobsVConsultadas, due_charge.list_due_charges),
     Row("loc.criar", "POST", "/loc", "payloadlocation.write", _LOC,
         Nothing, location.PayloadLocationSolicitada, 201, location.PayloadLocation, location.create_location),
     Row("loc.consultar", "GET", "/loc/{id}", "payloadlocation.read", _LOC,
@@ -69,7 +89,7 @@ SPOKEN: Final = (
 """What can be done here."""
 
 _UNCONTRACTED: Final = (
-    "/cobv", "/cobv/{txid}", "/lotecobv", "/lotecobv/{id}",
+    "/lotecobv", "/lotecobv/{id}",
     "/rec", "/rec/{idRec}", "/solicrec", "/solicrec/{idSolicRec}",
     "/cobr", "/cobr/{txid}", "/cobr/{txid}/retentativa/{data}",
     "/locrec", "/locrec/{id}", "/locrec/{id}/idRec", "/webhookrec", "/webhookcobr",

@@ -5,14 +5,20 @@ They are public: a token is at least 22 random characters, and whoever has it ha
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta, Struct, field
 
 from pixconnect.api.frame.access import JWK_SET_TYPE
 from pixconnect.api.frame.operation import Anything, Document, Nothing, Request
 from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.problem import GENERAL, Types, make_form
+from pixconnect.api.standard.violations import Violations
+from pixconnect.domain.due import address
+from pixconnect.domain.standard.location import WITH_DUE_DATE
 from pixconnect.usecases.standard import payload as payload_usecases
 
 LOCATION_PATH: Final = "/v1/qr/"
@@ -22,7 +28,11 @@ LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
 PACE_S: Final = 0.02
 """Each reading looks into the tables and signs, for anybody: a flood from one address gets 50 a second in each process."""
 JOSE_TYPE: Final = "application/jose"
+DUE_PATH: Final = f"{WITH_DUE_DATE}/"
+"""Between that and the token, where there is a due date."""
 REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNaoEncontrado"))
+DUE_REFUSALS: Final = make_form(Types(invalid="CobPayloadOperacaoInvalida", missing="CobPayloadNaoEncontrado"))
+_ANYTHING: Final = re.compile(".*", re.DOTALL)
 """As the central bank's API has them: whoever reads here speaks that, whichever door made the charge."""
 
 
@@ -33,6 +43,34 @@ async def get_payload(services: Services, request: Request[str, Anything, Nothin
     """
     # Signed anew at each reading, because the payload says how the charge stands now.
     signed = await payload_usecases.read_payload(services.context, request.parameter)
+    return Document(content=signed.encode(), media_type=JOSE_TYPE)
+
+
+class DuePayloadQuery(Struct, frozen=True, kw_only=True):
+    """For which day."""
+
+    cod_mun: Annotated[str, Meta(pattern=r"^[0-9]{7}$")] | None = field(default=None, name="codMun")
+    """The payer's municipality, by its code of IBGE; local holidays are not considered."""
+    day: Annotated[str, Meta(extra_json_schema=dict(format="date"))] | None = field(default=None, name="DPP")
+    """The day on which the payer means to pay, in Sao Paulo; today if absent."""
+
+
+async def get_due_payload(services: Services, request: Request[Any, Any, Any]) -> Document:
+    """Read the payload of a QR code with a due date, with the amount of a day.
+
+    As `get_location`; what is added and taken off on that day is in it.
+    """
+    # Read as at that door, so that one answer names everything that is wrong.
+    asked: Asked = request
+    path, violations = DUE_PATH + asked.parameter[0], Violations(WITH_DUE_DATE)
+    parameters = asked.query.under(DuePayloadQuery, violations)
+    municipality, day = parameters.text("codMun", _ANYTHING), parameters.day("DPP")
+    if municipality is not None and not address.is_municipality(municipality):
+        parameters.refuse("codMun", "deve ser o código IBGE de um município, com 7 dígitos")
+    if violations.rows:
+        await payload_usecases.check_served(services.context, path)
+    violations.raise_if_any()
+    signed = await payload_usecases.read_payload(services.context, path, day)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from typing import Final, TypeVar, cast
 
@@ -31,6 +31,8 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _AMOUNT: Final = re.compile(r"([0-9]{1,10})\.([0-9]{2})")
 _REAIS: Final = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,2}))?")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+NO_DAY: Final = "deve ser um dia que existe, como 2026-12-31"
 _INT32_MAX: Final = 2**31 - 1
 _MISSING: Final = "é obrigatório"
 NO_PIX_KEY: Final = "não é uma chave Pix: CPF, CNPJ, telefone com +55, e-mail ou chave aleatória"
@@ -134,6 +136,14 @@ class Members:
         if found is None:
             return self.refuse(name, "deve ser um texto com 1 a 10 dígitos, um ponto e 2 decimais, como 123.45")
         return int(found[1] + found[2])
+
+    def day(self, name: str) -> date | None:
+        """A day like ``2026-12-31`` that there is."""
+        value, _ = self._take(name, inspect.StrType)
+        if value is None:
+            return None
+        found = parse_day(value) if isinstance(value, str) else None
+        return self.refuse(name, NO_DAY) if found is None else found
 
     def reais(self, name: str) -> int | None:
         """Cents out of a number of JSON like ``123.45``, or of a text like it; zero is read too."""
@@ -300,6 +310,13 @@ class Parameters:
         except errors.BadRequest:
             return self.refuse(name, "deve ser um instante RFC 3339 com fuso, como 2026-01-31T12:00:00Z")
 
+    def day(self, name: str) -> date | None:
+        """A day like ``2026-12-31`` that there is."""
+        text = self._values.get(name)
+        if text is None:
+            return None
+        return parse_day(text) or self.refuse(name, NO_DAY)
+
     def integer(self, name: str, *, least: int | None = None, most: int = _INT32_MAX) -> int | None:
         text = self._values.get(name)
         if text is None:
@@ -332,6 +349,14 @@ class Parameters:
 
     def _describe(self, name: str, kind: type[TypeT]) -> TypeT:
         return _describe(self._record or {}, name, kind)
+
+
+def parse_day(text: str) -> date | None:
+    """A day of the calendar as RFC 3339 writes it; ``None`` if it is none."""
+    try:
+        return date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        return None
 
 
 def is_storable(text: str) -> bool:

@@ -1,5 +1,6 @@
 """``pixconnect holder``: open accounts, limit, block and shut out their owners."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -12,7 +13,6 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder
 from pixconnect.domain.money.ledger import Funds
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
@@ -31,6 +31,9 @@ def create(  # noqa: PLR0913  each is an option on the command line
     account_number: str,
     branch: str = "0001",
     city: str = "Sao Paulo",
+    street: str | None = None,
+    state: str | None = None,
+    postal_code: str | None = None,
     account_type: AccountType = "TRANSACTIONAL",
     transfer_limit: Limit | None = None,
     day_limit: Limit | None = None,
@@ -49,6 +52,9 @@ def create(  # noqa: PLR0913  each is an option on the command line
         account_number: 1 to 20 digits or capital letters, not yet taken.
         branch: 1 to 4 digits.
         city: The owner's city, printed in QR codes.
+        street: The owner's street and number; with state and postal code, so that charges with a due date can be made.
+        state: The owner's state, by its two letters.
+        postal_code: The owner's CEP.
         account_type: The kind of account.
         transfer_limit: One outgoing transfer at most, in cents.
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
@@ -64,17 +70,18 @@ def create(  # noqa: PLR0913  each is an option on the command line
         branch=branch,
         account_number=account_number,
         city=city,
+        street=street,
+        state=state,
+        postal_code=postal_code,
         account_type=account_type,
         transfer_limit_cents=unnamed if transfer_limit is None else _limit(transfer_limit),
         day_limit_cents=unnamed if day_limit is None else _limit(day_limit),
         night_limit_cents=unnamed if night_limit is None else _limit(night_limit),
     )
 
-    async def make(context: OperatorContext) -> Holder:
-        if institution is None:
-            return await holder_usecases.create_holder(context, new)
-        return await create_holder_there(context, new, institution)
-
+    make = partial(holder_usecases.create_holder, new=new)
+    if institution is not None:
+        make = partial(create_holder_there, new=new, name=institution)
     output.show(_shown(operating.run(make)), as_json=json)
 
 
@@ -125,10 +132,14 @@ def change(  # noqa: PLR0913  as above
     night_limit: Limit | None = None,
     approve_above: Limit | None = None,
     approve_new_payees: YesNo | None = None,
+    street: str | None = None,
+    city: str | None = None,
+    state: str | None = None,
+    postal_code: str | None = None,
     institution: str | None = None,
     json: Json = False,
 ) -> None:
-    """Change flags, limits, what an operator approves, or the account on which it lies; what is not named stays as it is.
+    """Change flags, limits, what an operator approves, the address, or the account; what is not named stays as it is.
 
     Args:
         holder_id: The holder.
@@ -140,6 +151,10 @@ def change(  # noqa: PLR0913  as above
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
         approve_above: Transfers above this, in cents, wait for `pixconnect operator transfer approve`; `none` is the default.
         approve_new_payees: Whether transfers to a payee to whom nothing of it has settled wait too.
+        street: The street and number of the address, which charges with a due date show.
+        city: The city; QR codes that were made before keep theirs.
+        state: The state, by its two letters.
+        postal_code: The CEP.
         institution: The account at an institution on which its money lies from now on; it must have none, and nothing open.
     """
     if institution is not None:
@@ -153,8 +168,15 @@ def change(  # noqa: PLR0913  as above
         night_limit_cents=_limit(night_limit),
         approve_above_cents=_limit(approve_above),
         approve_new_payees=_flag(approve_new_payees),
+        street=UNSET if street is None else street,
+        city=UNSET if city is None else city,
+        state=UNSET if state is None else state,
+        postal_code=UNSET if postal_code is None else postal_code,
     )
     _change(holder_id, changes, as_json=json)
+    # Every process remembers addresses, and no limit.
+    if {street, city, state, postal_code} != {None}:
+        operating.wait_until_in_force()
 
 
 @app.command
@@ -200,7 +222,10 @@ def _shown(holder: Holder) -> output.Shown:
         "holder_id": holder.id,
         "name": holder.name,
         "tax_id": holder.tax_id,
+        "street": holder.street,
         "city": holder.city,
+        "state": holder.state,
+        "postal_code": holder.postal_code,
         "branch": holder.branch,
         "account_number": holder.account_number,
         "account_type": holder.account_type,

@@ -143,18 +143,25 @@ def parse_amount(text: str) -> Cents:
 
 
 def format_dynamic_br_code(
-    location: str, merchant_name: str, merchant_city: str, recurrence_location: str | None = None
+    location: str,
+    merchant_name: str,
+    merchant_city: str,
+    recurrence_location: str | None = None,
+    *,
+    is_paid_once: bool = True,
 ) -> str:
-    """Write the code of a charge: it can be paid once, and its location serves the payment's details.
+    """Write the code of a charge, whose location serves the payment's details.
 
     Args:
         location: Host and path of the payload, without a scheme, at most 77 characters.
         merchant_name: Any length and script; accents are dropped, and what does not fit.
         recurrence_location: Where the payer can agree to a recurrence along with the payment.
+        is_paid_once: Whether it says so, as a code does that leads to no due date.
     """
     check_location(location, "location")
     length = len(location)  # and beside it in the template: 18 characters of field 00, and the id and length of 25
-    head = f"00020101021226{22 + length}0014br.gov.bcb.pix25{length:02d}{location}"
+    point = "010212" if is_paid_once else ""
+    head = f"000201{point}26{22 + length}0014br.gov.bcb.pix25{length:02d}{location}"
     return _seal(head + _format_tail(merchant_name, merchant_city, None, "***", recurrence_location))
 
 

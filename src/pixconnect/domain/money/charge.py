@@ -8,7 +8,8 @@
      │ └─────expire──────────────► EXPIRED
      └──remove──► REMOVED_BY_RECEIVER, REMOVED_BY_PSP ◄──remove──┘
 
-A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment. Where a
+A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment. One with
+a due date asks for another amount on each day, and expires at midnight in Sao Paulo after its last one. Where a
 payment is accepted first and settles later, it holds the charge in between: nobody else pays it, nothing of it is changed, and
 it does not expire.
 
@@ -18,19 +19,21 @@ there once that door has made or changed the charge.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args
 
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain.due.day_amount import DayAmount, compute_amount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import event as events
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Payer
+from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Payer, find_expiry
 
 PAYER_NAME_LENGTH_MAX: Final = 200
 """As in the official Pix API 2.9.0 (``devedor.nome``)."""
@@ -111,6 +114,8 @@ class Charge(Struct, frozen=True, kw_only=True):
     """The account at an institution at which it was opened; ``None`` is the installation's own rail."""
     asked_cents: int | None = None
     """What it asked for, where another amount has paid it."""
+    due_on: date | None = None
+    """The due date that its contents say; ``None`` for a charge that is to be paid at once."""
 
     @property
     def shown_status(self) -> ShownStatus:
@@ -139,8 +144,9 @@ def open_standard_charge(
         slot=charge_id % SLOTS_COUNT,
         created_at=now,
         modified_at=now,
-        expires_at=now + timedelta(seconds=contents.lifetime_s),
+        expires_at=find_expiry(contents, now),
         contents=contents,
+        due_on=contents.due and contents.due.due_on,
     )
 
 
@@ -174,7 +180,8 @@ def may_be_changed(charge: Charge) -> bool:
 def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Charge:
     """Give it other contents. One that had expired can be paid again if they give it more time."""
     errors.ensure(may_be_changed(charge), charge.status)
-    expires_at = counts_from(charge) + timedelta(seconds=contents.lifetime_s)
+    errors.ensure((charge.due_on is None) == (contents.due is None), "a charge keeps its kind")
+    expires_at = find_expiry(contents, counts_from(charge))
     is_revived = charge.status == "EXPIRED" and now < expires_at
     return msgspec.structs.replace(
         charge,
@@ -185,6 +192,7 @@ def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Ch
         payer=contents.payer,
         status="PENDING" if is_revived else charge.status,
         expires_at=expires_at,
+        due_on=contents.due and contents.due.due_on,
         modified_at=now,
     )
 
@@ -215,9 +223,23 @@ def is_amount_free(charge: Charge) -> bool:
     return charge.contents is not None and charge.contents.may_change_amount is True
 
 
-def fixed_amount_cents(charge: Charge) -> int | None:
-    """The amount that must be paid; ``None`` if the payer may choose it."""
-    return None if is_amount_free(charge) else charge.amount_cents
+def compose_amount(charge: Charge, at: datetime) -> DayAmount | None:
+    """What one with a due date asks for on the day of an instant, part by part; ``None`` of any other."""
+    contents = charge.contents
+    if contents is None or contents.due is None:
+        return None
+    return compute_amount(contents.due, contents.amount_cents, at.astimezone(SAO_PAULO).date())
+
+
+def fixed_amount_cents(charge: Charge, at: datetime) -> int | None:
+    """The amount that must be paid at an instant; ``None`` if the payer may choose it."""
+    return None if is_amount_free(charge) else asked_amount_cents(charge, at)
+
+
+def asked_amount_cents(charge: Charge, at: datetime) -> int:
+    """What it asks for at an instant, which a payer may pay in any case; 0 where the payer must choose."""
+    amount = compose_amount(charge, at)
+    return charge.amount_cents if amount is None else amount.total_cents
 
 
 def tells_payer(charge: Charge, now: datetime) -> bool:
@@ -255,7 +277,7 @@ def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -
         return reject_code.QR_CODE_REFUSED
     if charge.is_unbound:
         return reject_code.QR_CODE_REFUSED
-    if fixed_amount_cents(charge) not in {None, amount_cents}:
+    if fixed_amount_cents(charge, reported_at) not in {None, amount_cents}:
         return reject_code.OTHER_AMOUNT
     return None
 
@@ -273,12 +295,15 @@ def free_charge(charge: Charge) -> Charge:
 
 
 def pay_charge(charge: Charge, amount_cents: int, now: datetime) -> Charge:
-    """Mark it as paid, with the amount that was paid: another than it asked for only where the payer may choose."""
+    """Mark it as paid, with the amount that was paid: another than it says only where the payer may choose, or the day does."""
     errors.ensure(charge.status == "PENDING", charge.status)
     if amount_cents == charge.amount_cents:
         return msgspec.structs.replace(charge, status="APPROVED", held_by=None, modified_at=now)
-    errors.ensure(is_amount_free(charge), "another amount than the charge asks for")
-    return msgspec.structs.replace(charge, status="APPROVED", amount_cents=amount_cents, held_by=None, modified_at=now)
+    errors.ensure(is_amount_free(charge) or charge.due_on is not None, "another amount than the charge asks for")
+    # The payer's choice takes the place of what was asked for; what a day has added or taken off does not.
+    asked_cents = None if charge.due_on is None else charge.amount_cents
+    paid = pay_charge(msgspec.structs.replace(charge, amount_cents=amount_cents), amount_cents, now)
+    return msgspec.structs.replace(paid, asked_cents=asked_cents)
 
 
 def pay_charge_there(charge: Charge, amount_cents: int, now: datetime) -> Charge:

@@ -5,10 +5,14 @@ They are stored as JSON and read by later programs: a field may be added if it h
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta
 from typing import Final
 
 import msgspec
 from msgspec import Struct
+
+from pixconnect.domain.due import day_amount
+from pixconnect.domain.due.terms import Discount, DueTerms, Fine, Interest, Rebate
 
 LIFETIME_S: Final = 86_400
 """Where a charge of the standard names none. Source: Pix API 2.9.0, ``CobExpiracao``."""
@@ -17,6 +21,16 @@ LIFETIME_S: Final = 86_400
 class Payer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     tax_id: str
+
+
+class PayerAddress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a charge with a due date may say more of its payer, as it was sent."""
+
+    email: str | None = None
+    street: str | None = None
+    city: str | None = None
+    state: str | None = None
+    postal_code: str | None = None
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -28,7 +42,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lifetime_s: int
-    """From the charge's creation."""
+    """From the charge's creation; 0 where a due date says until when."""
     amount_cents: int
     """0 only if the payer chooses it."""
     may_change_amount: bool | None = None
@@ -41,6 +55,20 @@ class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: tuple[Line, ...] = ()
     maker_name: str | None = None
     """What its maker calls it, at institutions where nobody chooses a txid."""
+    address: PayerAddress | None = None
+    due: DueTerms | None = None
+    """``None`` for a charge that is to be paid at once; whether it has some never changes."""
+
+
+class DueChange(Struct, frozen=True, kw_only=True):
+    """As ``ContentsChange``; each of the parts is replaced as a whole."""
+
+    due_on: date | None = None
+    valid_days: int | None = None
+    fine: Fine | None = None
+    interest: Interest | None = None
+    rebate: Rebate | None = None
+    discount: Discount | None = None
 
 
 class ContentsChange(Struct, frozen=True, kw_only=True):
@@ -51,8 +79,11 @@ class ContentsChange(Struct, frozen=True, kw_only=True):
     may_change_amount: bool | None = None
     key: str | None = None
     payer: Payer | None = None
+    address: PayerAddress | None = None
+    """Of the new payer: it goes with one."""
     question: str | None = None
     lines: tuple[Line, ...] | None = None
+    due: DueChange | None = None
 
 
 _encode = msgspec.json.Encoder().encode
@@ -68,8 +99,23 @@ def decode_contents(text: str) -> ChargeContents:
 
 
 def change_contents(contents: ChargeContents, change: ContentsChange) -> ChargeContents:
-    said = {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not None}
+    said = _said(change)
+    if change.payer is not None:
+        said["address"] = change.address
+    if change.due is not None and contents.due is not None:
+        said["due"] = msgspec.structs.replace(contents.due, **_said(change.due))
     return msgspec.structs.replace(contents, **said)
+
+
+def _said(change: ContentsChange | DueChange) -> dict[str, object]:
+    return {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not None}
+
+
+def find_expiry(contents: ChargeContents, counts_from: datetime) -> datetime:
+    """The instant from which a charge of these contents cannot be paid."""
+    if contents.due is not None:
+        return day_amount.find_expiry(contents.due)
+    return counts_from + timedelta(seconds=contents.lifetime_s)
 
 
 def say_the_same(one: ChargeContents, other: ChargeContents) -> bool:

@@ -11,6 +11,8 @@ from pixconnect.domain.money.charge import ChargeStatus
 
 class ChargeSearch(Struct, frozen=True, kw_only=True):
     statuses: Sequence[ChargeStatus]
+    has_due_date: bool = False
+    """Which of the two kinds of charges."""
     tax_id: str | None = None
     """The payer's."""
     is_placed: bool | None = None

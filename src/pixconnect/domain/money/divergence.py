@@ -40,7 +40,7 @@ def find_divergences(
     # Its end may not be noted here yet: for that a reading is awaited.
     elif charge.status == "EXPIRED" or settled_at >= charge.expires_at:
         found.append("EXPIRED")
-    if fixed_amount_cents(charge) not in {None, amount_cents}:
+    if fixed_amount_cents(charge, settled_at) not in {None, amount_cents}:
         found.append("OTHER_AMOUNT")
     return tuple(found)
 

@@ -5,6 +5,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pixconnect.domain.due.address import Address
+
 AccountType = Literal["CHECKING", "SAVINGS", "SALARY", "TRANSACTIONAL"]
 KeyType = Literal["CPF", "CNPJ", "PHONE", "EMAIL", "EVP"]
 
@@ -61,3 +63,13 @@ class Holder(Struct, frozen=True, kw_only=True):
     """Outgoing transfers above this wait for an operator's yes; ``None`` is none."""
     approve_new_payees: bool = False
     """Outgoing transfers to payees to whom none has settled yet wait for it too."""
+    street: str | None = None
+    """With state and postal code, or none of the three; without them it makes no charges with a due date."""
+    state: str | None = None
+    postal_code: str | None = None
+
+    @property
+    def address(self) -> Address | None:
+        if self.street is None or self.state is None or self.postal_code is None:
+            return None
+        return Address(street=self.street, city=self.city, state=self.state, postal_code=self.postal_code)

@@ -15,11 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.money.charge import Charge
 
 LocationKind = Literal["cob", "cobv"]
 """Paid at once, or with a due date; it never changes."""
-OF_CHARGES: Final[LocationKind] = "cob"
-"""The kind for charges without a due date, the only ones that there are yet."""
+AT_ONCE: Final[LocationKind] = "cob"
+WITH_DUE_DATE: Final[LocationKind] = "cobv"
 LocationStatus = Literal["COB_FREE", "COB_BOUND", "COBV_FREE", "COBV_BOUND"]
 
 TOKEN_LENGTH: Final = 22
@@ -46,6 +47,11 @@ class Location(Struct, frozen=True, kw_only=True):
     def path(self) -> str:
         """After the prefix that all addresses have."""
         return self.token if self.kind == "cob" else f"cobv/{self.token}"
+
+
+def location_kind_of(charge: Charge) -> LocationKind:
+    """Of the locations that may lead to it."""
+    return AT_ONCE if charge.due_on is None else WITH_DUE_DATE
 
 
 def open_location(

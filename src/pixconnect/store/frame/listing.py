@@ -132,20 +132,45 @@ _BETWEEN: Final[LiteralString] = "created_at between $2 and $3"
 _EDGE: Final[LiteralString] = "created_at between edge.oldest and edge.newest"
 
 
-def source_of_statuses(kind: Kind, columns: LiteralString) -> Source:
+class ListedRows(Struct, frozen=True, kw_only=True):
+    """Which rows of a table a list has: each as a condition, and those of another kind of tally that its count leaves out."""
+
+    where: LiteralString = "true"
+    kind: Kind | None = None
+    """Of tally, where it is not the table's name."""
+    without: Kind | None = None
+    left_out: LiteralString = "false"
+    """The rows that are counted there."""
+
+
+_ALL: Final = ListedRows()
+
+
+def source_of_statuses(kind: Kind, columns: LiteralString, wanted: ListedRows = _ALL) -> Source:
     """The same list, always asked for by a list of statuses."""
-    noted: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $2 and $3"
-    summed: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $4 and $5"
+    tallied: LiteralString = wanted.kind or kind
+    kinds: LiteralString = f"'{tallied}'" if wanted.without is None else f"'{tallied}', '{wanted.without}'"
+    sign: LiteralString = "1" if wanted.without is None else f"case kind when '{wanted.without}' then -1 else 1 end"
+    noted: LiteralString = f"where holder_id = $1 and kind in ({kinds}) and hour between $2 and $3"
+    summed: LiteralString = f"where holder_id = $1 and kind in ({kinds}) and hour between $4 and $5"
     return Source(
-        hours=hours_statement("tally", f"{noted} and status = any($4::text[])"),
-        page=merge_statuses(kind, columns, _BETWEEN, skipped="$4"),
-        page_after=merge_statuses(kind, columns, AFTER),
-        count=count_statuses(kind, _BETWEEN),
+        hours=hours_statement("tally", f"{noted} and status = any($4::text[])", sign),
+        page=merge_statuses(kind, columns, f"{_BETWEEN} and {wanted.where}", skipped="$4"),
+        page_after=merge_statuses(kind, columns, f"{AFTER} and {wanted.where}"),
+        count=_count_wanted(kind, _BETWEEN, wanted, "$4"),
         total=total_statement(
-            sum_statement("tally", f"{summed} and status = any($6::text[])"),
-            count_statuses(kind, _EDGE, statuses="$6"),
+            sum_statement("tally", f"{summed} and status = any($6::text[])", sign),
+            _count_wanted(kind, _EDGE, wanted, "$6"),
         ),
     )
+
+
+def _count_wanted(kind: Kind, where: LiteralString, wanted: ListedRows, statuses: LiteralString) -> LiteralString:
+    if wanted.without is None:
+        return count_statuses(kind, f"{where} and {wanted.where}", statuses=statuses)
+    # Both are counted in an index alone; what the one lacks of the other only its rows say.
+    of_all = count_statuses(kind, where, statuses=statuses)
+    return f"select ({of_all}) - ({count_statuses(kind, f'{where} and {wanted.left_out}', statuses=statuses)})"
 
 
 Statuses = str | Sequence[str]

@@ -27,7 +27,8 @@ from pixconnect.store.frame.table import fetch_row
 
 _FOLD_LOCK: Final = 0x7069_7868  # "pixh"
 
-Kind = Literal["charge", "transfer", "refund", "location", "spent"]
+Kind = Literal["charge", "charge_due", "transfer", "refund", "location", "spent"]
+"""Charges with a due date are counted twice: among all, and by themselves."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -63,22 +64,22 @@ def hours_statement(table: LiteralString, noted: LiteralString, sign: LiteralStr
 
     Args:
         noted: What of it and of ``<table>_change``: from ``where`` on.
-        sign: Whether a status adds to the count or takes from it.
+        sign: Whether a kind and status adds to the count or takes from it.
     """
     return f"""
         select hour, sum(count * {sign})::bigint as count from (
-            select hour, status, count from {table} {noted}
-            union all select hour, status, change from {table}_change {noted}
+            select hour, kind, status, count from {table} {noted}
+            union all select hour, kind, status, change from {table}_change {noted}
         ) as noted
         group by hour having sum(count * {sign}) <> 0 order by hour desc
     """
 
 
-def sum_statement(table: LiteralString, noted: LiteralString) -> LiteralString:
-    """Adds up counts, folded or not; ``noted`` as above."""
+def sum_statement(table: LiteralString, noted: LiteralString, sign: LiteralString = "1") -> LiteralString:
+    """Adds up counts, folded or not; arguments as above."""
     return f"""
-        select coalesce(sum(count), 0)::bigint from (
-            select count from {table} {noted} union all select change from {table}_change {noted}
+        select coalesce(sum(count * {sign}), 0)::bigint from (
+            select kind, count from {table} {noted} union all select kind, change from {table}_change {noted}
         ) as noted
     """
 

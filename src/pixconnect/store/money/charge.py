@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.charge import SHOWN_AS_EXPIRED, Charge, ShownStatus
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
-from pixconnect.domain.standard.location import OF_CHARGES, parse_path
+from pixconnect.domain.standard.location import list_statuses, parse_path
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import lookup
@@ -32,7 +32,7 @@ CHARGE: Final = Table(
     id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, amount_cents bigint, key text,
     payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
     modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text, revision integer, is_unbound boolean,
-    institution_id smallint, asked_cents bigint
+    institution_id smallint, asked_cents bigint, due_on date
     """,
     read={"payer": (_payer, "payer_name", "payer_tax_id"), "contents": (_contents, "contents")},
     write={
@@ -43,7 +43,7 @@ CHARGE: Final = Table(
 )
 
 # What only the standard's door writes is null in a row of the contract's, which pays nothing for it.
-_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound", "institution_id", "asked_cents")
+_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound", "institution_id", "asked_cents", "due_on")
 INSERT: Final = of_columns(
     _NEW,
     once=[
@@ -55,7 +55,9 @@ INSERT: Final = of_columns(
 )
 
 _NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound", "institution_id", "asked_cents")
-_STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = ("status", "created_at", "modified_at", "fingerprint", "revision")
+_STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = (
+    *("status", "created_at", "modified_at", "fingerprint", "revision", "due_on"),
+)
 INSERT_STANDARD: Final = of_columns(
     _NEW_STANDARD,
     once=[
@@ -81,7 +83,7 @@ UPDATE_HELD: Final = update_of(CHARGE, _HELD, name="held_charge_change")
 
 _REVISED: Final = CHARGE.only(
     *("id", "holder_id", "status", "modified_at", "held_by", "expires_at", "amount_cents", "key", "payer_name"),
-    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound", "asked_cents"),
+    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound", "asked_cents", "due_on"),
 )
 UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change")
 
@@ -99,11 +101,10 @@ _FIND_SERVED: Final[LiteralString] = f"""
         select wanted.token, location.charge_id, location.holder_id, location.status
         from unnest((select $1::text[])) as wanted (token) left join location on location.token = wanted.token
     )
-    select place.token, {CHARGE.select} from place
+    select place.token, place.status as place_status, {CHARGE.select} from place
     join charge on charge.id = place.charge_id and charge.holder_id = place.holder_id
-    where place.status = 'COB_BOUND'
     union all
-    select place.token, {CHARGE.select} from place join charge on charge.txid = place.token
+    select place.token, 'COB_BOUND', {CHARGE.select} from place join charge on charge.txid = place.token
     where place.status is null and charge.contents is null and charge.institution_id is null
 """
 
@@ -111,10 +112,11 @@ _FIND_SERVED: Final[LiteralString] = f"""
 async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
     """The charges that are served at locations, whoever's they are; a path is an address without the prefix."""
     places = {path: place for path in paths if (place := parse_path(path)) is not None}
-    # No charge with a due date is made yet, so nothing is bound to a location for those.
-    tokens = {token: path for path, (kind, token) in places.items() if kind == OF_CHARGES}
-    rows = await pool.fetch(_FIND_SERVED, list(tokens)) if tokens else ()
-    return {tokens[row["token"]]: CHARGE.read(row) for row in rows}
+    rows = await pool.fetch(_FIND_SERVED, sorted({token for _, token in places.values()})) if places else ()
+    found = {(row["place_status"], row["token"]): CHARGE.read(row) for row in rows}
+    # A location of the other kind has another path.
+    served = {path: (list_statuses(kind, is_bound=True)[0], token) for path, (kind, token) in places.items()}
+    return {path: found[name] for path, name in served.items() if name in found}
 
 
 _FIND_HOLDER_THERE: Final[LiteralString] = "select holder_id from charge where txid = $2 and institution_id = $1"

@@ -19,7 +19,7 @@ HOLDER: Final = Table(
     id bigint, name text, tax_id text, city text, branch text, account_number text, account_type text,
     may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
     night_limit_cents bigint, disabled_at timestamptz, created_at timestamptz, institution_id smallint,
-    approve_above_cents bigint, approve_new_payees boolean
+    approve_above_cents bigint, approve_new_payees boolean, street text, state text, postal_code text
     """,
     key=("id",),
 )
@@ -98,6 +98,10 @@ _CHANGED = HOLDER.only(
     "disabled_at",
     "approve_above_cents",
     "approve_new_payees",
+    "street",
+    "city",
+    "state",
+    "postal_code",
 )
 _UPDATE: LiteralString = f"""
 update holder set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})

@@ -113,11 +113,37 @@ CHARGES: Final = (
                 key <> contents::jsonb ->> 'key'
                 -- What the payer chose, or paid at an institution, is written over what was asked for.
                 or status in ('PENDING', 'EXPIRED') and amount_cents <> (contents::jsonb ->> 'amount_cents')::bigint
-                or institution_id is null and {runs_on}
+                or coalesce(due_on::text, '') <> coalesce(contents::jsonb -> 'due' ->> 'due_on', '')
+                or institution_id is null and due_on is null and {runs_on}
                     and expires_at <> created_at + make_interval(secs => (contents::jsonb ->> 'lifetime_s')::int)
+                -- A midnight in Sao Paulo: which one the calendar of business days says, and no holidays are that long.
+                or due_on is not null and not (
+                    (expires_at at time zone 'America/Sao_Paulo')::time = time '00:00'
+                    and (expires_at at time zone 'America/Sao_Paulo')::date - 1 - due_on - least(
+                        coalesce((contents::jsonb -> 'due' ->> 'valid_days')::int, 30), date '9999-12-30' - due_on
+                    ) between 0 and 14
+                )
             )
         """,
         meaning="payers are asked for another amount, or to pay to another key, than was wanted",
+        todo=_LOOK,
+    ),
+    Rule(
+        name="due_charge_is_paid_in_parts",
+        says="what a payment of a charge with a due date consists of is kept, and is of its amount and of what the charge says",
+        broken="""
+            select charge.holder_id, array['charge ' || charge.id] as ids,
+                format('%s of %s', charge.amount_cents, coalesce(asked_cents, charge.amount_cents)) as expected,
+                format('%s of %s', paid.amount_cents, paid.original_cents) as found, charge.modified_at as since
+            from {charges} as charge
+            left join transfer on transfer.charge_id = charge.id and transfer.holder_id = charge.holder_id
+                and transfer.settled_at is not null
+            left join paid_amount as paid on paid.transfer_id = transfer.id and paid.holder_id = transfer.holder_id
+            where due_on is not null and charge.institution_id is null and charge.status in ('APPROVED', 'RETURNED')
+                and (paid.charge_id, paid.amount_cents, paid.original_cents)
+                    is distinct from (charge.id, charge.amount_cents, coalesce(asked_cents, charge.amount_cents))
+        """,
+        meaning="nobody can say what fine, interest and discount the payer has paid or got, or somebody has written it by hand",
         todo=_LOOK,
     ),
     Rule(

@@ -21,6 +21,9 @@ TOTALS: Final = (
                     0 as noted
                 from charge where holder_id between $1 and $2
                 union all
+                select holder_id, 'charge_due', status, date_trunc('hour', created_at, 'UTC'), 1, 0 from charge
+                where holder_id between $1 and $2 and due_on is not null
+                union all
                 select holder_id, 'transfer', status, date_trunc('hour', created_at, 'UTC'), 1, 0 from transfer
                 where holder_id between $1 and $2
                 union all

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
+from pixconnect.domain.due.address import Address
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.money.charge import Charge
@@ -36,6 +37,7 @@ class OwnAccount(Struct, frozen=True, kw_only=True):
     """As printed in QR codes."""
     institution_id: int | None = None
     """The account at an institution on which its money lies."""
+    address: Address | None = None
 
 
 class HolderDirectory:
@@ -124,7 +126,13 @@ class HolderDirectory:
             name=holder.name,
             tax_id=holder.tax_id,
         )
-        return OwnAccount(holder_id=holder.id, party=party, city=holder.city, institution_id=holder.institution_id)
+        return OwnAccount(
+            holder_id=holder.id,
+            party=party,
+            city=holder.city,
+            institution_id=holder.institution_id,
+            address=holder.address,
+        )
 
 
 def with_key(party: Party, key: PixKey | None) -> Party:

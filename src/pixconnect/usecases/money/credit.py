@@ -95,6 +95,8 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
         if isinstance(report, CreditAccepted):
             failed = msgspec.structs.replace(failed, acceptance_refused=True)
         return _announced(work, failed), None
+    if charge is not None and credit.institution_id is None:
+        work.keep_parts(transfer, charge, report.reported_at)
     if isinstance(report, CreditAccepted):
         if charge is not None:
             held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)

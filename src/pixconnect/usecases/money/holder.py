@@ -13,6 +13,7 @@ import asyncpg
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from pixconnect.domain.due.address import STREET_LENGTH_MAX, check_state, read_postal_code
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.money import account as account_rules
@@ -36,6 +37,7 @@ GIVEN_AGAIN_AFTER: Final = timedelta(seconds=60)
 """How long after its removal we give a key to another holder: far longer than any request that looked it up before."""
 
 _TEXT_LENGTH_MAX = 255
+_ADDRESS = ("street", "city", "state", "postal_code")
 _LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
 
 
@@ -48,6 +50,10 @@ class NewHolder(Struct, frozen=True, kw_only=True):
     account_number: str
     """1 to 20 digits or capital letters; no other holder has it."""
     city: str = "Sao Paulo"
+    street: str | None = None
+    """With state and postal code: the address that charges with a due date show."""
+    state: str | None = None
+    postal_code: str | None = None
     account_type: AccountType = "TRANSACTIONAL"
     transfer_limit_cents: int | UnsetType | None = UNSET
     """The most that one transfer may send; ``None`` is no limit. In live mode each limit must be set."""
@@ -70,6 +76,12 @@ class HolderChanges(Struct, frozen=True, kw_only=True):
     """Transfers above this wait for an operator's yes; ``None`` is none. What waits already goes on waiting."""
     approve_new_payees: bool | UnsetType = UNSET
     """Whether transfers to payees that were never paid wait for it."""
+    street: str | UnsetType = UNSET
+    """With state and postal code, unless they are there already."""
+    city: str | UnsetType = UNSET
+    """Codes that were made before keep the city that they name."""
+    state: str | UnsetType = UNSET
+    postal_code: str | UnsetType = UNSET
     is_disabled: bool | UnsetType = UNSET
     """Locks out all its clients too."""
 
@@ -87,9 +99,8 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
 
 async def make_holder(context: OperatorContext, connection: Connection, new: NewHolder) -> Holder:
     """The same in a transaction of the caller's."""
-    for field, text in (("name", new.name), ("city", new.city)):
-        if not 1 <= len(text) <= _TEXT_LENGTH_MAX or not text.isprintable():
-            raise errors.BadRequest(f"{field}: must have 1 to {_TEXT_LENGTH_MAX} printable characters")
+    _check_text("name", new.name, _TEXT_LENGTH_MAX)
+    address = _read_address(dict(street=new.street, city=new.city, state=new.state, postal_code=new.postal_code))
     limits = _read_limits(new, must_be_named=not context.policy.is_sandbox)
     tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
     tax_id_rules.check_tax_id(tax_id, "tax_id")
@@ -99,7 +110,6 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
         id=await holder_store.next_id(connection),
         name=new.name,
         tax_id=tax_id,
-        city=new.city,
         branch=new.branch,
         account_number=new.account_number,
         account_type=new.account_type,
@@ -111,6 +121,10 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
         transfer_limit_cents=limits["transfer_limit_cents"],
         day_limit_cents=limits["day_limit_cents"],
         night_limit_cents=limits["night_limit_cents"],
+        city=address["city"] or new.city,
+        street=address["street"],
+        state=address["state"],
+        postal_code=address["postal_code"],
     )
     if not await holder_store.insert(connection, holder):
         raise errors.InvalidAccount("account_number: another holder has it")
@@ -147,6 +161,7 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
         if field in (*_LIMITS, "approve_above_cents"):
             _check_limit(field, value)
     is_disabled = wanted.pop("is_disabled", None)
+    changes_address = not wanted.keys().isdisjoint(_ADDRESS)
     async with write_alone(context.pool) as connection:
         # Batches decide by flags and limits that they read while they hold the balance's lock. With the same lock we wait for
         # the batches under way, and all that come after the operator has the answer are decided by the new ones.
@@ -159,6 +174,8 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
             # Disabled twice, it keeps the instant of the first time.
             since = before.disabled_at or context.clock.real_now()
             wanted["disabled_at"] = since if is_disabled else None
+        if changes_address:
+            wanted |= _read_address({name: wanted.get(name, getattr(before, name)) for name in _ADDRESS})
         holder = msgspec.structs.replace(before, **wanted)
         await holder_store.update(connection, holder)
         verb = "set" if is_disabled is None else "disable" if is_disabled else "enable"
@@ -241,6 +258,25 @@ def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None
             )
         limits[field] = None if isinstance(limit, UnsetType) else _check_limit(field, limit)
     return limits
+
+
+def _read_address(sent: dict[str, str | None]) -> dict[str, str | None]:
+    """Judge an address; besides the city there may be none of it, or all."""
+    read = dict(sent)
+    _check_text("city", sent["city"] or "", _TEXT_LENGTH_MAX)
+    missing = [name for name in _ADDRESS if sent[name] is None]
+    if missing and len(missing) < len(_ADDRESS) - 1:
+        raise errors.BadRequest(f"{missing[0]}: missing; an address has street, city, state and postal code")
+    if not missing:
+        _check_text("street", sent["street"] or "", STREET_LENGTH_MAX)
+        check_state(sent["state"] or "")
+        read["postal_code"] = read_postal_code(sent["postal_code"] or "")
+    return read
+
+
+def _check_text(field: str, text: str, length_max: int) -> None:
+    if not 1 <= len(text) <= length_max or not text.isprintable():
+        raise errors.BadRequest(f"{field}: must have 1 to {length_max} printable characters")
 
 
 def _check_limit(field: str, limit: int | None) -> int | None:

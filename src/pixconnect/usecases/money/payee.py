@@ -15,7 +15,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, br_code, pix_key, tax_id
 from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money.br_code import BrCode
-from pixconnect.domain.money.charge import PAID, fixed_amount_cents
+from pixconnect.domain.money.charge import PAID, asked_amount_cents, fixed_amount_cents
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.pix_key import PixKey
@@ -73,7 +73,7 @@ async def read_code_amount(context: PayeeContext, caller: Caller, text: str) -> 
         amount_cents = code.fixed_amount_cents
     elif code.location.startswith(context.policy.location_prefix):
         charge = await context.directory.find_served(code.location.removeprefix(context.policy.location_prefix))
-        amount_cents = None if charge is None else charge.amount_cents or None
+        amount_cents = None if charge is None else asked_amount_cents(charge, context.clock.now()) or None
     else:
         try:
             amount_cents = (await read_outside(context, caller, code.location)).amount_cents
@@ -192,7 +192,7 @@ async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: 
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
     if charge.status != "PENDING" or context.clock.now() >= charge.expires_at:
         raise errors.QrCodeExpired("emv: the charge behind the code has expired")
-    _check_code_amount(fixed_amount_cents(charge), amount_cents)
+    _check_code_amount(fixed_amount_cents(charge, context.clock.now()), amount_cents)
     own = await context.directory.read_account(charge.holder_id)
     key = pix_key.parse_pix_key(charge.key)
     return Payee(party=with_key(own.party, key), holder_id=charge.holder_id, txid=charge.txid, charge=charge)

@@ -312,6 +312,7 @@ def _settle_by_book(
         work.announce_transfer(side)
         work.changes.add_transfer(side)
     if charge is not None and code is None:
+        work.keep_parts(received, charge, work.now)
         paid = charges[charge.id, charge.holder_id] = charge_rules.pay_charge(charge, sent.amount_cents, work.now)
         work.changes.move_charge(charge, paid)
         work.announce_charge(paid, "qrcode.approved")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES
@@ -20,7 +20,7 @@ from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import holder, ledger
-from pixconnect.usecases.money.holder import NewHolder
+from pixconnect.usecases.money.holder import HolderChanges, NewHolder
 from pixconnect.usecases.money.ledger import LedgerContext
 from pixconnect.usecases.simulation.clock import BEHIND_MAX
 
@@ -31,6 +31,9 @@ _HOLDER: Final = NewHolder(
     name="Loja Demonstração Ltda",
     tax_id="12345678000195",
     city="São Paulo",
+    street="Avenida Paulista, 1000",
+    state="SP",
+    postal_code="01310100",
     branch="0001",
     account_number="10000001",
     account_type="TRANSACTIONAL",
@@ -129,7 +132,15 @@ async def _open_holder(context: OperatorContext) -> Holder:
         found = await _find_holder(context)
         if found is None:
             raise
-        return found
+        return found if found.address is not None else await _give_address(context, found)
+
+
+async def _give_address(context: OperatorContext, found: Holder) -> Holder:
+    """To a holder that was made when none had an address."""
+    changes = HolderChanges(
+        street=_HOLDER.street or UNSET, state=_HOLDER.state or UNSET, postal_code=_HOLDER.postal_code or UNSET
+    )
+    return await holder.set_holder(context, found.id, changes)
 
 
 async def _find_holder(context: OperatorContext) -> Holder | None:

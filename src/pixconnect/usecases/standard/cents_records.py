@@ -200,7 +200,7 @@ def show_cents_charge(charge: Charge, base_url: str) -> CobrancaEmCentavos:
         pix_key=charge.key,
         created_at=format_milliseconds(charge.created_at),
         updated_at=format_milliseconds(charge.modified_at),
-        expires_in=contents.lifetime_s,
+        expires_in=contents.lifetime_s or round((charge.expires_at - charge.created_at).total_seconds()),
         expires_date=format_milliseconds(charge.expires_at),
         paid_at=format_milliseconds(charge.modified_at) if charge.status == "APPROVED" else None,
     )

@@ -1,23 +1,38 @@
-"""Charges as the standard's door knows them (``cob``): put, patch, read. They are the charges of the other door too."""
+"""Charges as the standard's door knows them (``cob``, and ``cobv`` with a due date): put, patch, read.
+
+They are the charges of the other door too.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, br_code
 from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
 from pixconnect.domain.standard import location as location_rules
+from pixconnect.domain.standard.location import LocationKind
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.usecases.money.opened_charge import OpeningContext
-from pixconnect.usecases.standard.charge_write import ENTITY, WRITE_CHARGES, ChargeWrite, StandardCharge
+from pixconnect.usecases.standard.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
 from pixconnect.usecases.standard.institution_charge import NewContents, judge_key, patch_there, put_there
 from pixconnect.usecases.standard.location import locate_charges
+
+_NO_ADDRESS: Final = Violation(
+    property=f"{location_rules.WITH_DUE_DATE}.recebedor",
+    reason="o recebedor não tem endereço, que toda cobrança com vencimento mostra: o operador do serviço o define com "
+    "`pixconnect holder set --street --city --state --postal-code`",
+)
+_NOT_THERE: Final = Violation(
+    property=location_rules.WITH_DUE_DATE,
+    reason="cobranças com vencimento ainda não são oferecidas em contas que ficam em uma instituição",
+)
 
 
 class StandardChargeContext(OpeningContext, Protocol): ...
@@ -45,16 +60,21 @@ async def put_charge(
         Violated: All that the state of things forbids.
         OutcomeUnknown: The commit was not answered; ``txid`` is the one under which to repeat it.
     """
+    kind = location_rules.AT_ONCE if contents.due is None else location_rules.WITH_DUE_DATE
     account = await context.directory.read_account(caller.holder_id)
-    if account.institution_id is not None:
+    if account.institution_id is not None and contents.due is not None:
+        await _check_made_before(context, caller, txid)
+    elif account.institution_id is not None:
         put = NewContents(txid=txid, contents=contents, location_id=location_id, is_new=is_new)
         there = await put_there(context, caller, account.institution_id, put)
         if there is not None:
             return there
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
-    write = await _make_write(context, caller, txid, contents.key, location_id)
+    write = await _make_write(context, caller, txid, kind, contents.key, location_id)
     write.contents, write.is_new = contents, is_new
+    if contents.due is not None and account.address is None:
+        write.violations = [*write.violations, _NO_ADDRESS]
     try:
         return await context.writes.submit(WRITE_CHARGES, write)
     except errors.OutcomeUnknown as unknown:
@@ -68,6 +88,7 @@ async def patch_charge(
     txid: str,
     change: ContentsChange,
     *,
+    kind: LocationKind = location_rules.AT_ONCE,
     location_id: int | None = None,
     removes: bool = False,
 ) -> StandardCharge:
@@ -77,28 +98,31 @@ async def patch_charge(
         NotFound: There is no such charge.
         Violated: All that the state of things forbids.
     """
-    if (await context.directory.read_account(caller.holder_id)).institution_id is not None:
+    account = await context.directory.read_account(caller.holder_id)
+    if account.institution_id is not None and kind == location_rules.AT_ONCE:
         there = await patch_there(context, caller, txid, change, location_id=location_id, removes=removes)
         if there is not None:
             return there
-    write = await _make_write(context, caller, txid, change.key, location_id)
+    write = await _make_write(context, caller, txid, kind, change.key, location_id)
     write.change, write.removes = change, removes
     return await context.writes.submit(WRITE_CHARGES, write)
 
 
 async def read_charge(
-    context: StandardChargeContext, caller: Caller, txid: str, revision: int | None = None
+    context: StandardChargeContext,
+    caller: Caller,
+    txid: str,
+    revision: int | None = None,
+    kind: LocationKind = location_rules.AT_ONCE,
 ) -> StandardCharge:
     """A charge as it is now, or what it said in an earlier revision."""
-    charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
-    if charge is None:
-        raise errors.NotFound("txid: there is no such charge")
+    charge = await _find(context, caller, txid, kind)
     contents, latest = charge_rules.read_contents(charge), charge.revision or 0
     if revision is not None and revision != latest:
         earlier = await revision_store.find(context.pool, charge.holder_id, charge.id, revision)
         if earlier is None:
             reason = f"a cobrança não tem essa revisão; a mais recente é a {latest}"
-            raise Violated(ENTITY, [Violation(property="revisao", reason=reason, value=str(revision))])
+            raise Violated(kind, [Violation(property="revisao", reason=reason, value=str(revision))])
         contents = earlier
     locations = await locate_charges(context, [charge])
     return StandardCharge(
@@ -109,31 +133,53 @@ async def read_charge(
     )
 
 
-async def check_charge(context: StandardChargeContext, caller: Caller, txid: str) -> None:
+async def check_charge(
+    context: StandardChargeContext, caller: Caller, txid: str, kind: LocationKind = location_rules.AT_ONCE
+) -> None:
     """Raise ``NotFound`` if there is no such charge, before we check anything else in a request about it."""
-    if await charge_store.find_by_txid(context.pool, caller.holder_id, txid) is None:
+    await _find(context, caller, txid, kind)
+
+
+async def _find(context: StandardChargeContext, caller: Caller, txid: str, kind: LocationKind) -> Charge:
+    charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
+    if charge is None or location_rules.location_kind_of(charge) != kind:
         raise errors.NotFound("txid: there is no such charge")
+    return charge
+
+
+async def _check_made_before(context: StandardChargeContext, caller: Caller, txid: str | None) -> None:
+    """At an account of an institution only a charge that was made before the holder was on it may be put again."""
+    if txid is None or await charge_store.find_by_txid(context.pool, caller.holder_id, txid) is None:
+        raise Violated(location_rules.WITH_DUE_DATE, [_NOT_THERE])
 
 
 async def _make_write(
-    context: StandardChargeContext, caller: Caller, txid: str, key: str | None, location_id: int | None
+    context: StandardChargeContext,
+    caller: Caller,
+    txid: str,
+    kind: LocationKind,
+    key: str | None,
+    location_id: int | None,
 ) -> ChargeWrite:
     account = await context.directory.read_account(caller.holder_id)
-    violations = await judge_key(context, caller, key)
+    violations = await judge_key(context, caller, key, kind)
     prefix = context.policy.location_prefix
     return ChargeWrite(
         holder_id=caller.holder_id,
         caller=caller,
         txid=txid,
+        kind=kind,
         location_id=location_id,
         violations=violations,
         charge_id=await context.ids.charge_id(),
         own_location_id=await context.ids.location_id(),
         new_location_id=await context.ids.location_id(),
         new_token=context.entropy.token(location_rules.TOKEN_LENGTH),
-        write_code=partial(_write_code, prefix, account.party.name, account.city),
+        write_code=partial(
+            _write_code, prefix, account.party.name, account.city, is_paid_once=kind == location_rules.AT_ONCE
+        ),
     )
 
 
-def _write_code(prefix: str, name: str, city: str, path: str) -> str:
-    return br_code.format_dynamic_br_code(prefix + path, name, city)
+def _write_code(prefix: str, name: str, city: str, path: str, *, is_paid_once: bool) -> str:
+    return br_code.format_dynamic_br_code(prefix + path, name, city, is_paid_once=is_paid_once)

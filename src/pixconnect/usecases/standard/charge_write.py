@@ -18,17 +18,17 @@ from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
 from pixconnect.domain.standard import location as location_rules
-from pixconnect.domain.standard.location import Location
+from pixconnect.domain.standard.location import Location, LocationKind
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
 from pixconnect.usecases.money.charge_change import remove_locked
+from pixconnect.usecases.standard.due_violation import judge_terms
 from pixconnect.usecases.standard.location import open_own_location
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
-ENTITY: Final = location_rules.OF_CHARGES
 REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 """The status by which a patch removes a charge."""
 
@@ -60,6 +60,7 @@ class ChargeWrite(Struct, kw_only=True):
     holder_id: int
     caller: Caller
     txid: str
+    kind: LocationKind
     contents: ChargeContents | None = None
     """A put: all that it is to say."""
     change: ContentsChange = ContentsChange()
@@ -178,6 +179,8 @@ def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCh
         if write.contents is None:
             raise errors.NotFound("txid: there is no such charge")
         return _create(work, write, write.contents, locked)
+    if location_rules.location_kind_of(charge) != write.kind:
+        raise _refuse_other_kind(write)
     own = _own_location(work, write, charge, locked)
     if id(write) in locked.done:
         return StandardCharge.of(charge, own)
@@ -192,6 +195,16 @@ def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCh
     return _revise(work, write, charge, contents, own, locked)
 
 
+def _refuse_other_kind(write: ChargeWrite) -> errors.PixConnectError:
+    # Both kinds share one space of txids, and each is looked for among its own.
+    if write.contents is None:
+        return errors.NotFound("txid: there is no such charge")
+    other = "imediata" if write.kind == location_rules.WITH_DUE_DATE else "com vencimento"
+    return Violated(
+        write.kind, [Violation(property="txid", reason=f"este txid já é de uma cobrança {other}", value=write.txid)]
+    )
+
+
 def _wants_other_place(write: ChargeWrite, charge: Charge, own: Location | None) -> bool:
     if write.location_id is not None:
         return own is None or own.id != write.location_id
@@ -200,12 +213,13 @@ def _wants_other_place(write: ChargeWrite, charge: Charge, own: Location | None)
 
 
 def _create(work: UnitOfWork, write: ChargeWrite, contents: ChargeContents, locked: _Locked) -> StandardCharge:
-    violations = [*write.violations, *_judge_location(write, None, locked)]
+    terms = judge_terms(contents, None, work.now)
+    violations = [*terms, *write.violations, *_judge_location(write, None, locked)]
     if (write.holder_id, write.txid) in locked.taken:
         reason = "este txid já é o external_id de outra cobrança"
         violations.append(Violation(property="txid", reason=reason, value=write.txid))
     if violations:
-        raise Violated(ENTITY, violations)
+        raise Violated(write.kind, violations)
     location = _take_location(work, write, write.charge_id, locked)
     charge = charge_rules.open_standard_charge(
         write.charge_id, write.holder_id, write.txid, contents, write.write_code(location.path), work.now
@@ -226,12 +240,13 @@ def _revise(
     location: Location | None,
     locked: _Locked,
 ) -> StandardCharge:
-    violations = [*write.violations, *_judge_state(charge), *_judge_location(write, charge, locked)]
+    terms = judge_terms(contents, charge_rules.read_contents(charge), work.now)
+    violations = [*terms, *write.violations, *_judge_state(charge), *_judge_location(write, charge, locked)]
     if contents.amount_cents == 0 and not contents.may_change_amount:
         reason = "só pode ser 0.00 com modalidadeAlteracao 1"
-        violations.append(Violation(property=f"{ENTITY}.valor.original", reason=reason, value="0.00"))
+        violations.append(Violation(property=f"{write.kind}.valor.original", reason=reason, value="0.00"))
     if violations:
-        raise Violated(ENTITY, violations)
+        raise Violated(write.kind, violations)
     after = charge
     # A charge's content does not include its location: another one alone is no revision (Pix API 2.9.0, ``Revisao``).
     if not say_the_same(contents, charge_rules.read_contents(charge)):
@@ -254,7 +269,7 @@ def _remove(
 ) -> StandardCharge:
     violations = _judge_state(charge, REMOVAL)
     if violations:
-        raise Violated(ENTITY, violations)
+        raise Violated(write.kind, violations)
     removed = write.made = remove_locked(work, charge, "REMOVED_BY_RECEIVER")
     work.changes.origins.add("charge_change", removed.id, work.now, write.caller)
     locked.charges[removed.txid, removed.holder_id] = removed
@@ -264,10 +279,10 @@ def _remove(
 def _judge_state(charge: Charge, sent: str | None = None) -> list[Violation]:
     if charge.status not in charge_rules.ACTIVE:
         reason = "a cobrança não está ATIVA e não pode mais ser alterada"
-        return [Violation(property=f"{ENTITY}.status", reason=reason, value=sent)]
+        return [Violation(property=f"{location_rules.location_kind_of(charge)}.status", reason=reason, value=sent)]
     if charge.held_by is not None:
         reason = "um pagamento desta cobrança foi aceito e ainda não liquidou: ela não pode ser alterada agora"
-        return [Violation(property=f"{ENTITY}.status", reason=reason, value=sent)]
+        return [Violation(property=f"{location_rules.location_kind_of(charge)}.status", reason=reason, value=sent)]
     return []
 
 
@@ -277,13 +292,13 @@ def _judge_location(write: ChargeWrite, charge: Charge | None, locked: _Locked) 
     location = locked.locations.get((write.location_id, write.holder_id))
     if location is None:
         reason = "a location não existe"
-    elif location.kind != ENTITY:
-        reason = "a location é do tipo cobv, e deveria ser do tipo cob"
+    elif location.kind != write.kind:
+        reason = f"a location é do tipo {location.kind}, e deveria ser do tipo {write.kind}"
     elif location.charge_id is not None and (charge is None or location.charge_id != charge.id):
         reason = "a location já está sendo utilizada por outra cobrança"
     else:
         return []
-    return [Violation(property=f"{ENTITY}.loc.id", reason=reason, value=str(write.location_id))]
+    return [Violation(property=f"{write.kind}.loc.id", reason=reason, value=str(write.location_id))]
 
 
 def _own_location(work: UnitOfWork, write: ChargeWrite, charge: Charge, locked: _Locked) -> Location | None:
@@ -303,7 +318,7 @@ def _take_location(work: UnitOfWork, write: ChargeWrite, charge_id: int, locked:
         _move_location(work, free, bound, locked)
         return bound
     location = location_rules.open_location(
-        write.new_location_id, write.holder_id, write.new_token, ENTITY, charge_id, work.now
+        write.new_location_id, write.holder_id, write.new_token, write.kind, charge_id, work.now
     )
     work.changes.add_location(location)
     locked.locations[location.id, location.holder_id] = location

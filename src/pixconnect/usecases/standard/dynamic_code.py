@@ -18,7 +18,7 @@ from pixconnect.domain.money.outside_location import LocationUnreachable
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import prepared_transfer as prepared_usecases
 from pixconnect.usecases.money.transfer import TransferContext
-from pixconnect.usecases.standard.payload import COB_STATUSES, CobStatus
+from pixconnect.usecases.standard.payload_parts import COB_STATUSES, CobStatus
 
 _LIFETIME_S: Final = 86_400
 """Where a charge of another institution does not say how long it may be paid."""
@@ -90,6 +90,8 @@ async def _read_own(context: TransferContext, path: str) -> DynamicCode:
         raise errors.InvalidQrCode("emv: its location serves no charge")
     if await context.directory.find_owner(charge.key) != charge.holder_id:
         raise errors.PixKeyNotFound("emv: the Pix key of the charge behind the code was removed")
+    if charge.due_on is not None:
+        raise CodeHasDueDate("emv: leads to a charge with a due date")
     contents = charge_rules.read_contents(charge)
     # As the payload at the location, which tells no stranger for ever who is asked.
     tells_payer = COB_STATUSES[charge.status] == "ATIVA" and charge_rules.tells_payer(charge, context.clock.now())

@@ -19,13 +19,15 @@ from pixconnect.domain.institutions.institution import CertainRefusal
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
+from pixconnect.domain.standard.location import AT_ONCE as ENTITY
+from pixconnect.domain.standard.location import LocationKind
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import HasDirectory, HasPool
 from pixconnect.usecases.money.charge_change import change_there
 from pixconnect.usecases.money.charge_opening import NewOpening, RefusedByInstitution, open_there
 from pixconnect.usecases.money.opened_charge import OpeningContext
-from pixconnect.usecases.standard.charge_write import ENTITY, REMOVAL, StandardCharge
+from pixconnect.usecases.standard.charge_write import REMOVAL, StandardCharge
 
 _PROPERTIES: Final = ("chave", "valor.original", "valor", "devedor", "calendario.expiracao", "status")
 """Members of a charge that an institution's refusal may name."""
@@ -105,12 +107,14 @@ async def patch_there(
         raise _explain(refused.refusal) from None
 
 
-async def judge_key(context: HasDirectory, caller: Caller, key: str | None) -> list[Violation]:
+async def judge_key(
+    context: HasDirectory, caller: Caller, key: str | None, kind: LocationKind = ENTITY
+) -> list[Violation]:
     """Whether a key that is asked for is the holder's."""
     if key is None or await context.directory.find_owner(key) == caller.holder_id:
         return []
     reason = "a chave não pertence a este usuário recebedor"
-    return [Violation(property=f"{ENTITY}.chave", reason=reason, value=key)]
+    return [Violation(property=f"{kind}.chave", reason=reason, value=key)]
 
 
 async def _remove(context: OpeningContext, caller: Caller, charge: Charge) -> StandardCharge:

@@ -169,7 +169,7 @@ def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Loc
     """Make the location of a charge of the contract, which is locked and has none yet: where its code leads already."""
     errors.ensure(charge.contents is None, "a charge that the standard's door has written has its location")
     location = location_rules.open_location(
-        location_id, charge.holder_id, charge.txid, location_rules.OF_CHARGES, charge.id, charge.created_at
+        location_id, charge.holder_id, charge.txid, location_rules.AT_ONCE, charge.id, charge.created_at
     )
     work.changes.add_location(location)
     return location

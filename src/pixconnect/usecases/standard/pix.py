@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import Meta, Struct, field
 
+from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Page, Span
@@ -24,6 +25,7 @@ from pixconnect.domain.money.refund import Refund, RefundReason, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard.received import SEARCHED_MAX, ReceivedSearch
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.money import paid_amount as paid_amount_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.standard import received as received_store
@@ -97,11 +99,19 @@ class Componente(Struct, frozen=True, kw_only=True):
     """Em reais, com dois decimais."""
 
 
-class ComponentesValor(Struct, frozen=True, kw_only=True):
-    """De que partes o valor de um Pix se compõe."""
+class ComponentesValor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """De que partes o valor de um Pix se compõe; as que são zero faltam."""
 
     original: Componente
     """O valor da cobrança; de uma de valor livre, o que foi pago."""
+    multa: Componente | None = None
+    """De uma cobrança com vencimento: a multa."""
+    juros: Componente | None = None
+    """De uma cobrança com vencimento: os juros."""
+    abatimento: Componente | None = None
+    """De uma cobrança com vencimento: o que se abate em qualquer dia."""
+    desconto: Componente | None = None
+    """De uma cobrança com vencimento: o que se desconta de quem paga antes."""
 
 
 class Pix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -167,27 +177,44 @@ async def list_refunds_of_pix(context: HasPool, received: Transfer) -> Sequence[
 
 async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> dict[int, Pix]:
     """Settled incoming transfers with their refunds, by the transfer's id, in the order given."""
-    received = list(transfers)
-    refunds = await refund_store.find_of_transfers(pool, [(each.id, each.holder_id) for each in received])
-    return {each.id: show_pix(each, refunds.get((each.id, each.holder_id), ())) for each in received}
+    received = {(each.id, each.holder_id): each for each in transfers}
+    refunds = await refund_store.find_of_transfers(pool, list(received))
+    of_charges = [name for name, each in received.items() if each.charge_id is not None]
+    paid = await paid_amount_store.find_of_transfers(pool, of_charges) if of_charges else {}
+    return {each.id: show_pix(each, refunds.get(name, ()), paid.get(name)) for name, each in received.items()}
 
 
-def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
-    """A settled incoming transfer and its refunds, in the order of their requests."""
+def show_pix(transfer: Transfer, refunds: Sequence[Refund], paid: PaidAmount | None) -> Pix:
+    """A settled incoming transfer and its refunds, in the order of their requests, and what its amount consists of."""
     settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
     if settled_at is None:
         raise errors.InvariantBroken("only what has settled is a Pix")
-    valor = format_reais(transfer.amount_cents)
     return Pix(
         end_to_end_id=transfer.shown_id,
         txid=transfer.txid if transfer.txid and _TXID.fullmatch(transfer.txid) else None,
-        valor=valor,
-        componentes_valor=None if transfer.charge_id is None else ComponentesValor(original=Componente(valor=valor)),
+        valor=format_reais(transfer.amount_cents),
+        componentes_valor=None if transfer.charge_id is None else _show_parts(transfer, paid),
         chave=transfer.own_key,
         horario=format_milliseconds(settled_at),
         payer_message=transfer.payer_message,
         devolucoes=[show_devolucao(refund_id, refund) for refund_id, refund in name_refunds(transfer, refunds)] or None,
     )
+
+
+def _show_parts(transfer: Transfer, paid: PaidAmount | None) -> ComponentesValor:
+    if paid is None:
+        return ComponentesValor(original=Componente(valor=format_reais(transfer.amount_cents)))
+    return ComponentesValor(
+        original=Componente(valor=format_reais(paid.original_cents)),
+        multa=_show_part(paid.fine_cents),
+        juros=_show_part(paid.interest_cents),
+        abatimento=_show_part(paid.rebate_cents),
+        desconto=_show_part(paid.discount_cents),
+    )
+
+
+def _show_part(cents: int) -> Componente | None:
+    return Componente(valor=format_reais(cents)) if cents else None
 
 
 def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[str, Refund]]:

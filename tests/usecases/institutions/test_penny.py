@@ -38,11 +38,14 @@ async def test_one_cent_leaves_the_house_and_what_comes_in_after_it_is_told(shop
     await shop.move_orders()
     arrived = await follow_penny(shop.context, sent)
     assert (arrived.transfer.status, arrived.transfer.amount_cents, arrived.is_back) == ("CONFIRMED", 1, False)
+    shop.pay(2000)
+    await shop.read()
+    assert not (await follow_penny(shop.context, sent)).is_back, "a customer has paid"
     shop.pay(1)
     await shop.read()
     back = await follow_penny(shop.context, sent)
     assert ([one.amount_cents for one in back.came_back], back.is_back) == ([1], True)
-    assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((1000, 0), 1)
+    assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((3000, 0), 1)
     asked = "select operator, subject from audit where verb = 'institution check'"
     (row,) = await as_operator(shop.live.context).pool.fetch(asked)
     assert tuple(row) == ("ana", "institution loja")

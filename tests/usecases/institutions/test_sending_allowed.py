@@ -207,6 +207,29 @@ async def test_the_hour_of_a_raise_passes_by_the_databases_clock(shop: Shop) -> 
 
 
 @pytest.mark.parametrize(
+    "replaced_by",
+    [WantedAllowance(payees="all"), WantedAllowance(transfer_cents=100), WantedAllowance(transfer_cents=0), None],
+)
+async def test_who_confirms_what_was_replaced_meanwhile_is_told_so(
+    shop: Shop, replaced_by: WantedAllowance | None
+) -> None:
+    await shop.live.execute_as_owner("update institution_account set environment = 'production'")
+    ana, rui, eva = (acting_as(as_operator(shop.live.context), name) for name in ("ana", "rui", "eva"))
+    proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(transfer_cents=5_000, payees="own"))
+    assert proposed is not None
+    shop.live.clock.advance(hours=1)
+    # Between what rui reads and what rui does.
+    if replaced_by is None:
+        await confirm_proposal(eva, shop.context, "loja")
+    else:
+        await allowance_usecases.allow(ana, "loja", replaced_by)
+    before = (await account_usecases.read_account(ana, "loja")).allowance
+    with pytest.raises(errors.NotFound, match="does not wait any more on loja"):
+        await allowance_usecases.allow_more(rui, shop.context, shop.account, proposed)
+    assert (await account_usecases.read_account(ana, "loja")).allowance == before
+
+
+@pytest.mark.parametrize(
     ("wanted", "field"),
     [
         (WantedAllowance(), "say what"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.allowance import RAISED_AFTER, Allowance, WantedAllowance, cut, want
 from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
@@ -69,12 +70,18 @@ async def allow_more(
     account: InstitutionAccount,
     proposal: Proposal,
 ) -> None:
-    """Let a raise act that another operator proposed an hour ago or earlier; on a machine whose clock is right alone."""
+    """Let a raise act that another operator proposed an hour ago or earlier; on a machine whose clock is right alone.
+
+    Raises:
+        NotFound: It was taken back, replaced or confirmed meanwhile.
+    """
     async with write_alone(context.pool) as connection:
         await service_now_to_write(context.clock, connection)
         now = context.clock.real_now()
         check_confirmation(proposal, context.operator, now)
         found(await account_store.lock_named(connection, account.name), account.name)
+        if proposal not in await proposal_store.list_waiting(connection, account.id):
+            raise errors.NotFound(f"name: that does not wait any more on {account.name}: look at what does")
         before = await allowance_store.lock(connection, account.id)
         # Those of before transfers could leave say nothing of them.
         after = structs.replace(before, **proposal.proposal, allowed_by=context.operator)

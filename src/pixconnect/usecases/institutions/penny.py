@@ -40,7 +40,7 @@ class PennySent(Struct, frozen=True, kw_only=True):
 
     transfer: Transfer
     came_back: Sequence[Transfer] = ()
-    """What came in for the house since, the newest first."""
+    """Pix of as much that came in for the house since, the newest first: a customer pays more."""
 
     @property
     def is_back(self) -> bool:
@@ -84,7 +84,8 @@ async def follow_penny(context: Context, sent: Transfer) -> PennySent:
     now = await transfer_store.find_by_id(context.pool, sent.holder_id, sent.id)
     span = Span(page_size=_LISTED_MAX, initial_at=sent.created_at)
     page = await transfer_store.read_page(context.pool, sent.holder_id, "CONFIRMED", span)
-    return PennySent(transfer=now or sent, came_back=[one for one in page.items if one.direction == "IN"])
+    back = [one for one in page.items if one.direction == "IN" and one.amount_cents == PENNY_CENTS]
+    return PennySent(transfer=now or sent, came_back=back)
 
 
 def _act_for(account: InstitutionAccount, operator: OperatorContext) -> Caller:

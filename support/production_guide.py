@@ -14,7 +14,7 @@ from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, 
 from support.installation import ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
-SETTINGS = ("service.env", "operators.env", "console.env", "verify.env")
+SETTINGS = ("service.env", "operators.env", "console.env")
 LOGINS = (UNITS / "logins.sql").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guides" / "production.md").read_text(encoding="utf-8")
 
@@ -28,9 +28,15 @@ def variables(name: str) -> dict[str, str]:
     return read_file(UNITS / name)
 
 
-def settings_on(server_url: str) -> dict[str, str]:
-    """The settings of all parts, operators and the console, on a server that listens on a socket of its own."""
+def settings_on(server_url: str, *, verifies: bool = False) -> dict[str, str]:
+    """The settings of all parts, operators and the console, on a server that listens on a socket of its own.
+
+    Args:
+        verifies: With the login of `verify` alone, to whom `migrate` must have granted its role; else it takes the operators'.
+    """
     found = {name: value for file in SETTINGS for name, value in variables(file).items()}
+    if not verifies:
+        del found["PIXCONNECT_VERIFY_DATABASE_URL"]
     here = f"@/pixconnect?{urlsplit(server_url).query}"
     return {name: value.replace("@127.0.0.1:5432/pixconnect", here) for name, value in found.items()}
 

@@ -47,8 +47,8 @@ def given() -> Iterator[dict[str, str]]:
     """The settings of the guide for all parts and for operators, on a server that its blocks have prepared."""
     with tempfile.TemporaryDirectory(prefix="pixconnect-tests-") as folder, asyncio.Runner() as runner:
         home, opened = Path(folder), AsyncExitStack()
-        _, server = runner.run(opened.enter_async_context(prepared_server(home)))
-        here = settings_on(server)
+        _, server = runner.run(opened.enter_async_context(prepared_server(home, durable=True)))
+        here = settings_on(server, verifies=True)
         here |= {"PIXCONNECT_SECRET_KEY_FILE": str(home / "secret.key"), "PIXCONNECT_HOME": str(home / "service")}
         (home / "secret.key").write_bytes(base64.urlsafe_b64encode(os.urandom(32)))
         (home / "secret.key").chmod(0o600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -22,6 +23,11 @@ FILE_MAX: Final = 32 * 1024 * 1024
 
 _MEDIA_TYPES: Final = ("application/json", "text/json")
 _WAIT_MAX_S: Final = 86_400.0
+# Two halves of one character, a half alone, or any other escape, so that what a backslash escapes is nothing else's begin.
+_ESCAPED: Final = re.compile(
+    rb"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\."
+)
+_NO_CHARACTER: Final = rb"\ufffd"
 
 
 class MalformedAnswer(Exception):  # noqa: N818  the institution's answer is, which is no error of ours
@@ -116,10 +122,22 @@ def read_answer(answer: ReceivedAnswer, now: datetime) -> Content:
     if media_type not in _MEDIA_TYPES and not (media_type.startswith("application/") and media_type.endswith("+json")):
         raise MalformedAnswer(f"the answer is {cut_text(media_type, 60) or 'of no type'}, and no JSON")
     try:
-        value: object = msgspec.json.decode(answer.body)
+        value = _decode(answer.body)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         raise MalformedAnswer("the answer says that it is JSON, and is not") from None
     return Content(status=answer.status_code, value=value, wait_s=wait_s)
+
+
+def _decode(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        # Whoever cuts a text by halves of characters sends one half. A stranger's message must not make a list unreadable.
+        return msgspec.json.decode(_ESCAPED.sub(_replace_half, body))
+
+
+def _replace_half(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[1] is None else _NO_CHARACTER
 
 
 def read_wait(answer: ReceivedAnswer, now: datetime) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final, Literal, get_args
 
 from starlette.responses import Response
@@ -9,7 +10,9 @@ from starlette.responses import Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.filtering import read_wanted
 from pixconnect.console.visit import Visit
-from pixconnect.domain.money.charge import ChargeStatus
+from pixconnect.domain.due.day_amount import ShownAmount, show_amount
+from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.charge import Charge, ChargeStatus
 from pixconnect.domain.money.refund import RefundStatus
 from pixconnect.domain.money.transfer import TransferStatus
 from pixconnect.usecases.reading import browse, origin, timeline
@@ -66,10 +69,18 @@ async def _show(visit: Visit, kind: Kind) -> Response:
         kind=kind,
         subject=subject,
         story=story,
+        due=facts.charge and show_due(facts.charge, story.now),
         origin=await origin.find_shown(visit.parts.context, kind, subject, is_operator=visit.who.kind != "holder"),
         curl=f'curl -s {visit.parts.api_url}{_PATHS[kind]}{resource_id} -H "Authorization: Bearer $TOKEN"',
         cli=f"pixconnect {kind} show {resource_id}",
     )
+
+
+def show_due(charge: Charge, now: datetime) -> ShownAmount | None:
+    """What one with a due date asks for today, and why; ``None`` of any other, and of one that nobody can pay any more."""
+    if charge.contents is None or charge.contents.due is None or charge.status != "PENDING" or now >= charge.expires_at:
+        return None
+    return show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))
 
 
 ROUTES: Final = (

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.forms import read_field
+from pixconnect.console.payments import show_due
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.money.charge import ChargeRequest
@@ -63,7 +64,13 @@ async def show_phone(visit: Visit) -> Response:
     if subject is None:
         raise errors.InvariantBroken("a charge's line of time has the charge")
     picture = base64.b64encode(visit.parts.draw_qr(subject.br_code)).decode()
-    return visit.page("phone.html", charge=subject, picture=f"data:image/png;base64,{picture}", now=found.now)
+    return visit.page(
+        "phone.html",
+        charge=subject,
+        due=show_due(subject, found.now),
+        picture=f"data:image/png;base64,{picture}",
+        now=found.now,
+    )
 
 
 async def pay(visit: Visit) -> Response:

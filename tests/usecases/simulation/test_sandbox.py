@@ -1,12 +1,15 @@
 """What people outside do, for the holder who asks: what is meant where something is left out, and what is refused before."""
 
+from datetime import date
 from typing import cast
 
 import pytest
 from msgspec import structs
 
+from pixconnect.domain.due.terms import DueTerms, Fine, Rebate
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge_contents import ChargeContents, Payer
 from pixconnect.domain.money.rail import ReturnReport, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.simulation.sandbox_control import (
@@ -29,6 +32,7 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_return
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
+from pixconnect.usecases.standard import charge as charge_usecases
 from support.records import outside_party, own_key
 from support.service import STARTED_AT, Service, make_charge, open_holder
 
@@ -147,3 +151,24 @@ async def test_a_payer_reads_the_payload_at_a_location_and_pays_the_charge_in_it
     for asked, theirs in ((caller, "example.org/v1/qr/x"), (caller, ""), (other, location)):
         with pytest.raises(errors.PixKeyNotOwned):
             await sandbox_usecases.pay_by_location(context, asked, theirs, None, nobody)
+
+
+async def test_a_payer_of_a_charge_with_a_due_date_pays_what_the_clocks_today_asks_for(
+    service: Service, caller: Caller
+) -> None:
+    control, nobody = Paying(), OutsidePayer()
+    context = with_control(service, control).context
+    terms = DueTerms(
+        due_on=date(2026, 7, 10), fine=Fine(kind="percentage", value=200), rebate=Rebate(kind="sum", value=500)
+    )
+    contents = ChargeContents(
+        lifetime_s=0, amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), due=terms
+    )
+    made = await charge_usecases.put_charge(context, caller, "boleto00000000000000000001", contents)
+    await sandbox_usecases.pay_by_code(context, caller, made.charge.br_code, None, nobody)
+    service.clock.advance(days=20)
+    assert made.location is not None
+    place = f"{context.policy.location_prefix}{made.location.path}"
+    await sandbox_usecases.pay_by_location(context, caller, place, None, nobody)
+    await sandbox_usecases.pay_by_code(context, caller, made.charge.br_code, 7, nobody)
+    assert [paid.amount_cents for paid in control.paid] == [9_500, 9_690, 7]

@@ -41,7 +41,7 @@ class Sandbox(Resource[SenderT]):
 
         Args:
             emv: The code's text, ``emvqrcps`` of a charge.
-            amount: Cents; the code's amount if left out.
+            amount: Cents; if left out the code's amount, of a charge with a due date that of the clock's today.
             payer: Made up if left out.
             payer_message: What the payer writes.
         """

@@ -51,7 +51,7 @@ class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key: str | None = None
     """One of your Pix keys; needs an amount."""
     amount: Amount | None = None
-    """The amount to pay; the code's amount if left out."""
+    """The amount to pay; if left out the code's amount, of a charge with a due date that of the clock's today."""
     payer: OutsidePayer | None = None
     """The payer."""
     payer_message: Annotated[str, Meta(max_length=MESSAGE_LENGTH_MAX)] | None = None

@@ -58,6 +58,22 @@ class DayAmount(Struct, frozen=True, kw_only=True):
         return added_cents - self.rebate_cents - self.discount_cents
 
 
+class ShownAmount(Struct, frozen=True, kw_only=True):
+    """The amount of a day, and why its parts are what they are."""
+
+    amount: DayAmount
+    terms: DueTerms
+    due_day: date
+    last_day: date
+    is_late: bool
+    interest_days: int = 0
+    """Late days that count for the interest, by its kind."""
+    discount_until: date | None = None
+    """Until when the day's discount is given; ``None`` where days count, or none is."""
+    discount_days: int = 0
+    """Early days that count for the discount, by its kind."""
+
+
 def find_due_day(terms: DueTerms) -> date:
     """The last day on which it is not late: the due date, or the next business day."""
     return roll(terms.due_on)
@@ -109,6 +125,23 @@ def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmou
     )
 
 
+def show_amount(terms: DueTerms, original_cents: Cents, day: date) -> ShownAmount:
+    """As ``compute_amount``, for people who ask what was added and taken off."""
+    due_day = find_due_day(terms)
+    discount, interest, is_late = terms.discount, terms.interest, day > due_day
+    dated = discount is not None and discount.kind in UNTIL_A_DATE
+    return ShownAmount(
+        amount=compute_amount(terms, original_cents, day),
+        terms=terms,
+        due_day=due_day,
+        last_day=find_last_day(terms),
+        is_late=is_late,
+        interest_days=0 if interest is None else _INTEREST[interest.kind][0](due_day, day),
+        discount_until=_find_dated(terms, discount, day)[0] if discount is not None and dated and not is_late else None,
+        discount_days=0 if discount is None or dated else _DISCOUNT[discount.kind](day, due_day),
+    )
+
+
 def _take_rebate(rebate: Rebate, original_cents: Cents) -> int:
     """In ten-thousandths of a cent."""
     return rebate.value * _ONE if rebate.kind == "sum" else original_cents * rebate.value
@@ -129,7 +162,7 @@ def _charge_interest(interest: Interest, left_exact: int, due_day: date, day: da
 def _discount(terms: DueTerms, discount: Discount, original_cents: Cents, day: date) -> Cents:
     """On a day that is not late."""
     if discount.kind in UNTIL_A_DATE:
-        value, days = _find_dated_value(terms, discount, day), 1
+        value, days = _find_dated(terms, discount, day)[1], 1
     else:
         value, days = discount.value or 0, _DISCOUNT[discount.kind](day, find_due_day(terms))
     if discount.kind.startswith("sum"):
@@ -137,12 +170,12 @@ def _discount(terms: DueTerms, discount: Discount, original_cents: Cents, day: d
     return _round(original_cents * value * days, _ONE)
 
 
-def _find_dated_value(terms: DueTerms, discount: Discount, day: date) -> Hundredths:
-    """That of the earliest date that has not passed."""
+def _find_dated(terms: DueTerms, discount: Discount, day: date) -> tuple[date | None, Hundredths]:
+    """The earliest date that has not passed, and what is taken off until then."""
     due_day = find_due_day(terms)
     # The due date's own discount is given for as long as the charge is not late. Other dates do not roll.
     ends = ((due_day if dated.until == terms.due_on else dated.until, dated.value) for dated in discount.dated)
-    return min((end for end in ends if end[0] >= day), default=(day, 0))[1]
+    return min((end for end in ends if end[0] >= day), default=(None, 0))
 
 
 def _round(numerator: int, denominator: int) -> int:

@@ -13,7 +13,7 @@ from msgspec import structs
 from pixconnect.domain.frame import errors, money
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code, kept_report, pix_key, reject_code, tax_id
-from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.charge import Charge, asked_amount_cents
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.domain.simulation import sandbox_control
@@ -35,11 +35,11 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxUnavailable,
 )
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasDirectory, HasPolicy, HasPool, HasSandboxControl
+from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPolicy, HasPool, HasSandboxControl
 from pixconnect.usecases.frame.directory import with_key
 
 
-class OutsideContext(HasPool, HasPolicy, HasDirectory, HasSandboxControl, Protocol): ...
+class OutsideContext(HasPool, HasPolicy, HasClock, HasDirectory, HasSandboxControl, Protocol): ...
 
 
 async def pay_by_code(
@@ -105,8 +105,8 @@ async def _pay_charge(
     payer: OutsidePayer,
     payer_message: str | None,
 ) -> Arrival:
-    # For a free amount of 0 we cannot know what the payer would choose.
-    amount_cents = amount_cents or charge.amount_cents or None
+    # For a free amount of 0 we cannot know what the payer would choose. A charge with a due date asks for what today asks.
+    amount_cents = amount_cents or asked_amount_cents(charge, context.clock.now()) or None
     if amount_cents is None:
         raise errors.BadRequest("amount: missing; the code carries none")
     return await _pay(

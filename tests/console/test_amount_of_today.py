@@ -1,0 +1,82 @@
+"""What a charge with a due date asks for today, and why, on its page and on a payer's phone."""
+
+import re
+from collections.abc import Awaitable
+from datetime import date
+
+from msgspec import structs
+from starlette.responses import Response
+
+from console.test_account_days import visit
+from pixconnect.console import payments, sandbox
+from pixconnect.console.visit import Visit
+from pixconnect.domain.due.terms import Discount, DueTerms, Fine, Interest, Rebate
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge_contents import ChargeContents, Payer
+from pixconnect.usecases.standard import charge as charge_usecases
+from support.records import own_key
+from support.service import Service
+
+TERMS = DueTerms(
+    due_on=date(2026, 7, 10),
+    fine=Fine(kind="percentage", value=250),
+    interest=Interest(kind="percentage_a_month", value=100),
+    rebate=Rebate(kind="sum", value=500),
+    discount=Discount(kind="sum_a_business_day", value=40),
+)
+
+
+async def make(service: Service, caller: Caller, terms: DueTerms) -> int:
+    contents = ChargeContents(
+        lifetime_s=0, amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), due=terms
+    )
+    return (await charge_usecases.put_charge(service.context, caller, "boleto00000000000000000001", contents)).charge.id
+
+
+def at(service: Service, charge_id: int, *, language: str = "en") -> Visit:
+    shown = visit(service, f"/charges/{charge_id}", id=str(charge_id), language=language)
+    shown.parts.is_sandbox = True  # type: ignore[misc]
+    shown.parts.draw_qr = lambda text: text.encode()  # type: ignore[misc]
+    return shown
+
+
+async def read(shown: Awaitable[Response]) -> str:
+    text = re.sub(r"<[^>]+>", " ", bytes((await shown).body).decode())
+    return " ".join(text.replace("&nbsp;", " ").split())
+
+
+async def test_a_payers_phone_shows_each_part_of_today_in_a_line_with_its_reason(
+    service: Service, caller: Caller
+) -> None:
+    charge_id = await make(service, caller, TERMS)
+    early = await read(sandbox.show_phone(at(service, charge_id)))
+    # Seven business days from Thursday the 2nd to Friday the 10th.
+    assert "Original R$ 100,00 Rebate whenever it is paid -R$ 5,00" in early
+    assert "Discount days early that count: 7 -R$ 2,80 Today R$ 92,20" in early
+    assert "Due on 10/07/2026; can be paid until 10/08/2026." in early
+    assert "Fine" not in early
+    service.clock.advance(days=12)
+    late = await read(sandbox.show_phone(at(service, charge_id, language="pt")))
+    assert "Multa 2,5 %, uma vez, pelo atraso R$ 2,38" in late
+    assert "Juros 1 % ao mês, dias de atraso que contam: 3 R$ 0,10 Hoje R$ 97,48" in late
+    assert "Venceu em 10/07/2026; pode ser pago até 10/08/2026." in late
+    assert "Desconto" not in late
+
+
+async def test_a_charges_page_hints_at_the_consumer_code_and_says_nothing_of_today_once_it_has_ended(
+    service: Service, caller: Caller
+) -> None:
+    charge_id = await make(service, caller, TERMS)
+    page = await read(payments.show_charge(at(service, charge_id)))
+    assert ("What it asks for today" in page, "Law 8,078, article 52" in page, "Due date 10/07/2026" in page) == (
+        True,
+    ) * 3
+    service.clock.advance(days=60)
+    ended = await read(payments.show_charge(at(service, charge_id)))
+    assert ("What it asks for today" in ended, "Due date 10/07/2026" in ended) == (False, True)
+
+
+async def test_a_fine_of_two_per_cent_needs_no_hint(service: Service, caller: Caller) -> None:
+    allowed = structs.replace(TERMS, fine=Fine(kind="sum", value=200))
+    page = await read(payments.show_charge(at(service, await make(service, caller, allowed))))
+    assert ("What it asks for today" in page, "Law 8,078" in page) == (True, False)

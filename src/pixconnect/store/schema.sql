@@ -5691,7 +5691,7 @@ end $function$;
 revoke execute on function note_partitions() from public;
 grant execute on function note_partitions() to pixconnect_service;
 
--- open_sandbox_holder: migration 0023
+-- open_sandbox_holder: migrations 0023, 0131
 create function open_sandbox_holder(holder_name text, holder_tax_id text, holder_key text, opened_at timestamp with time zone,
     client_name text, client_scopes text[], own_client_id text, own_secret_hash bytea, own_secret_key_id bytea, client_made_at
     timestamp with time zone, asked_by text, holders_max bigint) returns bigint language plpgsql security definer set
@@ -5708,8 +5708,12 @@ begin
         return null;
     end if;
     own_id := nextval('holder_id');
-    insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at) values
-        (own_id, holder_name, holder_tax_id, 'Sao Paulo', '0001', 'T' || lpad(own_id::text, 11, '0'), 'TRANSACTIONAL', opened_at);
+    insert into holder (
+        id, name, tax_id, street, city, state, postal_code, branch, account_number, account_type, created_at
+    ) values (
+        own_id, holder_name, holder_tax_id, 'Avenida Paulista, 1000', 'Sao Paulo', 'SP', '01310100', '0001',
+        'T' || lpad(own_id::text, 11, '0'), 'TRANSACTIONAL', opened_at
+    );
     insert into balance (holder_id, modified_at) values (own_id, opened_at);
     insert into pix_key (key, key_type, holder_id, created_at) values (holder_key, 'EVP', own_id, opened_at);
     insert into client (client_id, holder_id, name, scopes, secret_hash, secret_key_id, created_at) values

@@ -29,6 +29,8 @@ async def test_it_has_a_client_a_key_money_and_one_row_of_the_audit(service: Ser
     operator = as_operator(service.context)
     opened = await holder.read_holder(operator, made.holder_id)
     assert (opened.name, opened.created_at, opened.may_withdraw) == ("Ana", service.clock.now(), True)
+    # Without one it could make no charge with a due date.
+    assert opened.address is not None
     assert [key.key for key in await holder.list_pix_keys(operator, made.holder_id)] == [made.key]
     assert await service.context.directory.find_owner(made.key) == made.holder_id
     (client,) = await access.list_clients(operator, made.holder_id)

@@ -6,7 +6,7 @@ import inspect
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final
 
 import msgspec
@@ -39,6 +39,7 @@ JSON_TYPES = {
     int: "integer",
     float: "number",
     bool: "boolean",
+    date: "string",
     datetime: "string",
     msgspec.Raw: "object",
 }

@@ -1,7 +1,7 @@
 """The console as a browser shows it, against a whole service: who comes in, what is seen, what is refused."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +323,7 @@ async def _list_things(page: Page, played: Any, shop: Shop) -> list[str]:
     """A page of each thing that there is."""
     [refund] = played.call(shop.holder, "GET", "/v1/connect/refund/list")
     waiting = played.charge(shop.holder, 4990)
+    due = _ask_with_due_date(played, shop)
     await page.goto(f"/resends/new?holder={shop.holder.holder_id}&status=failed")
     await page.get_by_role("button", name="Send them again").click()
     await page.wait_for_url(re.compile(r"/resends/\d+"))
@@ -342,4 +343,24 @@ async def _list_things(page: Page, played: Any, shop: Shop) -> list[str]:
         f"/endpoints/{shop.failing['id']}",
         f"/sandbox/phone/{waiting['id']}",
         f"/sandbox/phone/{shop.paid['id']}",
+        f"/charges/{due['id']}",
+        f"/sandbox/phone/{due['id']}",
     ]
+
+
+def _ask_with_due_date(played: Any, shop: Shop) -> Any:
+    """A charge with a rebate and a discount today, and with the hint at fines."""
+    clock = played.call(shop.holder, "GET", "/sandbox/v1/clock")
+    due_on = (datetime.fromisoformat(clock["now"]) + timedelta(days=30)).date().isoformat()
+    fine, interest = dict(kind="percentage", value=500), dict(kind="percentage_a_month", value=100)
+    asked = dict(
+        amount=125_000,
+        key=shop.holder.key,
+        due_on=due_on,
+        payer=dict(name="Maria Silva", tax_id="12345678909"),
+        fine=fine,
+        interest=interest,
+        rebate=dict(kind="sum", value=500),
+        discount=dict(kind="sum_until_a_date", dated=[dict(until=due_on, value=1000)]),
+    )
+    return played.call(shop.holder, "POST", "/v1/connect/charge/due", asked)

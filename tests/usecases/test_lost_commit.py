@@ -11,11 +11,12 @@ import pytest
 from msgspec import Struct, structs
 
 import pixconnect
+from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
-from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Payer
 from pixconnect.domain.money.rail import Abilities, Rejected, ReturnReport, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
@@ -30,6 +31,7 @@ from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard import charge as usecases
 from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
+from pixconnect.usecases.standard.due_charge import DueChargeRequest, create_due_charge
 from pixconnect.writing import batch_queue
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
@@ -99,6 +101,21 @@ async def _create_charge(shop: Shop) -> Act:
 
     async def act() -> object:
         return (await charge_usecases.create_charge(shop.context, shop.caller, request)).status
+
+    return act
+
+
+async def _create_due_charge(shop: Shop) -> Act:
+    request = DueChargeRequest(
+        amount_cents=100,
+        key=own_key(),
+        payer=Payer(name="Ana", tax_id="52998224725"),
+        terms=DueTerms(due_on=STARTED_AT.date()),
+        external_id=shop.name(),
+    )
+
+    async def act() -> object:
+        return (await create_due_charge(shop.context, shop.caller, request)).status
 
     return act
 
@@ -305,6 +322,7 @@ ACTS = {
     "unbind_locations": [_unbind_location],
     "write_standard_charges": [
         _put_new,
+        _create_due_charge,
         _put_at_location,
         _put_again,
         _change(amount_cents=7),

@@ -5,6 +5,7 @@ import type {
   Charge,
   ClockRequest,
   CreateChargeRequest,
+  CreateDueChargeRequest,
   CreateEndpointRequest,
   CreateRefundRequest,
   CurrentKey,
@@ -77,6 +78,11 @@ export interface Operations {
   create_charge: {
     query?: { base64?: boolean };
     body: CreateChargeRequest;
+    answer: Charge;
+  };
+  create_due_charge: {
+    query?: { base64?: boolean };
+    body: CreateDueChargeRequest;
     answer: Charge;
   };
   get_charge_by_id: {
@@ -322,6 +328,7 @@ export type OperationId = keyof Operations;
 
 export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   create_charge: { method: "POST", path: "/v1/connect/charge", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
+  create_due_charge: { method: "POST", path: "/v1/connect/charge/due", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
   get_charge_by_id: { method: "GET", path: "/v1/connect/charge/{id}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_charge_by_external_id: { method: "GET", path: "/v1/connect/charge/external-id/{externalId}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_charge_by_txid: { method: "GET", path: "/v1/connect/charge/txid/{txid}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },

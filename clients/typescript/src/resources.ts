@@ -11,6 +11,7 @@ import type {
   ChangeEndpointRequest,
   Charge,
   CreateChargeRequest,
+  CreateDueChargeRequest,
   CreateEndpointRequest,
   CreateRefundRequest,
   CurrentKey,
@@ -57,6 +58,11 @@ export class Charges extends Resource {
   /** Make a charge; an `external_id` that is left out is made. */
   create(charge: CreateChargeRequest, options: ChargeOptions = {}): Promise<Charge> {
     return this.ask("create_charge", { query: { base64: options.base64 }, body: charge }, options);
+  }
+
+  /** Make a charge with a due date, which asks for another amount on each day. */
+  createDue(charge: CreateDueChargeRequest, options: ChargeOptions = {}): Promise<Charge> {
+    return this.ask("create_due_charge", { query: { base64: options.base64 }, body: charge }, options);
   }
 
   get(id: number, options: ChargeOptions = {}): Promise<Charge> {

@@ -71,6 +71,24 @@ export interface Charge {
   payer?: ChargePayer;
 }
 
+/** A discount until a date. */
+export interface ChargeDatedDiscount {
+  /** The last day on which it is given; not later than the due date. A date in Sao Paulo. */
+  until: string;
+  /** Less than the amount, or than 100 %. Cents of a sum, hundredths of a per cent. */
+  value: number;
+}
+
+/** Taken off when it is paid early. */
+export interface ChargeDiscount {
+  /** Until dates, or for each day before the due date. */
+  kind: "percentage_a_business_day" | "percentage_a_day" | "percentage_until_a_date" | "sum_a_business_day" | "sum_a_day" | "sum_until_a_date";
+  /** For each day, of a kind by the day. Cents of a sum, hundredths of a per cent. */
+  value?: number;
+  /** Of a kind until dates: the earliest that has not passed is given. */
+  dated?: ChargeDatedDiscount[];
+}
+
 /** An event `qrcode.*`. */
 export interface ChargeEvent {
   /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
@@ -81,6 +99,22 @@ export interface ChargeEvent {
   payload: ChargePayload;
   /** When it happened. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
+}
+
+/** Added once, from the first day after the due date on. */
+export interface ChargeFine {
+  /** `percentage` is of the amount less the rebate. */
+  kind: "percentage" | "sum";
+  /** 250 is R$ 2.50, or 2.5 %. Cents of a sum, hundredths of a per cent. */
+  value: number;
+}
+
+/** Added for each day after the due date. */
+export interface ChargeInterest {
+  /** A month has 30 calendar or 21 business days, a year 365 or 252. */
+  kind: "percentage_a_business_day" | "percentage_a_day" | "percentage_a_month" | "percentage_a_month_of_business_days" | "percentage_a_year" | "percentage_a_year_of_business_days" | "sum_a_business_day" | "sum_a_day";
+  /** 100 is R$ 1.00, or 1 %. Cents of a sum, hundredths of a per cent. */
+  value: number;
 }
 
 /** The payer. */
@@ -103,6 +137,14 @@ export interface ChargePayload {
   status: "APPROVED" | "EXPIRED" | "PENDING" | "RETURNED";
   /** When the charge was made. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
+}
+
+/** Taken off on every day. */
+export interface ChargeRebate {
+  /** `percentage` is of the amount. */
+  kind: "percentage" | "sum";
+  /** Less than the amount, or than 100 %. Cents of a sum, hundredths of a per cent. */
+  value: number;
 }
 
 /** One check and its result. */
@@ -145,6 +187,30 @@ export interface CreateChargeRequest {
   external_id?: string;
   /** The payer, as it was sent. */
   payer?: ChargePayer;
+}
+
+/** A charge with a due date to be made. */
+export interface CreateDueChargeRequest {
+  /** What it asks for on the due date, without what is added and taken off. Cents, without a fraction. */
+  amount: number;
+  /** One of your own Pix keys: it receives the payment. */
+  key: string;
+  /** The last day on which it is not late: today or later. On a day without business it rolls to the next business day. A date in Sao Paulo. */
+  due_on: string;
+  /** Who is asked to pay. */
+  payer: ChargePayer;
+  /** Calendar days after the due date on which it may still be paid. */
+  valid_days?: number;
+  /** Added once it is late. */
+  fine?: ChargeFine;
+  /** Added for each day that it is late. */
+  interest?: ChargeInterest;
+  /** Taken off on every day. */
+  rebate?: ChargeRebate;
+  /** Taken off when it is paid early. */
+  discount?: ChargeDiscount;
+  /** Your own unique name for it, which is its txid too and makes a repeated request safe; the service makes one otherwise. */
+  external_id?: string;
 }
 
 /** A webhook endpoint to be made. */
@@ -621,7 +687,7 @@ export interface PaymentRequest {
   location?: string;
   /** One of your Pix keys; needs an amount. */
   key?: string;
-  /** The amount to pay; the code's amount if left out. Cents, without a fraction. */
+  /** The amount to pay; if left out the code's amount, of a charge with a due date that of the clock's today. Cents, without a fraction. */
   amount?: number;
   /** The payer. */
   payer?: OutsidePayer;

@@ -10,6 +10,7 @@ from typing import Final
 from pixconnect.api.contract import (
     callback,
     charge,
+    due_charge,
     endpoint,
     feed,
     health,
@@ -65,6 +66,8 @@ CHARGES: Final = Section(
     operations=(
         Row("create_charge", "POST", "/v1/connect/charge", "charge.write",
             NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge),
+        Row("create_due_charge", "POST", "/v1/connect/charge/due", "charge.write",
+            NONE, charge.QrCodeQuery, due_charge.CreateDueChargeRequest, charge.Charge, due_charge.create_due_charge),
         Row("get_charge_by_id", "GET", "/v1/connect/charge/{id}", "charge.read",
             ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_id),
         Row("get_charge_by_external_id", "GET", "/v1/connect/charge/external-id/{externalId}", "charge.read",

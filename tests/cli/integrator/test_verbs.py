@@ -14,6 +14,7 @@ import pytest
 
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.main import main
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.money.charge import ShownStatus
 from pixconnect_client import Client
 from support.installation import Installation
@@ -21,6 +22,7 @@ from support.installation import Installation
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
 
 KEY = "settle@sandbox.pix.example"
+DUE_NAME = "verbs0due00000000000000001"
 Run = Callable[..., Any]
 
 
@@ -52,6 +54,22 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     assert run("charge", "payment", "verbs-1")["amount"] == 1000
     by_code = run("charge", "create", "5")
     assert run("pay", by_code["emvqrcps"])["amount"] == 5
+
+
+def test_a_charge_with_a_due_date_asks_for_less_early(run: Run) -> None:
+    terms = ["--days-valid", "5", "--fine", "2%", "--interest", "1%/month", "--rebate", "100", "--discount", "0.5%/day"]
+    payer = ["--payer-name", "Ana", "--payer-tax-id", "52998224725"]
+    due_on = (datetime.now(SAO_PAULO) + timedelta(days=400)).date().isoformat()
+    charge = run("charge", "create", "10000", "--due-on", due_on, *payer, *terms, "--external-id", DUE_NAME)
+    assert (charge["status"], charge["amount"], charge["external_id"]) == (
+        "PENDING",
+        10000,
+        charge["transaction_identification"],
+    )
+    assert run("charge", "show", DUE_NAME) == charge
+    # The discounts of 400 days are more than it asks for: a cent is left.
+    assert run("pay", DUE_NAME)["amount"] == 1
+    assert run("charge", "show", DUE_NAME)["amount"] == 1
 
 
 def test_what_is_paid_twice_ends_badly(run: Run, sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:

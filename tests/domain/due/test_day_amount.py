@@ -112,8 +112,7 @@ def cents(text: str) -> int:
 
 
 def read_interest(text: str) -> Interest:
-    kind = next(kind for kind in INTEREST_KINDS if kind == text.rpartition(" ")[2])
-    return Interest(kind=kind, value=cents(text))
+    return Interest(kind=next(kind for kind in INTEREST_KINDS if text.endswith(f" {kind}")), value=cents(text))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 
 from pixconnect_client._call import (
     Call,
@@ -33,7 +33,11 @@ from pixconnect_client.lists import Page
 from pixconnect_client.records import (
     Balance,
     Charge,
+    ChargeDiscount,
+    ChargeFine,
+    ChargeInterest,
     ChargePayer,
+    ChargeRebate,
     CurrentKey,
     Delivery,
     Endpoint,
@@ -87,6 +91,59 @@ class Charges(Resource[SenderT]):
             path="/v1/connect/charge",
             query=query_of(base64=base64 or None),
             body=body_of(amount=amount, key=key, external_id=external_id, payer=payer),
+            external_id=external_id,
+            read=read_record(Charge),
+            record=Charge,
+        )
+
+    @operation
+    def create_due(
+        self,
+        amount: int,
+        key: str,
+        due_on: date,
+        payer: ChargePayer,
+        *,
+        valid_days: int | None = None,
+        fine: ChargeFine | None = None,
+        interest: ChargeInterest | None = None,
+        rebate: ChargeRebate | None = None,
+        discount: ChargeDiscount | None = None,
+        external_id: str | None = None,
+        base64: bool = False,
+    ) -> Call[Charge]:
+        """Make a charge with a due date, which asks for another amount on each day.
+
+        Args:
+            amount: Cents: what it asks for without what is added and taken off.
+            key: One of your own Pix keys: it receives the payment.
+            due_on: The last day on which it is not late.
+            payer: The person or company that shall pay.
+            valid_days: Calendar days after the due date on which it may still be paid; 30 if left out.
+            fine: Added once it is late.
+            interest: Added for each day that it is late.
+            rebate: Taken off on every day.
+            discount: Taken off when it is paid early.
+            external_id: Your own name for it, of 26 to 35 letters and digits, which is its txid too; made if left out.
+            base64: Whether to draw the QR code as a PNG, too.
+        """
+        external_id = external_id or make_external_id()
+        return Call(
+            method="POST",
+            path="/v1/connect/charge/due",
+            query=query_of(base64=base64 or None),
+            body=body_of(
+                amount=amount,
+                key=key,
+                due_on=due_on,
+                payer=payer,
+                valid_days=valid_days,
+                fine=fine,
+                interest=interest,
+                rebate=rebate,
+                discount=discount,
+                external_id=external_id,
+            ),
             external_id=external_id,
             read=read_record(Charge),
             record=Charge,

@@ -79,6 +79,33 @@ class InitiationType(OpenEnum):
     QRCODE = "QRCODE"
 
 
+class DeductionKind(OpenEnum):
+    SUM = "sum"
+    PERCENTAGE = "percentage"
+
+
+class InterestKind(OpenEnum):
+    """A month has 30 calendar days or 21 business days, a year 365 or 252."""
+
+    SUM_A_DAY = "sum_a_day"
+    PERCENTAGE_A_DAY = "percentage_a_day"
+    PERCENTAGE_A_MONTH = "percentage_a_month"
+    PERCENTAGE_A_YEAR = "percentage_a_year"
+    SUM_A_BUSINESS_DAY = "sum_a_business_day"
+    PERCENTAGE_A_BUSINESS_DAY = "percentage_a_business_day"
+    PERCENTAGE_A_MONTH_OF_BUSINESS_DAYS = "percentage_a_month_of_business_days"
+    PERCENTAGE_A_YEAR_OF_BUSINESS_DAYS = "percentage_a_year_of_business_days"
+
+
+class DiscountKind(OpenEnum):
+    SUM_UNTIL_A_DATE = "sum_until_a_date"
+    PERCENTAGE_UNTIL_A_DATE = "percentage_until_a_date"
+    SUM_A_DAY = "sum_a_day"
+    SUM_A_BUSINESS_DAY = "sum_a_business_day"
+    PERCENTAGE_A_DAY = "percentage_a_day"
+    PERCENTAGE_A_BUSINESS_DAY = "percentage_a_business_day"
+
+
 class KeyType(OpenEnum):
     CPF = "CPF"
     CNPJ = "CNPJ"

@@ -5,7 +5,7 @@ Amounts are cents. A field that this version does not know is passed over.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 
 from msgspec import Struct
 
@@ -13,11 +13,14 @@ from pixconnect_client.enums import (
     AccountType,
     ChargeStatus,
     CodeKind,
+    DeductionKind,
     DeliveryStatus,
     Direction,
+    DiscountKind,
     EndpointStatus,
     EventName,
     HealthStatus,
+    InterestKind,
     KeyType,
     MemberCertainty,
     ReadinessStatus,
@@ -58,6 +61,53 @@ class ChargePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Free text."""
     tax_id: str
     """CPF of 11 digits or CNPJ of 14 characters, without a mask."""
+
+
+class ChargeFine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Added once, from the first day after the due date on."""
+
+    kind: DeductionKind
+    """``PERCENTAGE`` is of the amount less the rebate."""
+    value: int
+    """Cents of a sum, hundredths of a per cent: 250 is R$ 2.50, or 2.5 %."""
+
+
+class ChargeInterest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Added for each day after the due date."""
+
+    kind: InterestKind
+    """A month has 30 calendar or 21 business days, a year 365 or 252."""
+    value: int
+    """Cents of a sum, hundredths of a per cent."""
+
+
+class ChargeRebate(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Taken off on every day."""
+
+    kind: DeductionKind
+    """``PERCENTAGE`` is of the amount."""
+    value: int
+    """Cents of a sum, hundredths of a per cent."""
+
+
+class ChargeDatedDiscount(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A discount until a date."""
+
+    until: date
+    """The last day on which it is given; not later than the due date."""
+    value: int
+    """Cents of a sum, hundredths of a per cent."""
+
+
+class ChargeDiscount(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Taken off when it is paid early."""
+
+    kind: DiscountKind
+    """Until dates, or for each day before the due date."""
+    value: int | None = None
+    """For each day, of a kind by the day. Cents of a sum, hundredths of a per cent."""
+    dated: list[ChargeDatedDiscount] | None = None
+    """Of a kind until dates, three at most: the earliest that has not passed is given."""
 
 
 class PaidBy(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -114,25 +114,25 @@ async def create_charge(services: Services, request: Request[None, QrCodeQuery, 
     as it is now; with other contents it is refused with EXTERNAL_ID_CONFLICT.
     """
     charge = await charge_usecases.create_charge(services.context, request.caller, request.body)
-    return await _answer(services, charge, request.query)
+    return await answer_charge(services, charge, request.query)
 
 
 async def get_charge_by_id(services: Services, request: Request[int, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by its id."""
     charge = await charge_usecases.read_charge_by_id(services.context, request.caller, request.parameter)
-    return await _answer(services, charge, request.query)
+    return await answer_charge(services, charge, request.query)
 
 
 async def get_charge_by_external_id(services: Services, request: Request[str, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by your own id."""
     charge = await charge_usecases.read_charge_by_external_id(services.context, request.caller, request.parameter)
-    return await _answer(services, charge, request.query)
+    return await answer_charge(services, charge, request.query)
 
 
 async def get_charge_by_txid(services: Services, request: Request[str, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by its txid."""
     charge = await charge_usecases.read_charge_by_txid(services.context, request.caller, request.parameter)
-    return await _answer(services, charge, request.query)
+    return await answer_charge(services, charge, request.query)
 
 
 async def get_charge_paid_by(services: Services, request: Request[int, Nothing, Nothing]) -> PaidBy:
@@ -167,7 +167,7 @@ async def list_charges(services: Services, request: Request[None, ChargeListQuer
     return asked.show(page, map(_show, page.items))
 
 
-async def _answer(services: Services, charge: charges.Charge, query: QrCodeQuery) -> Charge:
+async def answer_charge(services: Services, charge: charges.Charge, query: QrCodeQuery) -> Charge:
     if not query.base64:
         return _show(charge)
     # Drawing takes milliseconds of computing, so pictures are drawn one after the other.

@@ -16,6 +16,7 @@ _OUT: Final = ("LIMIT_EXCEEDED", "SAME_ACCOUNT", "HOLDER_BLOCKED", "INSUFFICIENT
 
 RULES: Final[Mapping[str, tuple[str, ...]]] = dict(
     create_charge=(*_NEW, "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID", "INVALID_QR_CODE"),
+    create_due_charge=(*_NEW, "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID", "INVALID_QR_CODE"),
     initiate_pix_with_key=(*_NEW, *_OUT, "INVALID_PIX_KEY", "PIX_KEY_NOT_FOUND"),
     initiate_pix_with_account_details=(*_NEW, *_OUT, "INVALID_TAX_ID", "INVALID_ACCOUNT"),
     initiate_pix_with_qrcode=(

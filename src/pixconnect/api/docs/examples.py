@@ -92,6 +92,15 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "CheckResult": dict(status="healthy", error=LEFT_OUT),
     "ClockRequest": {"advance_s": 3600, "now": LEFT_OUT, "reset": LEFT_OUT},
     "Counterparty": {"ispb": "99999004"},
+    "CreateDueChargeRequest": dict(
+        amount=125_000,
+        due_on="2026-12-10",
+        external_id="fatura20261200000000000042",
+        fine=dict(kind="percentage", value=200),
+        interest=dict(kind="percentage_a_month", value=100),
+        rebate=LEFT_OUT,
+        discount=dict(kind="sum_until_a_date", dated=[dict(until="2026-12-05", value=2500)]),
+    ),
     "CreateEndpointRequest": {"event_types": _EVENT_TYPES, "url": _RECEIVER},
     "CurrentKey": {
         **_PUBLIC_KEY,

@@ -12,6 +12,7 @@ from pixconnect.api.frame.operation import AnyOperation
 
 _METHODS: Final[Mapping[str, str]] = dict(
     create_charge="charges.create",
+    create_due_charge="charges.create_due",
     get_charge_by_id="charges.get",
     get_charge_by_external_id="charges.get_by_external_id",
     get_charge_by_txid="charges.get_by_txid",
@@ -75,6 +76,7 @@ _METHODS: Final[Mapping[str, str]] = dict(
 
 _RECORDS: Final = dict(
     create_charge=dict(payer="ChargePayer"),
+    create_due_charge=dict(payer="ChargePayer"),
     sandbox_pay=dict(payer="OutsidePayer"),
     initiate_pix_with_account_details=dict(credit_party="TransferParty"),
 )

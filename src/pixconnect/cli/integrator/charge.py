@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from pixconnect.cli.frame import output, qr_code, records, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.integrator import due_terms
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.money.charge import ShownStatus
 from pixconnect_client import Charge, ChargePayer, Client
@@ -21,13 +25,19 @@ _COLUMNS = ("id", "status", "amount", "external_id", "key")
 
 
 @app.command
-def create(
+def create(  # noqa: PLR0913  each is an option on the command line
     amount: Amount,
     *,
     key: str | None = None,
     external_id: ExternalId = None,
     payer_name: str | None = None,
     payer_tax_id: str | None = None,
+    due_on: str | None = None,
+    days_valid: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=0, lt=2**31))] | None = None,
+    fine: str | None = None,
+    interest: str | None = None,
+    rebate: str | None = None,
+    discount: Annotated[Sequence[str], Parameter(negative=(), show_default=False)] = (),
     qr: Annotated[bool, Parameter(show_default=False)] = True,
     json: Json = False,
 ) -> None:
@@ -38,13 +48,39 @@ def create(
         key: The Pix key of yours that receives the money; by default one of the profile's or the demonstration's.
         payer_name: The payer's name.
         payer_tax_id: The payer's CPF or CNPJ.
+        due_on: The last day on which it is not late, such as 2026-11-30; the amount is then another on each day.
+        days_valid: How many days after the due date it may still be paid; 30 by default.
+        fine: Added once it is late: cents such as 500, or 2%.
+        interest: Added for each day that it is late: 50/day, 0.1%/day, 1%/month, 12%/year; /business-day,
+            /business-month and /business-year count business days.
+        rebate: Taken off whenever it is paid: cents, or 5%.
+        discount: Taken off when it is paid early: 500@2026-11-20 or 5%@2026-11-20 for each of up to three dates, or for each
+            day 40/day, 0.5%/business-day.
         qr: Draw the QR code.
     """
     if (payer_name is None) != (payer_tax_id is None):
         raise CommandError("--payer-name, --payer-tax-id: give both or none")
     payer = ChargePayer(name=payer_name, tax_id=payer_tax_id) if payer_name and payer_tax_id else None
+    terms = due_terms.read_terms(due_on, days_valid, fine, interest, rebate, discount)
+    if terms is not None and payer is None:
+        raise CommandError("--due-on: needs --payer-name and --payer-tax-id")
     with open_session() as session:
-        charge = session.client.charges.create(amount, session.own_key(key), external_id=external_id, payer=payer)
+        charges, own_key = session.client.charges, session.own_key(key)
+        if terms is None or payer is None:
+            charge = charges.create(amount, own_key, external_id=external_id, payer=payer)
+        else:
+            charge = charges.create_due(
+                amount,
+                own_key,
+                terms.due_on,
+                payer,
+                valid_days=terms.valid_days,
+                fine=terms.fine,
+                interest=terms.interest,
+                rebate=terms.rebate,
+                discount=terms.discount,
+                external_id=external_id,
+            )
     _show(charge, as_json=json, with_picture=qr)
 
 

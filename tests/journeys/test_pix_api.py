@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64decode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -89,6 +91,40 @@ def test_a_pix_is_received_listed_and_given_back(client: httpx2.Client, known: d
     assert pix in client.get("/pix/v2/pix", params=interval).json()["pix"]
     refund = client.put(f"/v2/pix/{known[E2E]}/devolucao/{known['id']}", json={"valor": "0.01"})
     assert (refund.status_code, refund.json()["natureza"]) == (201, "ORIGINAL")
+
+
+def test_a_charge_with_a_due_date_is_read_outside_and_paid_by_the_amount_of_the_day(
+    service: Installation, client: httpx2.Client, known: dict[str, str]
+) -> None:
+    txid = f"boleto{known['chave'].encode().hex()}{'b' * 35}"[:35]
+    due_on = (datetime.now(UTC) + timedelta(days=10)).date().isoformat()
+    body = {
+        "calendario": {"dataDeVencimento": due_on},
+        "devedor": {"cpf": "12345678909", "nome": "Francisco da Silva", "email": "francisco@example.com"},
+        "valor": {"original": "100.00", "abatimento": {"modalidade": 2, "valorPerc": "5.00"}},
+        "chave": known["chave"],
+    }
+    made = client.put(f"/v2/cobv/{txid}", json=body)
+    assert (made.status_code, made.json()["devedor"]) == (201, body["devedor"])
+    token = made.json()["location"].rpartition("/")[2]
+    signed = httpx2.get(f"{service.base_url}/v1/qr/cobv/{token}?DPP={due_on}&codMun=3550308", timeout=60)
+    assert (signed.status_code, signed.headers["content-type"]) == (200, "application/jose")
+    part = signed.text.split(".")[1]
+    payload = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    assert payload["valor"] == {"original": "100.00", "abatimento": "5.00", "final": "95.00"}
+    assert (payload["devedor"], payload["recebedor"]) == (
+        {"cpf": "12345678909", "nome": "Francisco da Silva"},
+        made.json()["recebedor"],
+    )
+    asked = {"emv": made.json()["pixCopiaECola"], "amount": 9_500}
+    assert client.post("/sandbox/v1/payments", json=asked).is_success
+    wait_until(lambda: client.get(f"/v2/cobv/{txid}").json()["status"] == "CONCLUIDA", "the charge is paid")
+    (pix,) = client.get(f"/v2/cobv/{txid}").json()["pix"]
+    assert (pix["txid"], pix["valor"], pix["componentesValor"]) == (
+        txid,
+        "95.00",
+        {"original": {"valor": "100.00"}, "abatimento": {"valor": "5.00"}},
+    )
 
 
 @pytest.mark.long

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest, read_contents
+from pixconnect.domain.money.charge_contents import ChargeContents, Payer
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.simulation.sandbox_control import READ_DUE, SET_OFFSET, ControlCall, Due, SandboxUnavailable
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
@@ -19,7 +21,9 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.settlement import ASK_AFTER_MAX
 from pixconnect.usecases.simulation import clock as clock_usecases
+from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from support.books import check_books
 from support.postgres import Addresses
 from support.records import outside_party, own_key
 from support.service import Service, no_fence
@@ -211,6 +215,25 @@ async def test_after_a_reset_a_charge_of_the_future_does_not_say_that_it_lives_f
     await clock_usecases.reset_clock(service.context, control)
     nearer = await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
     assert read_contents(nearer).lifetime_s == 86_400
+
+
+async def test_after_a_reset_a_charge_of_the_future_has_the_due_date_that_it_says(
+    service: Service, caller: Caller, control: FakeControl
+) -> None:
+    await clock_usecases.advance_clock(service.context, control, timedelta(days=3))
+    due_on = (service.clock.now() + timedelta(days=30)).date()
+    contents = ChargeContents(
+        lifetime_s=0,
+        amount_cents=1000,
+        key=own_key(),
+        payer=Payer(name="Ana", tax_id="52998224725"),
+        due=DueTerms(due_on=due_on),
+    )
+    made = await standard_usecases.put_charge(service.context, caller, "boleto00000000000000000001", contents)
+    await clock_usecases.reset_clock(service.context, control)
+    read = await charge_usecases.read_charge_by_id(service.context, caller, made.charge.id)
+    assert read.expires_at == made.charge.expires_at
+    await check_books(service)
 
 
 async def test_without_the_sandbox_it_is_not_moved(service: Service, control: FakeControl) -> None:

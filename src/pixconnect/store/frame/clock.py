@@ -108,7 +108,9 @@ async def find_last_due(pool: Pool, until: datetime) -> datetime | None:
 
 _MOVE_BACK: Final[LiteralString] = """
     with charge_moved as (
-        update charge set expires_at = expires_at - $2::interval where status = 'PENDING' and created_at > $1
+        -- A due date stays the day that it is.
+        update charge set expires_at = expires_at - $2::interval
+        where status = 'PENDING' and created_at > $1 and due_on is null
     )
     update open_order set due_at = due_at - $2::interval,
         give_up_at = case when ordered_at > $1 then give_up_at - $2::interval else give_up_at end

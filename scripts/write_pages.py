@@ -1,6 +1,7 @@
 """Writes what is made from the program itself. ``make docs`` runs it.
 
-That is pages of ``docs/reference``, each ``schema.sql``, and what the TypeScript client takes from the OpenAPI document.
+That is pages of ``docs/reference``, each ``schema.sql``, a dashboard, and what the TypeScript client takes from the OpenAPI
+document.
 ``tests/repository/test_reference.py``, ``tests/store/test_schema.py`` and ``tests/client/typescript/test_contract.py`` fail
 while one is not what is written here.
 """
@@ -18,6 +19,7 @@ from scripts.pages import (
     catalogue,
     clients,
     command_line,
+    dashboard,
     events,
     faces,
     interface,
@@ -55,6 +57,7 @@ def main() -> None:
     for path, text in typescript.write_files().items():
         path.write_text(text, encoding="utf-8")
     figures.write()
+    dashboard.FILE.write_text(dashboard.render_dashboard(), encoding="utf-8")
     asyncio.run(_write_from_a_database())
 
 

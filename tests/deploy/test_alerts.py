@@ -177,10 +177,12 @@ def test_what_is_scraped_has_the_ports_that_the_guide_gives_to_the_parts() -> No
     (ours,) = (job for job in scraped if job["job_name"] == "pixconnect")
     ports = [target.removeprefix("127.0.0.1:") for one in ours["static_configs"] for target in one["targets"]]
     guide = (ROOT / "docs/guides/production.md").read_text(encoding="utf-8")
-    (said,) = re.findall(
-        r"`PIXCONNECT_METRICS_PORT=(\d+)` in `serve-8081.env`, (\d+) in\s+`serve-8082.env`, (\d+) in", guide
+    said = re.search(
+        r"`PIXCONNECT_METRICS_PORT='(\d+)'` in `serve-8081.env`, (\d+) in\s+`serve-8082.env`, (\d+) in `work-1.env`, (\d+) in",
+        guide,
     )
-    assert ports == list(said)
+    assert said is not None
+    assert ports == list(said.groups())
 
 
 @pytest.mark.parametrize(
@@ -221,11 +223,21 @@ def test_a_quiet_hour_of_each_week_is_not_unusual(tmp_path: Path) -> None:
 
 
 def test_books_that_were_never_proved_are_told(tmp_path: Path) -> None:
-    expected = dict(
-        labels='ALERTS{alertname="BooksUnproved",alertstate="firing",extent="whole",severity="warning"}', value=1
-    )
+    expected = dict(labels='ALERTS{alertname="BooksUnproved",alertstate="firing",severity="warning"}', value=1)
     asked = [dict(expr='ALERTS{alertname="BooksUnproved"}', eval_time="180m", exp_samples=[expected])]
     _evaluate(tmp_path, "BooksUnproved", {"up": "1x200"}, asked)
+
+
+def test_books_that_were_proved_each_day_and_never_whole_are_told(tmp_path: Path) -> None:
+    ages = {"changes": "1000x300", "whole": "500000x120 900000x200"}
+    series = {f'pixconnect_verify_age_seconds{{extent="{extent}"}}': values for extent, values in ages.items()}
+    expected = dict(labels='ALERTS{alertname="BooksUnproved",alertstate="firing",severity="warning"}', value=1)
+    firing = 'ALERTS{alertname="BooksUnproved",alertstate="firing"}'
+    asked = [
+        dict(expr=firing, eval_time="120m", exp_samples=[]),
+        dict(expr=firing, eval_time="260m", exp_samples=[expected]),
+    ]
+    _evaluate(tmp_path, "BooksUnproved", series, asked)
 
 
 def test_what_the_rules_ask_of_us_is_measured() -> None:

@@ -1,19 +1,24 @@
 """What a worker tells of accounts at institutions, each by its cause."""
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from pixconnect.domain.institutions.institution import InstitutionTraits, InstitutionUnavailable
 from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.rail import SettledReport
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions.account_alarm import raise_alarm
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement import tell_day
+from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.proof.case import look_for_cases
+from pixconnect.worker import metrics
 from pixconnect.worker.account_balances import READ_EVERY_S, AccountBalances
 from pixconnect.worker.account_metrics import measure_accounts
 from support import postgres
@@ -139,3 +144,38 @@ async def test_a_balance_is_read_only_while_something_is_queued_and_forgotten_wh
     assert balances.cents == {}
     await shop.move_orders()
     assert await watch() == {}
+
+
+async def measure_all(shop: Shop) -> dict[str, Any]:
+    measured = await metrics._measure_waiting(shop.live.context)
+    return {one.family.name.removeprefix("pixconnect_"): one.values for one in measured}
+
+
+async def test_who_waits_for_a_person_is_old_there_and_silent_nowhere(shop: Shop) -> None:
+    shop.there.send_status, shop.there.waits_for = "under_way", "approval"
+    await queue(shop)
+    for _ in range(3):
+        await shop.move_orders()
+        shop.live.clock.advance(minutes=30)
+    told = await measure_all(shop)
+    assert told["institution_transfers_waiting"] == {("loja",): 1}
+    assert told["institution_transfer_oldest_waiting_age_seconds"][("loja",)] >= 1800
+    assert told["orders_open"][("transfer", "silent")] == 1
+    assert told["order_oldest_silent_age_seconds"][("transfer",)] == 0
+
+
+async def test_a_kept_report_and_its_case_are_told_until_somebody_closes_them(shop: Shop) -> None:
+    context, report_id = shop.live.context, f"E9999900420260701{15:015}"
+    report = SettledReport(report_id="1", id=report_id, settled_at=shop.live.clock.now(), network_id=None)
+    await kept_usecases.keep(context.pool, report, Misfit(reason="unknown_order", explanation="we know none"))
+    await look_for_cases(context)
+    # A case is dated by the database.
+    shop.live.clock.real = datetime.now(UTC) + timedelta(days=2)
+    told = await measure_all(shop)
+    assert told["reports_kept"][("unknown_order",)] == told["cases"][("report",)] == 1
+    assert told["case_oldest_open_age_seconds"][("report",)] > 86_400
+    (kept,) = await shop.live.fetch("select id from kept_report")
+    await kept_usecases.close_kept(as_operator(context, "maria"), kept["id"], "booked by hand")
+    told = await measure_all(shop)
+    assert told["reports_kept"][("unknown_order",)] == told["cases"][("report",)] == 0
+    assert told["case_oldest_open_age_seconds"][("report",)] == 0

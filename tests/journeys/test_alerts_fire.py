@@ -1,0 +1,263 @@
+"""Alerts fire by their real causes, and stop: a real Prometheus scrapes a live installation, whose account is at a face.
+
+Both are whole installations, and what breaks is broken as it would be: the institution's answers, processes, the database.
+What cannot be had within a test's time stands in ``NOT_HERE``, each with what shows its metric instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import asyncpg
+import pytest
+from msgspec import Struct
+
+from journeys.test_money_in import Both, Caller
+from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from scripts.pages.dashboard import list_queries
+from support.account_at_face import KEY, LIVE, NAME, insist, open_account, run
+from support.installation import Installation, descendants, running
+from support.ports import reserved_pair, reserved_port
+from support.prometheus import ROOT, find_program, read_alerts
+from support.verbs import run_forked
+from support.waiting import wait_until
+from support.watching import Watching, remember_weeks, watching
+
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("alerts")]
+
+HERE = {
+    "NothingReceived", "AccountUnread", "AccountPaused", "MoneyLeftUnordered", "TokenRefused", "InstitutionThrottles",
+    "ChargeUnanswered", "OrderUnanswered", "BalanceBelowQueue", "BooksBroken", "BooksUnproved",
+    "PartDown", "SlotsUnheld", "DatabaseAway",
+}  # fmt: skip
+CALLERS_COUNT, REQUESTS_COUNT = 8, 2000
+NOT_HERE = {
+    "DayNotClosed": "tests/worker/test_account_metrics.py",
+    "OrderWaitsForPerson": "tests/worker/test_account_metrics.py",
+    "CaseAges": "tests/worker/test_account_metrics.py",
+    "ReportWaits": "tests/worker/test_account_metrics.py",
+    "DatabaseForgot": "tests/usecases/frame/test_server_watch.py",
+    "InstitutionCertificateEnds": "tests/journeys/test_certificates_end.py",
+    "CertificateEnds": "tests/journeys/test_certificates_end.py",
+    "ClientCertificateEnded": "tests/journeys/test_certificates_end.py",
+    "DiskFull": "tests/journeys/test_failures.py",
+    "ClockWrong": "tests/journeys/test_clock_off.py",
+    "SigningKeyUnusable": "tests/usecases/running/test_health.py",
+    "ErrorsAnswered": "tests/api/frame/test_metrics.py",
+    "WritesQueue": "promtool alone: a queue of a busy server",
+    "OrdersQueue": "tests/worker/test_metrics.py",
+    "DeliveriesLate": "tests/worker/test_metrics.py",
+    "DeliveriesGivenUp": "promtool alone: attempts go on for days",
+    "FeedLate": "tests/usecases/webhooks/test_feed.py",
+    "PartitionsMissing": "tests/worker/test_metrics.py",
+    "DiskFills": "promtool alone: of the node exporter",
+    "ClockDrifts": "promtool alone: of the node exporter",
+}
+
+
+class Watched(Struct, frozen=True, kw_only=True):
+    two: Both
+    seen: Watching
+    caller: Caller
+
+    def fail(self, effect: str, operation: str, *more: str) -> None:
+        run(self.two.bank, "faults", "add", effect, "--operation", operation, *more, "--json")
+
+    def mend(self) -> None:
+        run(self.two.bank, "faults", "clear")
+
+    def open_charge(self, number: int) -> None:
+        body = {"calendario": {"expiracao": 3600}, "valor": {"original": "10.00"}, "chave": KEY}
+        self.caller.insist("PUT", f"/v2/cob/alert{number:027}", body, accept=(200, 201))
+
+    def receive(self, cents: int) -> str:
+        """A Pix that is in both books."""
+        return run(self.two.bank, "receive", "--amount", str(cents), "--json")["end_to_end_id"]
+
+    def wait_until_read(self, end_to_end_id: str) -> None:
+        def is_read() -> bool:
+            listed = self.caller.insist("GET", f"/v1/connect/transfer/end-to-end-id/{end_to_end_id}", accept=(200, 404))
+            return "end_to_end_id" in listed
+
+        wait_until(is_read, "what came in is in the books")
+
+    def give_back(self, end_to_end_id: str, cents: int) -> None:
+        body = dict(end_to_end_id=end_to_end_id, amount=cents, external_id=f"back-{end_to_end_id}")
+        self.caller.insist("POST", "/v1/connect/refund", body)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    find_program("prometheus")
+    folder: Path = tmp_path_factory.mktemp("alerts")
+    settings = {**LIVE, "API_PROCESSES_COUNT": "1"}
+    with (
+        running(folder / "bank", FACES="inter:0") as bank,
+        reserved_port() as port,
+        reserved_pair() as metrics,
+        Installation(folder / "live", PORT=str(port), METRICS_PORT=str(metrics), **settings).wait_until_ready() as live,
+    ):
+        two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+        open_account(bank, live, folder, "inter", 10_000_000)
+        caller = Caller(two, "transfer.read", "refund.read", "refund.write", "cob.read", "cob.write", "ledger.read")
+        (folder / "watching").mkdir()
+        weeks = remember_weeks(f'pixconnect:received:1h{{institution="{NAME}"}}', 12)
+        with watching(folder / "watching", {"work": [metrics], "serve": [metrics + 1]}, weeks) as seen:
+            yield Watched(two=two, seen=seen, caller=caller)
+
+
+def test_each_alert_is_here_or_says_why_not() -> None:
+    assert (HERE | NOT_HERE.keys(), HERE & NOT_HERE.keys()) == (set(read_alerts()), set())
+    for why in NOT_HERE.values():
+        assert why.startswith("promtool alone: ") or (ROOT / why).is_file()
+
+
+def test_an_hour_in_which_money_used_to_come_and_none_does_is_told_until_a_pix_comes(watched: Watched) -> None:
+    watched.seen.wait_until_firing("NothingReceived", institution=NAME)
+    watched.receive(300_000)
+    watched.seen.wait_until_quiet("NothingReceived")
+
+
+def test_books_that_nobody_proves_are_told_until_somebody_does(watched: Watched) -> None:
+    watched.seen.wait_until_firing("BooksUnproved")
+    insist(watched.two.live, "verify", "--whole", "--again-after-s", "0")
+    watched.seen.wait_until_quiet("BooksUnproved")
+
+
+def test_a_cent_that_somebody_wrote_by_hand_is_told_until_it_is_gone(watched: Watched) -> None:
+    live = watched.two.live
+    for cents, alert in ((1, watched.seen.wait_until_firing), (-1, watched.seen.wait_until_quiet)):
+        asyncio.run(_write_by_hand(live, cents))
+        found = run_forked(("verify", "--whole", "--again-after-s", "0"), live.environment)
+        assert found.returncode == (7 if cents > 0 else 0), found.stdout
+        alert("BooksBroken", rule="settlement_is_what_moved")
+
+
+async def _write_by_hand(live: Installation, cents: int) -> None:
+    """As who may do everything in the database, and no trigger hears of it."""
+    connection = await asyncpg.connect(EmbeddedPostgres(live.home, connections_max=50).owner_url)
+    more = "available_cents = available_cents + $1, settlement_cents = settlement_cents - $1"
+    try:
+        await connection.execute("set session_replication_role = replica")
+        await connection.execute(f"update pixconnect.balance set {more}", cents)
+    finally:
+        await connection.close()
+
+
+def test_an_institution_that_does_not_answer_leaves_its_account_unread(watched: Watched) -> None:
+    watched.fail("no_answer", "face_read")
+    watched.seen.wait_until_firing("AccountUnread", institution=NAME)
+    watched.mend()
+    watched.seen.wait_until_quiet("AccountUnread")
+
+
+def test_an_institution_that_gives_no_token_is_told(watched: Watched) -> None:
+    watched.fail("unavailable", "face_token")
+    watched.fail("token_ended", "face_read")
+    watched.seen.wait_until_firing("TokenRefused", institution=NAME)
+    watched.mend()
+    watched.seen.wait_until_quiet("TokenRefused")
+
+
+def test_an_institution_that_answers_429_is_told(watched: Watched) -> None:
+    watched.fail("too_many:1", "face_read")
+    watched.seen.wait_until_firing("InstitutionThrottles", institution=NAME)
+    watched.mend()
+    watched.seen.wait_until_quiet("InstitutionThrottles")
+
+
+def test_a_charge_that_nobody_answers_is_told_until_it_is_opened(watched: Watched) -> None:
+    watched.fail("no_answer", "face_write")
+    watched.fail("unavailable", "face_read")
+    # Who opens it is answered that nobody knows, and goes on asking.
+    with ThreadPoolExecutor(1) as caller:
+        opened = caller.submit(watched.open_charge, 1)
+        watched.seen.wait_until_firing("ChargeUnanswered", institution=NAME)
+        watched.mend()
+        opened.result()
+    watched.seen.wait_until_quiet("ChargeUnanswered")
+
+
+def test_a_refund_of_which_nobody_can_say_how_it_ended_is_told_until_somebody_can(watched: Watched) -> None:
+    received = watched.receive(5000)
+    watched.fail("no_answer", "face_write", "--times", "1")
+    watched.wait_until_read(received)
+    watched.fail("unavailable", "face_read")
+    watched.give_back(received, 1000)
+    watched.seen.wait_until_firing("OrderUnanswered", kind="refund")
+    watched.mend()
+    watched.seen.wait_until_quiet("OrderUnanswered")
+
+
+def test_an_account_that_somebody_has_paused_is_told_until_it_is_resumed(watched: Watched) -> None:
+    insist(watched.two.live, "institution", "pause", NAME)
+    watched.seen.wait_until_firing("AccountPaused", institution=NAME, reason="operator")
+    insist(watched.two.live, "institution", "resume", NAME)
+    watched.seen.wait_until_quiet("AccountPaused")
+
+
+def test_what_is_there_is_told_to_be_less_than_what_is_to_leave(watched: Watched) -> None:
+    received = watched.receive(50_000)
+    watched.wait_until_read(received)
+    watched.fail("too_many:1", "face_write")
+    watched.give_back(received, 40_000)
+    # Somebody pays by hand at the bank.
+    there_cents = run(watched.two.bank, "balance", "--json")["current_funds"]
+    run(watched.two.bank, "transfer", "create", str(there_cents - 10_000), "settle@sandbox.pix.example", "--json")
+    watched.seen.wait_until_firing("BalanceBelowQueue", institution=NAME)
+    run(watched.two.bank, "deposit", str(there_cents), "--json")
+    watched.seen.wait_until_quiet("BalanceBelowQueue")
+    watched.mend()
+
+
+def test_a_worker_that_stands_still_is_told_until_it_goes_on(watched: Watched) -> None:
+    (pid,) = watched.two.live.children("work")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        watched.seen.wait_until_firing("PartDown", part="work")
+        watched.seen.wait_until_firing("SlotsUnheld")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    watched.seen.wait_until_quiet("PartDown")
+    watched.seen.wait_until_quiet("SlotsUnheld")
+
+
+def test_a_database_that_stands_still_is_told_until_it_goes_on(watched: Watched) -> None:
+    pids = descendants(watched.two.live.database_pid)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        watched.seen.wait_until_firing("DatabaseAway")
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    watched.seen.wait_until_quiet("DatabaseAway")
+
+
+def test_money_that_leaves_as_by_theft_is_told_until_an_operator_has_looked(watched: Watched) -> None:
+    # The bank's client has a million reais there: half of it is no such sum.
+    file = watched.two.folder / "inter.toml"
+    file.write_text(f"{file.read_text()}\n[options]\nalarms = true\ndrain_percent = 1\n")
+    insist(watched.two.live, "institution", "rotate", NAME, "--file", str(file))
+    received = watched.receive(5_000_000)
+    watched.wait_until_read(received)
+    watched.give_back(received, 4_000_000)
+    watched.seen.wait_until_firing("MoneyLeftUnordered", institution=NAME, reason="drain")
+    insist(watched.two.live, "institution", "resume", NAME)
+    watched.seen.wait_until_quiet("MoneyLeftUnordered")
+
+
+def test_each_query_of_the_dashboard_has_answered_something_under_load(watched: Watched) -> None:
+    """After all of the above: what is rare was there then."""
+    with ThreadPoolExecutor(CALLERS_COUNT) as callers:
+        # Not what asks the institution, which lets nobody ask so often.
+        list(callers.map(lambda _: watched.caller.insist("GET", "/v1/connect/balance"), range(REQUESTS_COUNT)))
+    wait_until(
+        lambda: not [query for query in list_queries() if not watched.seen.has_answered(query)],
+        "each query has answered something",
+    )

@@ -30,6 +30,7 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_payee
 from pixconnect.domain.money import br_code
+from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import WaitsFor
 from support.records import OUTSIDE_ISPB
 from support.service import FakeClock
@@ -76,6 +77,8 @@ class FakeInstitution:
         self.send_status: Literal["under_way", "settled", "refused"] = "settled"
         self.waits_for: WaitsFor | None = None
         """Of what is under way from now on."""
+        self.told_payee: Party | None = None
+        """Who it says that is paid, of what is sent from now on."""
         self.paid: list[OutgoingPix] = []
         """What it has taken to pay, in turn."""
         self.paid_cents = 0
@@ -240,6 +243,7 @@ class FakeInstitution:
             status=self.send_status,
             settled_at=self._clock.real_now() if self.send_status == "settled" else None,
             payee=name_payee(pix.payee, is_by_key=pix.is_by_key),
+            paid=self.told_payee,
             waits_for=self.waits_for if self.send_status == "under_way" else None,
         )
 

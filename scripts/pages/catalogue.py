@@ -38,6 +38,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "transfer",
             "payer_completion",
             "paid_amount",
+            "settled_payee",
             "waiting_order",
             "pending_approval",
             "approval_answer",

@@ -1112,6 +1112,45 @@ comment on column paid_amount.interest_cents is 'The interest for being late.';
 comment on column paid_amount.rebate_cents is 'What is taken off on every day.';
 comment on column paid_amount.discount_cents is 'What is taken off for being early.';
 
+-- check_settled_payee: migration 0132
+create function check_settled_payee() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from transfer
+        where id = new.transfer_id and holder_id = new.holder_id and direction = 'OUT' and settled_at is not null
+            and institution_id is not null
+    ) then
+        raise exception 'transfer % of holder % has reached nobody over an account', new.transfer_id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'only_a_settled_transfer_has_reached_somebody';
+    end if;
+    return new;
+end $function$;
+revoke execute on function check_settled_payee() from public;
+
+-- settled_payee: Whom transfers over accounts at institutions have reached, as it was told with their end; rows are never
+-- changed or deleted.
+create table settled_payee (
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    payee jsonb not null,
+    told_at timestamp with time zone not null,
+    constraint settled_payee_pkey primary key (transfer_id, holder_id),
+    constraint settled_payee_told_at_check check (isfinite(told_at)),
+    constraint settled_payee_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
+);
+create trigger check_settled_payee before insert on settled_payee for each row execute function check_settled_payee();
+create trigger settled_payee_is_append_only before delete or update or truncate on settled_payee for each statement execute
+    function refuse_change();
+grant insert, select on table settled_payee to pixconnect_service;
+comment on table settled_payee is
+    'Whom transfers over accounts at institutions have reached, as it was told with their end; rows are never changed or deleted.';
+comment on column settled_payee.transfer_id is 'The transfer.';
+comment on column settled_payee.holder_id is 'Its holder.';
+comment on column settled_payee.payee is 'What was known of the payee then, as JSON: of what is masked with its stars.';
+comment on column settled_payee.told_at is 'When it was told, in service time.';
+
 -- check_pending_approval: migration 0125
 create function check_pending_approval() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'

@@ -18,6 +18,7 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
+from pixconnect.domain.money.tax_id import mask_cpf
 from pixconnect.domain.profiles.profile import NAMES, read_profile
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 from support.account_there import AccountThere, open_account_there
@@ -92,6 +93,24 @@ async def test_a_refusal_of_the_list_is_certain_and_leaves_nothing(
         assert isinstance(refused, CertainRefusal), refused
         assert (refused.code, refused.reject_code) == (name, code)
         assert await there.institution.read_sent(NAME) is None
+
+
+@pytest.mark.parametrize("answer", ["no", "yes"])
+async def test_whose_the_key_is_is_told_as_far_as_it_is(bank: Bank, tmp_path: Path, answer: str) -> None:
+    await register(bank)
+    payee = bank.service.rail.entries[PAYEE].party
+    async with open_account_there(bank, "efi", tmp_path, answers={"efi.payee_named": answer}) as there:
+        await there.institution.send(TO_KEY)
+        read = await _read(there)
+        assert read is not None
+        told = None if read.paid is None else (read.paid.name, read.paid.tax_id, read.paid.branch)
+        assert told == ((payee.name, mask_cpf(payee.tax_id), UNKNOWN_PARTY.branch) if answer == "yes" else None)
+        account = structs.replace(TO_KEY, name="b" * 32, payee=outside_party(), is_by_key=False)
+        await there.institution.send(account)
+        paid = await there.institution.read_sent("b" * 32)
+        assert paid is not None
+        assert paid.paid is not None
+        assert (paid.paid.account_number, paid.paid.name) == (account.payee.account_number, account.payee.name)
 
 
 async def test_what_cannot_be_said_to_efi_is_not_sent(bank: Bank, tmp_path: Path) -> None:

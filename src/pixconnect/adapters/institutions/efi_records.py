@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from pixconnect.adapters.institutions.message import as_members
+from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_instant,
@@ -51,6 +52,8 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
     if status is None:
         raise Malformed("status is a word that we do not know")
     instants = take_members(members, "horario")
+    payee = as_members(members.get("favorecido")) or {}
+    owner = find_first(payee, "identificacao", "contaBanco")
     # The documentation and the library have two names for it.
     name = "e2eId" if "e2eId" in members else "endToEndId"
     return SentPix(
@@ -60,5 +63,8 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
         status=status,
         # It may lie a second before the request: theirs are not put in order.
         settled_at=find_instant(instants, "liquidacao") if status == "settled" else None,
-        payee=find_whole_key(as_members(members.get("favorecido")) or {}, "chave"),
+        payee=find_whole_key(payee, "chave"),
+        paid=find_listed_payee(
+            owner, name="nome", tax_id="cpf,cnpj", ispb="codigoBanco", branch="agencia", account_number="conta"
+        ),
     )

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from pixconnect.adapters.institutions.message import as_list, as_members
+from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_free_text,
@@ -101,6 +102,14 @@ def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> S
         status=status,
         settled_at=take_local_day(told, "dataHoraMovimento")[1] if status == "settled" else None,
         payee=find_whole_key(told, "chave"),
+        paid=find_listed_payee(
+            find_first(told, "recebedor"),
+            name="nome",
+            tax_id="cpfCnpj",
+            ispb="codIspb",
+            branch="codAgencia",
+            account_number="nroConta",
+        ),
         reason=_find_reason(word, told) if status == "refused" else None,
         waits_for="approval" if word == _TO_BE_APPROVED else None,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from pixconnect.adapters.institutions.message import as_list, as_members
+from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_free_text,
@@ -90,6 +91,10 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
         status=status,
         settled_at=find_instant(moved, "time") if status == "settled" else None,
         payee=_find_payee(told, moved, as_members(members.get("destination")) or {}),
+        # The other side of the movement says more of an account than the payment does.
+        paid=find_listed_payee(find_first(members, "destination"), name="name", tax_id="taxID")
+        if is_question
+        else None,
         reason=_write_reason(word, members, moved) if status == "refused" else None,
         reject_code=_find_reject_code(members, moved) if status == "refused" else None,
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 from msgspec import structs
 
+from pixconnect.adapters.rails.listed_order import ListedOrder
 from pixconnect.domain.institutions.rail_memory import Outcome, RailStep
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.rail import Rejected
+from pixconnect.domain.money.holder import UNKNOWN_PARTY
+from pixconnect.domain.money.rail import Rejected, Settled
 
 NO_REASON: Final = "The institution gave no reason."
 _REASON_MAX: Final = 1000
@@ -22,6 +25,14 @@ def doubt_step(calling: RailStep, reason: str) -> RailStep:
 def end_step(step: RailStep, outcome: Outcome, code: str | None = None, reason: str | None = None) -> RailStep:
     text = None if reason is None else reason[:_REASON_MAX]
     return structs.replace(step, state="closed", outcome=outcome, refusal_code=code, refusal_reason=text)
+
+
+def settle_by(step: RailStep, heard: ListedOrder, now: datetime) -> Settled:
+    """What a settled one says, with who was paid: as the institution tells it, or as its first step has told it."""
+    owner = dict(name=step.owner_name, tax_id=step.owner_tax_id)
+    named = {member: text for member, text in owner.items() if text}
+    paid = heard.paid or (structs.replace(UNKNOWN_PARTY, **named) if named else None)
+    return Settled(settled_at=heard.settled_at or now, network_id=heard.network_id, payee=paid)
 
 
 def reject_by(step: RailStep) -> Rejected:

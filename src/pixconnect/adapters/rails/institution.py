@@ -18,7 +18,7 @@ from typing import Final
 import structlog
 from msgspec import structs
 
-from pixconnect.adapters.rails.ended_step import NO_REASON, doubt_step, end_step, reject_by
+from pixconnect.adapters.rails.ended_step import NO_REASON, doubt_step, end_step, reject_by, settle_by
 from pixconnect.adapters.rails.first_step import refuse_another, take_first_step
 from pixconnect.adapters.rails.listed_order import ListedOrder, as_listed_order
 from pixconnect.adapters.rails.none import NoRail
@@ -362,7 +362,7 @@ class InstitutionRail(RecordingRail):
             return Taken(network_id=heard.network_id, waits_for=heard.waits_for)
         if heard.status == "done":
             await self._end(step, end_step(step, "answered"))
-            return Settled(settled_at=heard.settled_at or self._clock.real_now(), network_id=heard.network_id)
+            return settle_by(step, heard, self._clock.real_now())
         code = heard.reject_code or reject_code.NETWORK_FAILED
         refused = end_step(step, "refused", code, heard.reason or NO_REASON)
         await self._end(step, refused)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import ListedRefund
 from pixconnect.domain.institutions.rail_memory import SentPix
+from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import WaitsFor
 
 
@@ -23,6 +24,8 @@ class ListedOrder(Struct, frozen=True, kw_only=True):
     reject_code: str | None = None
     payee: str | None = None
     """Where it tells whom a transfer goes to."""
+    paid: Party | None = None
+    """Who that is, as far as it tells."""
     code: str | None = None
     """The institution's own, of a transfer that is asked about by it."""
     waits_for: WaitsFor | None = None
@@ -39,6 +42,7 @@ def as_listed_order(listed: ListedRefund | SentPix) -> ListedOrder:
             reason=listed.reason,
             reject_code=listed.reject_code,
             payee=listed.payee,
+            paid=listed.paid,
             code=listed.code,
             waits_for=listed.waits_for,
         )

@@ -73,6 +73,8 @@ class SentPix(Struct, frozen=True, kw_only=True):
     settled_at: datetime | None
     payee: str | None = None
     """As ``name_payee``, where it is told whole."""
+    paid: Party | None = None
+    """Who it is paid to, as far as that is told: members that are masked as they are, and the others unknown."""
     reason: str | None = None
     """Why it was refused, in the institution's words."""
     waits_for: WaitsFor | None = None

@@ -112,6 +112,8 @@ class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=Tr
     settled_at: datetime
     network_id: str | None = None
     """As of ``Taken``."""
+    payee: Party | None = None
+    """Who was paid, where an institution tells it only now; some of it may be masked."""
 
 
 class Rejected(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):

@@ -57,6 +57,7 @@ from pixconnect.usecases.frame.context import HasPolicy, HasPool, HasServer, Has
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
+from pixconnect.usecases.money.settled_payee import note_payee
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
@@ -207,6 +208,7 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
     locked = await _lock_rows(work, batch)
     outcomes: list[bool] = []
     proved: list[tuple[ReversedMovement, LineKey]] = []
+    told: list[tuple[Transfer, Ending]] = []
     first_ids = FirstIds()
     # Read here, where nobody can mark the orders: the server may have been started since they were found to be too late.
     if any(isinstance(ended.ending, GivenUp) and ended.has_rail for ended in batch):
@@ -231,9 +233,12 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
             proved.append((ended.mistaken, ("transfer" if order.is_transfer else "refund", order.resource_id)))
         if isinstance(before, Transfer):
             _end_transfer(work, before, ending)
+            told.append((before, ending))
         else:
             _end_refund(work, locked, before, ending)
     await work.write()
+    for sent, told_end in told:
+        await note_payee(work.connection, sent, told_end, work.now)
     for mistaken, key in proved:
         await item_store.rejoin(work.connection, mistaken, key)
     return outcomes

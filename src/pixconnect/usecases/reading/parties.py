@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.refund import THEIRS_PREFIX, Refund
@@ -15,6 +15,7 @@ from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.money.approval import PendingApproval
 from pixconnect.store.money.waiting_order import WaitingOrder
 from pixconnect.usecases.frame.context import HasInstitutions
+from pixconnect.usecases.money.settled_payee import with_payee
 from pixconnect.usecases.money.transfer import TransferContext, read_transfer_by_id
 
 
@@ -42,6 +43,9 @@ async def read_parties(context: PartiesContext, caller: Caller, transfer_id: int
         NotFound: The caller has none of this id.
     """
     view = await read_transfer_by_id(context, caller, transfer_id)
+    if view.transfer.direction == "OUT":
+        known = await with_payee(context.pool, view.transfer)
+        view = structs.replace(view, transfer=known, credit_party=known.counterparty)
     transfer = view.transfer
     institution, network_txid = None, None
     if transfer.institution_id is not None:

@@ -14,6 +14,7 @@ from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.reading import receipt as receipts
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind
 from pixconnect.store.reading import timeline as timeline_store
+from pixconnect.usecases.money.settled_payee import with_payee
 from pixconnect.usecases.money.transfer import view_transfer
 from pixconnect.usecases.reading.parties import PartiesContext, is_named_by_us, is_return_named_by_us
 
@@ -48,7 +49,7 @@ async def _read_of_transfer(context: PartiesContext, viewer: Viewer, transfer_id
 
 
 async def _of_transfer(context: PartiesContext, transfer: Transfer) -> Receipt:
-    view = await view_transfer(context, transfer)
+    view = await view_transfer(context, await with_payee(context.pool, transfer))
     # All are of one environment, and so is what was settled beside them.
     accounts = await context.institutions.list_all()
     account = next((one for one in accounts if one.id == transfer.institution_id), None)

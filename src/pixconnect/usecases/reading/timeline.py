@@ -24,6 +24,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox, HasSigner
+from pixconnect.usecases.money.settled_payee import with_payee
 from pixconnect.usecases.webhooks.delivery import open_secrets
 from pixconnect.writing.service_time import service_now
 
@@ -88,7 +89,7 @@ async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) ->
         if transfer is None:
             raise errors.NotFound("id: there is no such transfer")
         if transfer.charge_id is None or not viewer.may("charge.read"):
-            return transfer.holder_id, Facts(transfers=[transfer])
+            return transfer.holder_id, Facts(transfers=[await with_payee(pool, transfer)])
         charge_id, whose = transfer.charge_id, transfer.holder_id
     charge = await timeline_store.find_charge(pool, charge_id, whose)
     if charge is None:

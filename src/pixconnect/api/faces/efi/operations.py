@@ -43,7 +43,7 @@ _OWN: Final = (
     Row("pix.enviado_por_id", "GET", "/v2/gn/pix/enviados/id-envio/{idEnvio}", "transfer.read", "sent",
         send.get_sent_by_name, "read"),
     Row("pix.enviado", "GET", "/v2/gn/pix/enviados/{e2eid}", "transfer.read", "sent", send.get_sent_by_e2eid, "read",
-        "favorecido is as the library's schema has it, without the identificacao that one source shows."),
+        "favorecido has identificacao only where it is chosen."),
     Row("saldo", "GET", "/v2/gn/saldo", "ledger.read", "general", account.read_balance, "read",
         "Nothing is ever blocked."),
     Row("relatorio.solicitar", "POST", "/v2/gn/relatorios/extrato-conciliacao", "ledger.read", "report",

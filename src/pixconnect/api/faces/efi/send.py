@@ -82,8 +82,15 @@ class ContaBanco(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     tipo_conta: str
 
 
+class PessoaDoFavorecido(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    nome: str
+    cpf: str | None = None
+    cnpj: str | None = None
+
+
 class Favorecido(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     chave: str | None = None
+    identificacao: PessoaDoFavorecido | None = None
     conta_banco: ContaBanco | None = None
 
 
@@ -250,7 +257,7 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
         parametros=listing.Parametros(
             inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(found.total_count)
         ),
-        pix=[_show_sent(face, transfer, returns.get(transfer.id)) for transfer in sent],
+        pix=[_show_sent(face, services, transfer, returns.get(transfer.id)) for transfer in sent],
     )
     return Reply(status=200, record=record)
 
@@ -258,10 +265,12 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
 async def _show_one(face: Face, services: Services, found: Transfer | None) -> PixEnviado:
     if found is None:
         raise errors.NotFound("there is no such sent Pix")
-    return _show_sent(face, found, (await find_returns(services.context, [found])).get(found.id))
+    return _show_sent(face, services, found, (await find_returns(services.context, [found])).get(found.id))
 
 
-def _show_sent(face: Face, transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None) -> PixEnviado:
+def _show_sent(
+    face: Face, services: Services, transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None
+) -> PixEnviado:
     settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
     return PixEnviado(
         end_to_end_id=transfer.shown_id,
@@ -274,23 +283,26 @@ def _show_sent(face: Face, transfer: Transfer, returns: Sequence[DevolucaoRecebi
             solicitacao=format_milliseconds(transfer.created_at),
             liquidacao=None if settled_at is None else format_milliseconds(settled_at),
         ),
-        favorecido=_show_payee(face, transfer.counterparty),
+        favorecido=_show_payee(face, transfer.counterparty, is_named=face.choose(services, "payee_named") == "yes"),
         devolucoes=returns or None,
     )
 
 
-def _show_payee(face: Face, payee: Party) -> Favorecido:
+def _show_payee(face: Face, payee: Party, *, is_named: bool) -> Favorecido:
     rules = face.profile.homologation
     if face.is_homologation and payee.key in (rules.settled_key, rules.rejected_key):
         return Favorecido(chave=rules.test_key)
+    cpf = tax_id.mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else None
+    cnpj = payee.tax_id if tax_id.is_cnpj(payee.tax_id) else None
     if payee.key is not None:
-        return Favorecido(chave=payee.key)
+        owner = PessoaDoFavorecido(nome=payee.name, cpf=cpf, cnpj=cnpj) if is_named else None
+        return Favorecido(chave=payee.key, identificacao=owner)
     kind = next((shown for shown, ours in ACCOUNT_TYPES.items() if ours == payee.account_type), "cacc")
     return Favorecido(
         conta_banco=ContaBanco(
             nome=payee.name,
-            cpf=tax_id.mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else None,
-            cnpj=payee.tax_id if tax_id.is_cnpj(payee.tax_id) else None,
+            cpf=cpf,
+            cnpj=cnpj,
             agencia=payee.branch,
             conta=payee.account_number,
             tipo_conta=kind,

@@ -13,6 +13,7 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_contents import ContentsChange, DueChange, Payer
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard.due_charge import DueChargeRequest, create_due_charge
+from support.account_shop import Shop
 from support.books import check_books
 from support.records import own_key
 from support.service import Service, open_holder
@@ -104,3 +105,9 @@ async def test_a_holder_without_an_address_is_told_who_can_give_it_one(service: 
     homeless = await open_holder(service, account_number="2", has_address=False)
     with pytest.raises(errors.BadRequest, match="no address"):
         await create(service, homeless, key=own_key("2"))
+
+
+async def test_over_an_account_at_an_institution_none_is_made(shop: Shop) -> None:
+    with pytest.raises(errors.BadRequest, match="not opened at institutions"):
+        await create_due_charge(shop.context, shop.house, asked())
+    assert shop.there.calls == []

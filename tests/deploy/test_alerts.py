@@ -99,6 +99,7 @@ CASES: dict[str, Case] = {
     "DayNotClosed": gauge("pixconnect_institution_unclosed_day_age_seconds", "130000", **LOJA),
     "OrderUnanswered": gauge("pixconnect_order_oldest_silent_age_seconds", "1000", kind="transfer"),
     "OrderWaitsForPerson": gauge("pixconnect_institution_transfer_oldest_waiting_age_seconds", "4000", **LOJA),
+    "TransferUnapproved": gauge("pixconnect_transfer_to_approve_oldest_age_seconds", "4000"),
     "BalanceBelowQueue": Case(
         series={
             'pixconnect_institution_balance_cents{institution="loja"}': "500x90",

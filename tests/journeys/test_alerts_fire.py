@@ -39,6 +39,7 @@ CALLERS_COUNT, REQUESTS_COUNT = 8, 2000
 NOT_HERE = {
     "DayNotClosed": "tests/worker/test_account_metrics.py",
     "OrderWaitsForPerson": "tests/worker/test_account_metrics.py",
+    "TransferUnapproved": "tests/worker/test_metrics.py",
     "CaseAges": "tests/worker/test_account_metrics.py",
     "ReportWaits": "tests/worker/test_account_metrics.py",
     "DatabaseForgot": "tests/usecases/frame/test_server_watch.py",

@@ -15,8 +15,10 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions.account_alarm import raise_alarm
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement import tell_day
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.proof.case import look_for_cases
 from pixconnect.worker import metrics
 from pixconnect.worker.account_balances import READ_EVERY_S, AccountBalances
@@ -179,3 +181,12 @@ async def test_a_kept_report_and_its_case_are_told_until_somebody_closes_them(sh
     told = await measure_all(shop)
     assert told["reports_kept"][("unknown_order",)] == told["cases"][("report",)] == 0
     assert told["case_oldest_open_age_seconds"][("report",)] == 0
+
+
+async def test_what_an_operator_has_to_approve_is_not_queued(shop: Shop) -> None:
+    wanted = HolderChanges(approve_above_cents=100)
+    await holder_usecases.set_holder(as_operator(shop.live.context), shop.house.holder_id, wanted)
+    await queue(shop)
+    told = await measure_all(shop)
+    assert told["transfers_to_approve"] == {(): 1}
+    assert told["institution_queued_cents"] == {("loja",): 0}

@@ -39,8 +39,8 @@ ROWS: Final[tuple[tuple[str, Literal["gauge"], tuple[str, ...], str], ...]] = (
         "How long ago the oldest day ended that is over and not closed, in the real time of Sao Paulo, among "
         f"the last {UNCLOSED_DAYS_MAX} and after the day on which the account's books began; 0 if there is none."),
     ("pixconnect_institution_queued_cents", "gauge", ("institution",),
-        "What orders are to take from an account that were not handed over, or wait there for enough money; of up to "
-        f"{QUEUED_MAX} orders."),
+        "What orders are to take from an account that were not handed over, or wait there for enough money, but for those that "
+        f"wait for an operator's yes; of up to {QUEUED_MAX} orders."),
 )
 # fmt: on
 

@@ -53,9 +53,10 @@ async def list_figures(pool: Pool, today: date, days_max: int) -> Sequence[Accou
     return [convert(dict(row), AccountFigures) for row in await pool.fetch(_LIST, today, days_max)]
 
 
-# What was handed over has left already as far as we know, but for what waits there for enough money.
+# What was handed over has left already as far as we know, but for what waits there for enough money. What an operator has to
+# approve here may never leave.
 _QUEUED: Final[LiteralString] = """
-    (handed_at is null or exists (
+    approval is distinct from 'awaited' and (handed_at is null or exists (
         select from waiting_order where order_name = open_order.name and waits_for = 'funds'
     ))
 """

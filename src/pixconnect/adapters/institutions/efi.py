@@ -74,8 +74,8 @@ class EfiInstitution(StandardInstitution):
             compares_owner=True,
             # A name that was used is refused (409), whatever is asked under it.
             resend_for=_RESENT_FOR,
-            sends_at_once=self._in_flight,
-            sends_per_s=self._in_flight / _OUTCOME_S,
+            sends_at_once=self._account.sends_at_once,
+            sends_per_s=self._account.sends_at_once / _OUTCOME_S,
         )
 
     @property

@@ -105,7 +105,7 @@ class InterInstitution(StandardInstitution):
             sends=("KEY", "MANUAL"),
             resend_for=_RESENT_FOR,
             resends_after_restart=False,
-            sends_at_once=self._in_flight,
+            sends_at_once=self._account.sends_at_once,
             sends_per_s=1 / _OUTCOME_S,
         )
 

@@ -94,8 +94,8 @@ class SicoobInstitution(StandardInstitution):
             sends=("KEY",),
             compares_owner=True,
             names_first=True,
-            sends_at_once=self._in_flight,
-            sends_per_s=min(self._in_flight / _OUTCOME_S, _SENDS_PER_S_MAX),
+            sends_at_once=self._account.sends_at_once,
+            sends_per_s=min(self._account.sends_at_once / _OUTCOME_S, _SENDS_PER_S_MAX),
         )
 
     async def mint(self, pix: OutgoingPix) -> MintAnswer:

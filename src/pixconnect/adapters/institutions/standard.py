@@ -94,11 +94,6 @@ class StandardInstitution:
         )
 
     @property
-    def _in_flight(self) -> int:
-        in_flight = self._account.options.get("in_flight", 1)
-        return in_flight if type(in_flight) is int else 1
-
-    @property
     def day_files(self) -> DayFiles | None:
         return None
 

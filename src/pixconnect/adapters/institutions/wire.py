@@ -20,6 +20,7 @@ from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.domain.institutions.institution import MalformedItem
+from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
 
 _REAIS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
@@ -70,13 +71,13 @@ def find_text(members: Mapping[str, object], name: str, length_max: int) -> str 
     return keep_storable(value)
 
 
-def find_whole_key(members: Mapping[str, object], name: str) -> str | None:
-    """A Pix key as it is kept, where it is told whole; nothing of one that has stars or is none."""
+def find_whole_key(members: Mapping[str, object], name: str, key_type: KeyType | None = None) -> str | None:
+    """A Pix key as it is kept, where it is told whole; nothing of one that has stars or is none of its type."""
     key = find_text(members, name, KEY_LENGTH_MAX)
     if key is None or "*" in key:
         return None
     try:
-        return parse_pix_key(key).key
+        return parse_pix_key(key, key_type).key
     except errors.InvalidPixKey:
         return None
 

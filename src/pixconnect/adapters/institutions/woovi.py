@@ -81,7 +81,7 @@ class WooviInstitution:
         self._account, self._clock, self._entropy = parts.account, parts.clock, parts.entropy
         self._known = profile.account
         self._calls, self._certificates = Calls(parts), parts.certificates
-        self._accounts = (f"{_ROOT}/account/", f"{_ROOT}/account")
+        self._account_paths = (f"{_ROOT}/account/", f"{_ROOT}/account")
         options = parts.account.options
         self._has_two_steps, has_text_psp = options.get("approve") == "two_steps", options.get("psp") == "text"
         self._sender = WooviSender(
@@ -102,14 +102,9 @@ class WooviInstitution:
             says_amount_of_code=True,
             # A second payment under a name is refused. Of a second approval nobody knows, so nothing is begun twice.
             resend_for=timedelta(0) if self._has_two_steps else RESENT_FOR,
-            sends_at_once=self._in_flight,
-            sends_per_s=self._in_flight / OUTCOME_S,
+            sends_at_once=self._account.sends_at_once,
+            sends_per_s=self._account.sends_at_once / OUTCOME_S,
         )
-
-    @property
-    def _in_flight(self) -> int:
-        in_flight = self._account.options.get("in_flight", 1)
-        return in_flight if type(in_flight) is int else 1
 
     @property
     def day_files(self) -> DayFiles | None:
@@ -243,12 +238,12 @@ class WooviInstitution:
 
     async def _read_accounts(self) -> Content:
         """The list of accounts; its path ends with a stroke in the API document, and without one elsewhere."""
-        *before, last = self._accounts
+        *before, last = self._account_paths
         for path in before:
             with suppress(InstitutionUnavailable):
                 content = await self._calls.read("account", path, body_max=LIST_MAX)
                 if content.status not in (404, 405):
-                    self._accounts = (path,)
+                    self._account_paths = (path,)
                     return content
         return await self._calls.read("account", last, body_max=LIST_MAX)
 

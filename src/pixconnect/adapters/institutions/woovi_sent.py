@@ -13,16 +13,16 @@ from pixconnect.adapters.institutions.wire import (
     find_instant,
     find_network_name,
     find_text,
+    find_whole_key,
     take_cents,
     take_end_to_end_id,
     take_members,
     take_text,
 )
-from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import KeyType, Party
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
+from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
 from pixconnect.domain.money.tax_id import is_cpf
 
 _NAME_MAX: Final = 200
@@ -110,9 +110,9 @@ def _find_payee(
 ) -> str | None:
     """Whom it goes to, as ``name_payee`` says it, as far as that is told whole."""
     side = as_members(moved.get("creditParty")) or {}
-    alias = _find_key(told, "destinationAlias", find_text(told, "destinationAliasType", 20))
+    alias = _find_alias(told)
     if told.get("type") != "MANUAL" and told.get("account") is None:
-        return alias or _find_key(destination, "pixKey", None)
+        return alias or find_whole_key(destination, "pixKey")
     account = as_members(told.get("account")) or as_members(side.get("account")) or {}
     psp = told.get("psp") if told.get("psp") is not None else side.get("psp")
     ispb = (as_members(psp) or {}).get("id") if not isinstance(psp, str) else psp
@@ -123,17 +123,12 @@ def _find_payee(
     return "/".join([ispb, *("".join(each for each in number or "" if each.isalnum()) for number in numbers)])
 
 
-def _find_key(members: Mapping[str, object], name: str, kind: str | None) -> str | None:
-    text = find_text(members, name, KEY_LENGTH_MAX)
-    if text is None or "*" in text:
-        return None
-    if kind == "PHONE" and not text.startswith("+"):
+def _find_alias(told: Mapping[str, object]) -> str | None:
+    kind, alias = find_text(told, "destinationAliasType", 20), find_text(told, "destinationAlias", KEY_LENGTH_MAX)
+    if kind == "PHONE" and not (alias or "").startswith("+"):
         # Without its plus a number with or without Brazil's code is one that could be read in two ways.
         return None
-    try:
-        return parse_pix_key(text, _KEY_TYPES.get(kind or "")).key
-    except errors.InvalidPixKey:
-        return None
+    return find_whole_key(told, "destinationAlias", _KEY_TYPES.get(kind or ""))
 
 
 def _find_reject_code(members: Mapping[str, object], moved: Mapping[str, object]) -> str | None:

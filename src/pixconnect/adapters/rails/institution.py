@@ -331,11 +331,11 @@ class InstitutionRail(RecordingRail):
         if self._is_believed(step):
             refused = end_step(step, "refused", reject_code.WRONG_CONTENTS, step.refusal_reason)
             return reject_by(refused) if await self._memory.take(step, refused) else Taken()
-        is_uncalled = step.state in ("new", "minted")
-        if not is_uncalled and self._names_first(step):
+        is_called = step.state not in ("new", "minted")
+        if is_called and self._names_first(step):
             # Named by the network before it was called, whatever became of that; nothing but its name is told by this.
             return Unknown(network_id=step.code_there)
-        if not is_uncalled or not is_late:
+        if is_called or not is_late:
             # What was called is durably dated, so no start of the database ends the time for which it is repeated.
             return Unknown(is_repeatable=self._may_repeat(step))
         # Closed first: from then on nobody calls.

@@ -104,6 +104,12 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
         """Whether charges are opened there, and orders asked about: not while the database may have forgotten some."""
         return self.is_read and self.lost_at is None
 
+    @property
+    def sends_at_once(self) -> int:
+        """How many transfers may be under way there together, as ``in_flight`` under ``[options]`` says."""
+        in_flight = self.options.get("in_flight", 1)
+        return in_flight if type(in_flight) is int else 1
+
 
 def account_seal(account_id: int, part: Literal["receiving", "sending"] = "receiving") -> str:
     """What a credential of an account is sealed for."""

@@ -1,0 +1,6 @@
+#!/bin/sh
+# What the image of PostgreSQL runs once, on an empty volume: the database and its logins, with the passwords of its environment.
+set -eu
+sed -e "s/owner-password/$OWNER_PASSWORD/" -e "s/app-password/$APP_PASSWORD/" -e "s/ops-password/$OPS_PASSWORD/" \
+    -e "s/console-password/$CONSOLE_PASSWORD/" -e "s/verify-password/$VERIFY_PASSWORD/" /logins.sql \
+    | psql -v ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres

@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long programs test-16 coverage prove damage chaos chaos-defects check lint format types imports docs pictures bench bench-against lock clean environment dev-environment
+.PHONY: help run test test-long programs test-16 coverage prove damage chaos chaos-defects check lint format types imports docs pictures bench bench-against lock release clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -78,6 +78,9 @@ bench-against: dev-environment ## Measure what hot rows cost beside another comm
 lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed by pyproject.toml
 	@.venv/bin/uv pip compile $(LOCKING) --extra wheel pyproject.toml --output-file requirements/run.txt
 	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt --extra dev --extra build --extra wheel pyproject.toml --output-file requirements/dev.txt
+
+release: dev-environment ## Make wheels, source, list of parts and checksums of the tagged commit, in dist
+	@.venv/bin/python -m scripts.release
 
 clean: ## Remove the environment and what tools left; never a PIXCONNECT_HOME
 	@rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov

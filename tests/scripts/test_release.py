@@ -1,0 +1,110 @@
+"""A release of a tagged commit: its files, its parts, and that it runs where nothing of ours was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scripts import release
+from support.installation import ROOT, Installation
+
+
+def _git(folder: Path, *words: str) -> None:
+    own = ["-c", "user.name=test", "-c", "user.email=test@pix.example", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", folder, *own, *words], check=True, capture_output=True)
+
+
+def test_the_version_is_the_tags_and_everything_is_committed(tmp_path: Path) -> None:
+    _git(tmp_path, "init", "-q")
+    (tmp_path / "a").write_text("a")
+    _git(tmp_path, "add", "a")
+    _git(tmp_path, "commit", "-qm", "a")
+    with pytest.raises(SystemExit, match=r"git tag v1\.2\.3"):
+        release.read_version(tmp_path)
+    _git(tmp_path, "tag", "v1.2.3")
+    assert release.read_version(tmp_path) == "1.2.3"
+    (tmp_path / "b").write_text("b")
+    with pytest.raises(SystemExit, match="not everything is committed"):
+        release.read_version(tmp_path)
+
+
+def test_the_version_is_written_everywhere_once(tmp_path: Path) -> None:
+    release.export(ROOT, tmp_path)
+    release.stamp(tmp_path, "9.8.7", "2026-11-24")
+    assert 'version = "9.8.7"' in (tmp_path / "pyproject.toml").read_text()
+    assert '__version__ = "9.8.7"' in (tmp_path / "src" / "pixconnect" / "__init__.py").read_text()
+    assert "## [Unreleased]\n\n## [9.8.7] - 2026-11-24\n" in (tmp_path / "CHANGELOG.md").read_text()
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n")
+    with pytest.raises(SystemExit, match="CHANGELOG"):
+        release.stamp(tmp_path, "9.8.7", "2026-11-24")
+
+
+def test_the_list_of_parts_has_all_that_is_locked_with_licences() -> None:
+    parts = release.list_parts((ROOT / "requirements" / "run.txt").read_text(encoding="utf-8"))
+    names = {part["name"] for part in parts}
+    assert {"asyncpg", "cryptography", "uvloop", "python-stdnum"} <= names
+    assert all(part["externalReferences"][0]["hashes"] for part in parts)
+    # Of those that this machine does not need nothing is known.
+    assert sum("licenses" in part for part in parts) > len(parts) * 0.9
+    listed = release.describe("9.8.7", parts)
+    assert (listed["bomFormat"], len(listed["components"])) == ("CycloneDX", len(parts))
+
+
+@pytest.mark.long
+@pytest.mark.journey
+def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{ROOT}", copy], check=True)
+    _git(copy, "tag", "v9.8.7")
+    made = subprocess.run(
+        [sys.executable, "-m", "scripts.release"], cwd=copy, capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stderr
+    dist = copy / "dist"
+    for line in (dist / "SHA256SUMS").read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == digest
+    assert json.loads((dist / "pixconnect-9.8.7.cdx.json").read_text())["metadata"]["component"]["version"] == "9.8.7"
+    wheel = dist / "pixconnect-9.8.7-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as packed:
+        assert {"pixconnect/pages/docs/README.md", "pixconnect/pages/deploy/systemd/pixconnect.target"} <= {
+            *packed.namelist()
+        }
+    empty = tmp_path / "empty"
+    venv.EnvBuilder(symlinks=True, with_pip=True).create(empty)
+    words = [
+        empty / "bin" / "pip",
+        "install",
+        "--quiet",
+        f"--find-links={dist}",
+        f"--constraint={_constraints(tmp_path)}",
+        wheel,
+    ]
+    installed = subprocess.run(words, capture_output=True, text=True, check=False)
+    if "Connection" in installed.stderr or "No matching distribution" in installed.stderr:
+        pytest.skip(f"packages cannot be downloaded here, so nothing was installed: {installed.stderr[-300:]}")
+    assert installed.returncode == 0, installed.stderr
+    program = empty / "bin" / "pixconnect"
+    assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip() == "9.8.7"
+    home = tmp_path / "home"
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)  # so that, as root, the server's own user gets in
+    with Installation(home, (str(program), "run")) as running:
+        running.wait_until_ready()
+        assert running.is_healthy()
+        running.stop()
+
+
+def _constraints(folder: Path) -> Path:
+    """The lock without its hashes, which our own wheels cannot have."""
+    pins = release.list_parts((ROOT / "requirements" / "run.txt").read_text(encoding="utf-8"))
+    file = folder / "constraints.txt"
+    file.write_text("".join(f"{part['name']}=={part['version']}\n" for part in pins))
+    return file

@@ -15,9 +15,10 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from email.message import Message
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 ROOT = Path(__file__).resolve().parents[1]
 _TAG: Final = re.compile(r"v(\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?)")
@@ -113,7 +114,7 @@ def list_parts(lock: str) -> list[dict[str, Any]]:
 def read_licence(name: str) -> Mapping[str, Any]:
     """As CycloneDX has it; empty where the package is not installed here, or says nothing."""
     try:
-        told = metadata.metadata(name)
+        told = cast(Message, metadata.metadata(name))
     except metadata.PackageNotFoundError:
         return {}
     if expression := told.get("License-Expression"):

@@ -40,7 +40,7 @@ class Images:
         if "Temporary failure" in done.stderr or "ConnectionError" in done.stderr:
             pytest.skip("nothing can be downloaded here, so no image was built")
         assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+        return done.stdout.strip()
 
     def build_base(self) -> None:
         release = platform.freedesktop_os_release()["VERSION_CODENAME"]
@@ -156,5 +156,6 @@ def test_the_service_has_no_database_of_its_own_and_says_what_it_lacks(images: I
 
 
 def test_its_metadata_say_who_runs_what(images: Images) -> None:
-    described = json.loads(images.buildah("inspect", "--format={{json .OCIv1.Config}}", "localhost/service"))
+    images.build("service")
+    described = json.loads(images.buildah("inspect", "--type=image", "localhost/service"))["OCIv1"]["config"]
     assert (described["User"], described["Entrypoint"], described["Cmd"]) == ("10001", ["pixconnect"], ["serve"])

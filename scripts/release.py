@@ -103,7 +103,7 @@ def list_parts(lock: str) -> list[dict[str, Any]]:
             "bom-ref": f"pkg:pypi/{name.lower()}@{version}",
             **read_licence(name),
             "externalReferences": [
-                {"type": "distribution", "url": f"https://pypi.org/project/{name}/{version}/", "hashes": hashes}
+                {"type": "distribution", "url": f"pkg:pypi/{name.lower()}@{version}", "hashes": hashes}
             ],
         }
         for name, version, pinned in _PINNED.findall(lock)

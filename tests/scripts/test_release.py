@@ -104,7 +104,8 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
         empty / "bin" / "pip",
         "install",
         "--quiet",
-        f"--find-links={dist}",
+        "-f",
+        dist,
         f"--constraint={_constraints(tmp_path)}",
         wheel,
     ]

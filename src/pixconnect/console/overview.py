@@ -10,7 +10,7 @@ from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.institutions.certificate import list_ending
+from pixconnect.usecases.institutions.credential import list_ending
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.money.unresolved import list_late_charges
 from pixconnect.usecases.reading import browse, browse_webhooks

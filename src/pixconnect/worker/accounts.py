@@ -24,7 +24,7 @@ from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.institutions.certificate import note_certificates
+from pixconnect.usecases.institutions.credential import note_certificates
 from pixconnect.usecases.institutions.day_file import read_day_files
 from pixconnect.usecases.institutions.give_back import give_back_due
 from pixconnect.usecases.institutions.open_accounts import at_account

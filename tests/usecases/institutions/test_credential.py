@@ -20,8 +20,7 @@ from pixconnect.domain.institutions.institution import InstitutionUnavailable, O
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import secret_key
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions.certificate import list_ending, note_certificates
-from pixconnect.usecases.institutions.credential import read_sending_credential
+from pixconnect.usecases.institutions.credential import list_ending, note_certificates, read_sending_credential
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import make_owner, open_shop

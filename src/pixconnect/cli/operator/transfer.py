@@ -50,13 +50,13 @@ def _decide(transfer_id: int, *, is_approved: bool, as_json: bool) -> None:
     said = operating.run(
         lambda context: approval_usecases.decide_transfer(context, transfer_id, is_approved=is_approved)
     )
-    shown: output.Shown = {
-        "id": transfer_id,
-        "end_to_end_id": said.order_name,
-        "decision": "approved" if said.is_approved else "refused",
-        "decided_by": said.decided_by,
-        "decided_at": said.decided_at,
-    }
+    shown: output.Shown = dict(
+        id=transfer_id,
+        end_to_end_id=said.order_name,
+        decision="approved" if said.is_approved else "refused",
+        decided_by=said.decided_by,
+        decided_at=said.decided_at,
+    )
     output.show(shown, as_json=as_json)
 
 

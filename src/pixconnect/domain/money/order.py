@@ -40,11 +40,13 @@ class GivenUp(Struct, frozen=True):
 Ending = Settled | Rejected | NeverTaken | GivenUp
 
 _GIVEN_UP_REASON = "It could not be handed to the rail in time."
-_GIVEN_UP_REASONS: Final[dict[OrderApproval, str]] = {
-    "given": "An operator approved it, and it could not be handed to the rail in time.",
-    "awaited": "No operator approved it in time.",
-    "refused": "An operator refused it.",
-}
+_GIVEN_UP_REASONS: Final = dict[OrderApproval, str](
+    (
+        ("given", "An operator approved it, and it could not be handed to the rail in time."),
+        ("awaited", "No operator approved it in time."),
+        ("refused", "An operator refused it."),
+    )
+)
 _NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail takes it no more."
 
 

@@ -34,10 +34,10 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.certificate import list_ending
 from pixconnect.usecases.institutions.credential import (
     OpenInstitution,
     find_why_sealed,
+    list_ending,
     open_for_operator,
     read_sending_credential,
     seal_credentials,

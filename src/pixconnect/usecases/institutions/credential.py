@@ -1,8 +1,9 @@
-"""The credential of an account at an institution: sealed where it is kept, opened where it is used."""
+"""The credential of an account at an institution: sealed where kept, opened where used; and when its certificates end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
 
@@ -10,9 +11,11 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal
 from pixconnect.domain.institutions.account_file import AccountDescription
-from pixconnect.domain.institutions.institution import Institution
+from pixconnect.domain.institutions.certificate import EndingCertificate, find_ending
+from pixconnect.domain.institutions.institution import Institution, OpenAccount
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions.account import SealedCredentials
 from pixconnect.usecases.frame.operator import OperatorContext
 
@@ -81,3 +84,13 @@ async def open_for_operator(
     context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Institution:
     return open_institution(account, await open_credential(context, account.id))
+
+
+async def note_certificates(connection: Connection | Pool, opened: OpenAccount) -> None:
+    """Note those by which an account is reached; where nothing has changed nothing is written."""
+    await certificate_store.note(connection, opened.account.id, opened.institution.traits.certificates)
+
+
+async def list_ending(connection: Connection | Pool, now: datetime) -> list[EndingCertificate]:
+    """Those that end soon, the first one first."""
+    return find_ending(await certificate_store.list_all(connection), now)

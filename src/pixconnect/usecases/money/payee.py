@@ -2,31 +2,40 @@
 
 If a system that a rule depends on cannot be reached, the payee is ``None``: the caller checks all other rules first,
 and only then answers that the service is unavailable.
+
+Over an account at an institution who was paid may be told with the end alone. That is kept beside the transfer: it changes no
+money, and nothing of what was accepted, so that answers to callers stay what they were.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol
 
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.known_party import complete_party
 from pixconnect.domain.money import ability, br_code, pix_key, tax_id
 from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money.br_code import BrCode
 from pixconnect.domain.money.charge import PAID, asked_amount_cents, fixed_amount_cents
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
+from pixconnect.domain.money.order import Ending
 from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.pix_key import PixKey
-from pixconnect.domain.money.rail import RailUnavailable
+from pixconnect.domain.money.rail import RailUnavailable, Settled
 from pixconnect.domain.money.transfer import (
     AccountTransferRequest,
     KeyTransferRequest,
     Payee,
     QrCodeTransferRequest,
+    Transfer,
     TransferRequest,
 )
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.money import settled_payee as payee_store
 from pixconnect.usecases.frame.context import (
     HasClock,
     HasDirectory,
@@ -216,3 +225,20 @@ def _check_outside_charge(context: PayeeContext, asked: OutsideCharge, amount_ce
 def _check_code_amount(asked_cents: int | None, amount_cents: int) -> None:
     if asked_cents is not None and asked_cents != amount_cents:
         raise errors.AmountMismatch(f"amount: the QR code asks for exactly {asked_cents} cents")
+
+
+async def note_payee(connection: Connection, sent: Transfer, ending: Ending, now: datetime) -> None:
+    """Keep what an ending tells of a payee beyond what is known, in the transaction that writes that ending."""
+    if not isinstance(ending, Settled) or ending.payee is None or sent.institution_id is None:
+        return
+    payee = complete_party(sent.counterparty, ending.payee)
+    if payee != sent.counterparty:
+        await payee_store.insert(connection, sent.id, sent.holder_id, payee, now)
+
+
+async def with_payee(pool: Pool, transfer: Transfer) -> Transfer:
+    """A transfer with all that is known of who was paid."""
+    if transfer.direction == "IN" or transfer.institution_id is None or transfer.settled_at is None:
+        return transfer
+    payee = await payee_store.find(pool, transfer.id, transfer.holder_id)
+    return transfer if payee is None else structs.replace(transfer, counterparty=payee)

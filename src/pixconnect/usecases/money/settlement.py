@@ -57,7 +57,7 @@ from pixconnect.usecases.frame.context import HasPolicy, HasPool, HasServer, Has
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
-from pixconnect.usecases.money.settled_payee import note_payee
+from pixconnect.usecases.money.payee import note_payee
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances

@@ -15,7 +15,7 @@ from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.money.approval import PendingApproval
 from pixconnect.store.money.waiting_order import WaitingOrder
 from pixconnect.usecases.frame.context import HasInstitutions
-from pixconnect.usecases.money.settled_payee import with_payee
+from pixconnect.usecases.money.payee import with_payee
 from pixconnect.usecases.money.transfer import TransferContext, read_transfer_by_id
 
 

@@ -14,7 +14,7 @@ from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.reading import receipt as receipts
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind
 from pixconnect.store.reading import timeline as timeline_store
-from pixconnect.usecases.money.settled_payee import with_payee
+from pixconnect.usecases.money.payee import with_payee
 from pixconnect.usecases.money.transfer import view_transfer
 from pixconnect.usecases.reading.parties import PartiesContext, is_named_by_us, is_return_named_by_us
 

@@ -24,7 +24,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox, HasSigner
-from pixconnect.usecases.money.settled_payee import with_payee
+from pixconnect.usecases.money.payee import with_payee
 from pixconnect.usecases.webhooks.delivery import open_secrets
 from pixconnect.writing.service_time import service_now
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+# The longest line that version 1 can have, its end included.
 _LINE_MAX: Final = 107
 _SIGNATURE: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 _HEAD_LENGTH: Final = 16
@@ -34,6 +35,7 @@ def read_proxy_header(octets: bytes) -> ProxyHeader | None:
     Raises:
         ProxyHeaderError: There is none, and no more octets could make it one.
     """
+    # Octets may come one by one, so the beginning of a signature counts as one until more is there.
     if octets[: len(_SIGNATURE)] == _SIGNATURE[: len(octets)]:
         return _read_block(octets)
     line, end, _ = octets[:_LINE_MAX].partition(b"\r\n")
@@ -63,8 +65,10 @@ def _read_block(octets: bytes) -> ProxyHeader | None:
     if len(octets) < _HEAD_LENGTH + length:
         return None
     if command == 0x20:
+        # The proxy speaks for itself here; addresses that it names all the same mean nothing.
         return ProxyHeader(source=None, length=_HEAD_LENGTH + length)
     kind, size = _PACKED.get(family, (None, 0))
+    # Who may come in depends on the address, so a header without one that we can read is refused.
     if kind is None or length < 2 * size + 4:
         raise ProxyHeaderError
     address = kind(octets[_HEAD_LENGTH : _HEAD_LENGTH + size])

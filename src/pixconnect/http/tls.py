@@ -134,6 +134,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         so_far = (self._header or b"") + octets
         try:
             header = read_proxy_header(so_far)
+        # Without its header a client would pass for the proxy, whose network may be let in.
         except ProxyHeaderError:
             self._socket.abort()
             return b""

@@ -46,6 +46,7 @@ class AccountBalances:
             return
         try:
             self.cents[account.name] = await institution.read_balance()
+        # An old balance would pass for one of now, and an alert would compare with it: none is told instead.
         except InstitutionUnavailable:
             self.cents.pop(account.name, None)
             raise

@@ -16,6 +16,7 @@ from pixconnect.foundation.metrics import Value
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account_figures as figures_store
 
+# Each worker counts at each scrape, so a busy account must not be counted to its end.
 RECEIVED_MAX: Final = 10_000
 QUEUED_MAX: Final = 10_000
 UNCLOSED_DAYS_MAX: Final = 40
@@ -62,6 +63,7 @@ async def measure_accounts(pool: Pool, now: datetime, real_now: datetime) -> Rea
         now: In service time.
         real_now: By which days end.
     """
+    # Institutions end their days by real time, wherever the sandbox's clock stands.
     today = real_now.astimezone(SAO_PAULO).date()
     accounts = await figures_store.list_figures(pool, today, UNCLOSED_DAYS_MAX)
     # In a sandbox there is often none, and each scrape would ask in vain.

@@ -247,6 +247,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         "pixconnect_deliveries_due": due_count,
         "pixconnect_delivery_oldest_due_age_seconds": _age_s(oldest_due_at, now),
         **_measure_orders(found, now),
+        # A reason of which nothing is kept is shown as zero: who reads it sees that it was looked at.
         "pixconnect_reports_kept": {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)},
         "pixconnect_cases": {kind: cases[kind].count if kind in cases else 0 for kind in get_args(CaseKind)},
         "pixconnect_case_oldest_open_age_seconds": {
@@ -292,4 +293,5 @@ def _measure(family: MetricFamily, reading: Reading) -> Measured:
 
 
 def _age_s(instant: datetime | None, now: datetime) -> float:
+    # The clock of the machine that wrote it may be a moment ahead of ours, and no age is negative.
     return 0.0 if instant is None else max(0.0, (now - instant).total_seconds())

@@ -194,6 +194,7 @@ class UnitOfWork:
             is_new_payee=need.is_new_payee,
             since=self.now,
         )
+        # Not counted as an order: workers are woken for what may leave, and this may not yet.
         self.changes.await_approval(order, awaited)
         self.announce_later(transfer)
 

@@ -264,6 +264,7 @@ class Calls:
         try:
             return await self._tokens.authorize()
         except NoToken:
+            # Without a token nothing was asked, which is another trouble than an answer that refuses.
             self._parts.note("no_token")
             raise
 
@@ -274,6 +275,7 @@ class Calls:
         try:
             answer = await connection.exchange(host, request, body_max, is_new=is_new, exchange_s=exchange_s)
         except (NoConnection, AnswerLost) as error:
+            # Only after a lost answer may something have been done there, so the two are counted apart.
             self._parts.note("unreached" if isinstance(error, NoConnection) else "lost")
             raise
         self._parts.note(_name_outcome(answer.status_code))

@@ -36,6 +36,7 @@ def decode_code(members: Mapping[str, object]) -> ReadCode:
         key=find_whole_key(members, "chave"),
         amount_cents=take_reais(amounts, amount),
         txid=take_text(members, "txid", 35),
+        # A word that we do not know gives no leave to pay.
         is_payable=take_text(members, "status", 40) == "ATIVA",
     )
 

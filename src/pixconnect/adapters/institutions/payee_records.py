@@ -34,6 +34,7 @@ def find_listed_payee(
         members = of.get(member, owner if account is None else account)
         texts = (find_free_text(members, name, bounds.get(member, _NUMBER_MAX)) for name in called.split(","))
         text = next(filter(None, texts), None)
+        # Of another length it is another number of a bank, and must not be shown as an ISPB.
         if text is not None and (member != "ispb" or len(text) == _ISPB_LENGTH):
             told[member] = _bare(text) if member == "tax_id" else text
     return structs.replace(UNKNOWN_PARTY, **told) if told else None

@@ -16,5 +16,7 @@ def is_code_of(text: str, pix: OutgoingPix) -> bool:
             return code.location is not None
         key = parse_pix_key(code.key).key
     except (errors.InvalidQrCode, errors.InvalidPixKey):
+        # What cannot be read cannot be compared, so it is not paid.
         return False
+    # A static code may leave its amount to the payer: then no amount speaks against it.
     return code.fixed_amount_cents in (None, pix.amount_cents) and key == pix.payee.key

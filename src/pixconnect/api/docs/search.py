@@ -56,6 +56,7 @@ ALSO: Final = dict(
     vencimento="due",
 )
 """Words in Portuguese, folded, and what is meant here."""
+# Shorter words stand on nearly every page, and would only make what browsers fetch longer.
 _WORD: Final = re.compile(r"[a-z0-9_]{3,}")
 _BY_TITLE: Final = ("docs/decisions/", "docs/about/")
 """Pages of which nobody searches the text: they are for who works on the service itself."""
@@ -128,7 +129,9 @@ def _list_chapters(page: GuidePage) -> Iterator[SearchedText]:
         yield SearchedText(page.address, page.title, "Page", "")
         return
     heading, kept, in_code = "", list[str](), False
+    # A heading more at the end closes the last chapter like any other.
     for line in (*page.text.splitlines(), "## "):
+        # Within a block of code such a line is a comment of a shell, and no heading.
         in_code ^= line.startswith("```")
         if in_code or not line.startswith(("## ", "### ")):
             kept.append(line)
@@ -146,4 +149,5 @@ def _list_chapters(page: GuidePage) -> Iterator[SearchedText]:
 
 
 def _gather(*texts: str) -> str:
+    # A dictionary and no set: the same pages make the same script in each process.
     return " ".join(dict.fromkeys(word for text in texts for word in _WORD.findall(fold(text))))

@@ -74,6 +74,7 @@ async def get(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
     txid = _read_txid(request)
     violations = Violations(kind.entity)
     revision = request.query.under(CobQuery, violations).integer("revisao")
+    # A missing charge comes before a mistake in the query, as it does before one in a body.
     if violations.rows:
         await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
     violations.raise_if_any()

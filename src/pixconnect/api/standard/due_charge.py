@@ -144,6 +144,7 @@ def _show_value(amount_cents: int, terms: DueTerms) -> ValorVencimento:
 
 
 def _show_deduction(part: Fine | Rebate) -> Abatimento:
+    # A kind's place in its table is the standard's number of it.
     return Abatimento(modalidade=DEDUCTION_KINDS.index(part.kind) + 1, valor_perc=format_reais(part.value))
 
 

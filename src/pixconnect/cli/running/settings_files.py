@@ -35,6 +35,7 @@ def choose_passwords(known: str | None, entropy: Entropy) -> Mapping[str, str]:
 
 def fill_in(template: str, passwords: Mapping[str, str]) -> str:
     """The file with the passwords in place of the template's, as far as they are known."""
+    # One that is not known stays the example's, of which `list_unfilled` tells.
     return _PASSWORD.sub(lambda found: passwords.get(found[1], found[0]), template)
 
 
@@ -71,6 +72,7 @@ def refuse_wrong(folder: Path) -> None:
                 f"{folder / FOR_ALL}: {name} is for each part alone, and its unit sets it: remove the line"
             )
     for name, own in [(FOR_ALL, {}), *((name, read_file(folder / name)) for name in OF_PARTS)]:
+        # The part's own file wins, as with systemd, to which the units name it last.
         given = for_all | own
         for line in environment.misspelt_variables(given):
             raise CommandError(f"{folder / name}: {line}")

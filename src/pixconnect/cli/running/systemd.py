@@ -55,6 +55,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
     """
     root, templates = root.absolute(), _find_templates()
     program = _find_program() if program is None else program
+    # It is put into units as it stands, where a blank or a quote would end it.
     if not program.is_absolute() or _USED.fullmatch(str(program)) is None:
         raise CommandError(
             f"{program}: in a unit it must be a whole path, of letters, digits and ._+@-/: install it in /opt/pixconnect"
@@ -67,6 +68,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
         if shutil.which(needed) is None:
             raise CommandError(f"this machine has no {needed}: it needs systemd 250 or later")
     folder = root / _SETTINGS
+    # Before anything is written: with a wrong file no part would start, whatever we install.
     settings_files.refuse_wrong(folder)
     for line in (*_write_settings(templates, folder), *_write_units(templates, root, program)):
         terminal.say(line)
@@ -109,6 +111,7 @@ def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
 
     entropy = SystemEntropy()
     folder.mkdir(parents=True, exist_ok=True)
+    # A folder that was there before may be open to everybody.
     folder.chmod(0o700)
     logins = folder / settings_files.LOGINS
     known = logins.read_text(encoding="utf-8") if logins.exists() else None
@@ -131,6 +134,7 @@ def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
 def _write_units(templates: Path, root: Path, program: Path) -> Iterator[str]:
     for template in sorted(templates.rglob("*")):
         name = template.relative_to(templates)
+        # Settings and logins have passwords: `_write_settings` writes them, and never over what is there.
         if template.is_dir() or name.suffix in {".env", ".sql"}:
             continue
         target = root / _PLACES.get(name.name, _UNITS / name)
@@ -141,6 +145,7 @@ def _write_units(templates: Path, root: Path, program: Path) -> Iterator[str]:
         if found == text:
             continue
         if found is not None and not _is_ours(found):
+            # Theirs may be what keeps this machine running, so ours stands beside it for them to compare.
             beside = target.with_name(f"{target.name}.new")
             _write_whole(beside, text, mode)
             yield f"kept      {target}, which somebody has changed; ours is {beside.name}"
@@ -151,6 +156,7 @@ def _write_units(templates: Path, root: Path, program: Path) -> Iterator[str]:
 
 def _is_ours(text: str) -> bool:
     body, stamp, digest = text.rpartition(_STAMP)
+    # The digest is of what we wrote, so whatever was changed by hand agrees with it no more.
     return bool(stamp) and digest.strip() == _digest(body)
 
 
@@ -161,11 +167,13 @@ def _digest(body: str) -> str:
 def _write_whole(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    # It may have passwords: nobody else may read it before it has its own mode.
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, mode)
         file.write(text)
         file.flush()
+        # On the disk before it has its name: a machine that stops here leaves the old file or the new one.
         os.fsync(descriptor)
     draft.rename(path)
 
@@ -173,6 +181,7 @@ def _write_whole(path: Path, text: str, mode: int) -> None:
 def _tell_systemd(root: Path) -> None:
     _run("systemd-sysusers", f"--root={root}", str(root / _PLACES["sysusers.conf"]))
     _run("systemd-tmpfiles", "--create", f"--root={root}", str(root / _PLACES["tmpfiles.conf"]))
+    # In an image, or in a container without it, no systemd runs that could be told.
     if root == Path("/") and Path("/run/systemd/system").is_dir():
         _run("systemctl", "daemon-reload")
 

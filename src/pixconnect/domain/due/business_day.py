@@ -17,6 +17,7 @@ from typing import Final
 
 _ONE_DAY: Final = timedelta(days=1)
 _SATURDAY: Final = 5
+# Due dates lie within a few years of each other; a far year is only worked out again.
 _YEARS_KEPT: Final = 128
 _FIXED: Final = (
     # Since which year, month, day.
@@ -47,6 +48,7 @@ def roll(day: date) -> date:
 
 def count_business_days(after: date, until: date) -> int:
     """How many there are later than ``after`` and not later than ``until``; none if that is no span."""
+    # Counted by years and not day by day: anybody may send a due date that is thousands of years away.
     if until <= after:
         return 0
     return (
@@ -84,6 +86,7 @@ def _list_holidays(year: int) -> tuple[int, ...]:
     easter = _find_easter(year)
     days = {date(year, month, day).toordinal() for since, month, day in _FIXED if year >= since}
     days |= {easter + offset for offset in _FROM_EASTER}
+    # A holiday on a weekend takes no business day away, so it must not be counted as one.
     return tuple(sorted(day for day in days if (day - 1) % 7 < _SATURDAY))
 
 

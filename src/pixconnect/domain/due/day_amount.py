@@ -81,6 +81,7 @@ def find_due_day(terms: DueTerms) -> date:
 
 def find_last_day(terms: DueTerms) -> date:
     """The last day on which it may be paid, which is never other than a business day."""
+    # Counted from the day to which the due date rolls, so that a weekend costs the payer no day.
     last = min(find_due_day(terms).toordinal() + terms.valid_days, LAST_DAY_MAX.toordinal())
     return roll(date.fromordinal(last))
 
@@ -102,6 +103,7 @@ def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmou
         day: The day on which it is paid.
     """
     rebate_exact = 0 if terms.rebate is None else _take_rebate(terms.rebate, original_cents)
+    # A cent is always left to pay, since there is no Pix of nothing.
     rebate_cents = min(_round(rebate_exact, _ONE), original_cents - AMOUNT_MIN_CENTS)
     left_cents = original_cents - rebate_cents
     due_day = find_due_day(terms)
@@ -112,6 +114,7 @@ def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmou
             rebate_cents=rebate_cents,
             discount_cents=min(discount_cents, left_cents - AMOUNT_MIN_CENTS),
         )
+    # Of the exact rebate and not of its cents, so that nothing is rounded twice.
     left_exact = max(original_cents * _ONE - rebate_exact, 0)
     room_cents = AMOUNT_MAX_CENTS - left_cents
     # Interest gives way before the fine, which does not grow: so a later day is never cheaper.
@@ -155,6 +158,7 @@ def _charge_interest(interest: Interest, left_exact: int, due_day: date, day: da
     count_days, period_days = _INTEREST[interest.kind]
     days = count_days(due_day, day)
     if period_days is None:
+        # A sum is whole cents already, so there is nothing to round.
         return interest.value * days
     return _round(left_exact * interest.value * days, _ONE * _ONE * period_days)
 
@@ -162,6 +166,7 @@ def _charge_interest(interest: Interest, left_exact: int, due_day: date, day: da
 def _discount(terms: DueTerms, discount: Discount, original_cents: Cents, day: date) -> Cents:
     """On a day that is not late."""
     if discount.kind in UNTIL_A_DATE:
+        # A dated discount is given once, however early it is paid.
         value, days = _find_dated(terms, discount, day)[1], 1
     else:
         value, days = discount.value or 0, _DISCOUNT[discount.kind](day, find_due_day(terms))

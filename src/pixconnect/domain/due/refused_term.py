@@ -61,6 +61,7 @@ def list_refused_terms(terms: DueTerms, original_cents: Cents, *, today: date | 
 def _list_of_dates(terms: DueTerms, today: date | None) -> Iterator[RefusedTerm]:
     if today is not None and terms.due_on < today:
         yield RefusedTerm(member="due_on", reason="before_today")
+    # The instant at which it ends would be no date any more.
     if terms.due_on > LAST_DAY_MAX:
         yield RefusedTerm(member="due_on", reason="too_late")
     if terms.valid_days < 0:
@@ -101,6 +102,7 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
         # The due date as it was sent, which the caller sees, and not the business day to which it rolls.
         if dated.until > terms.due_on:
             yield RefusedTerm(member="discount.dated", reason="after_due_date", place=place)
+        # The later one is refused and the first is not, so that one mistake is told once.
         if any(dated.until == earlier.until for earlier in discount.dated[:place]):
             yield RefusedTerm(member="discount.dated", reason="date_again", place=place)
         reason = _find_reason(discount.kind, dated.value, original_cents)
@@ -110,6 +112,7 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
 
 def _find_reason(kind: DeductionKind | DiscountKind, value: Hundredths, original_cents: Cents) -> TermReason | None:
     """Why a sum or percentage may not be taken off."""
+    # What reaches the whole would leave nothing to pay, and a Pix has at least a cent.
     if kind.startswith("sum"):
         return "not_below_original" if value >= original_cents else None
     return "not_below_all" if value >= _HUNDRED_PER_CENT else None

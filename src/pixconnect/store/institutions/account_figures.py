@@ -60,6 +60,7 @@ _QUEUED: Final[LiteralString] = """
         select from waiting_order where order_name = open_order.name and waits_for = 'funds'
     ))
 """
+# Bounded before it is joined; an order's name begins with E for a transfer and with D for a refund.
 _SUM_QUEUED: Final[LiteralString] = f"""
     select queued.institution_id, sum(coalesce(transfer.amount_cents, refund.amount_cents, 0))::bigint as cents
     from (
@@ -85,6 +86,7 @@ async def is_queued(pool: Pool, account_id: int) -> bool:
     return await pool.fetchval(_IS_QUEUED, account_id)
 
 
+# Bounded for each account by itself, so that a busy one hides no quiet one.
 _COUNT_RECEIVED: Final[LiteralString] = """
     select account.id, (
         select count(*) from (

@@ -95,10 +95,12 @@ _MOVE_ORDER: Final[LiteralString] = "update open_order set approval = $2, due_at
 
 async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOrder) -> None:
     """Write what an operator said, and the order as it is by that."""
+    # First the answer, whose key is the order: a second one fails before it moves anything.
     await connection.execute(_INSERT_DECISION, *APPROVAL_ANSWER.values(decision))
     await connection.execute(_MOVE_ORDER, order.name, order.approval, order.due_at, order.give_up_at)
 
 
+# Only of those that wait still: a yes that was committed before this one stays a yes.
 _LAPSE: Final[LiteralString] = """
     update open_order set approval = 'refused' where name = any($1) and approval = 'awaited' and give_up_at <= $2
 """

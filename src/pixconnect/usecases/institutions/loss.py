@@ -94,6 +94,7 @@ async def _check_recorded(connection: Connection, account: InstitutionAccount, l
     first_on = to_day(min([loss.known_until or loss.noticed_at - _A_DAY for loss in losses], default=lost_at - _A_DAY))
     last_on = to_day(lost_at)
     told = await day_store.list_days(connection, account.id, first_on, last_on)
+    # What was recorded before the loss was noticed may lack what was paid after that.
     recorded = {day.day for day in told if day.read_at is not None and day.read_at >= lost_at}
     missing: list[date] = [day for day in list_span(first_on, last_on) if day not in recorded]
     if missing:

@@ -14,6 +14,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import set_state
 
+# Few: each takes a connection of its own, and no account should wait long for its turn.
 _AT_ONCE: Final = 4
 
 
@@ -25,6 +26,7 @@ class PausedAccounts(Struct, frozen=True, kw_only=True):
 
 async def pause_all(context: OperatorContext) -> PausedAccounts:
     """Let no money leave any account any more; those that are closed for good are left as they are."""
+    # Given back before the turns begin, which take their own connections.
     async with context.pool.acquire() as connection:
         found = [one.name for one in await account_store.list_all(connection) if one.state != "closed"]
     turns = asyncio.Semaphore(_AT_ONCE)

@@ -50,6 +50,7 @@ async def find_needs(work: UnitOfWork, batch: Sequence[NewTransfer]) -> dict[int
     needs: dict[int, ApprovalReason] = {}
     for new in batch:
         rule = work.balances[new.holder_id].approval
+        # By book the money only goes to another holder here, and leaves nobody's reach.
         if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
             continue
         # Only holders who want it cost a query.
@@ -79,20 +80,24 @@ async def decide_transfer(context: OperatorContext, transfer_id: int, *, is_appr
             raise errors.NotFound(f"id: no transfer {transfer_id} had to be approved by an operator")
         # Whoever ends it locks its order too: one of the two is first, and the other sees it.
         order = (await order_store.lock(connection, [awaited.order_name])).get(awaited.order_name)
+        # Before the order is judged: who repeats an answer gets it again though the order has ended since.
         said = await approval_store.find_decision(connection, awaited.order_name)
         if said is not None:
             return _repeat(said, is_approved=is_approved)
+        # Read behind the lock, for which we may have waited until its time was over.
         now = await service_now_to_write(context.clock, connection)
         if order is None or order.approval != "awaited" or is_too_late(order, now):
             raise errors.BadRequest(
                 "id: it does not wait any more: nobody approved it in time, or the database was restored"
             )
+        # A no is taken whatever state the account has: it only gives money back.
         if is_approved:
             await _check_account(connection, order)
         decision = ApprovalAnswer(
             order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now
         )
         handover_timeout = timedelta(seconds=context.policy.handover_timeout_s)
+        # Answer, order and audit are one transaction: if the process dies here, nothing was said.
         await approval_store.decide(
             connection, decision, decide_approval(order, now, handover_timeout, is_approved=is_approved)
         )

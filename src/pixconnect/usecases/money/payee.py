@@ -232,12 +232,14 @@ async def note_payee(connection: Connection, sent: Transfer, ending: Ending, now
     if not isinstance(ending, Settled) or ending.payee is None or sent.institution_id is None:
         return
     payee = complete_party(sent.counterparty, ending.payee)
+    # A row that says what the transfer says already would tell nobody anything.
     if payee != sent.counterparty:
         await payee_store.insert(connection, sent.id, sent.holder_id, payee, now)
 
 
 async def with_payee(pool: Pool, transfer: Transfer) -> Transfer:
     """A transfer with all that is known of who was paid."""
+    # Only the others can have a row, and each transfer that is shown would cost a query.
     if transfer.direction == "IN" or transfer.institution_id is None or transfer.settled_at is None:
         return transfer
     payee = await payee_store.find(pool, transfer.id, transfer.holder_id)

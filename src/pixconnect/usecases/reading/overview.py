@@ -53,7 +53,9 @@ async def read_money(
     if not seen:
         return []
     now = await service_now(context.clock, context.pool)
+    # The day is that of Sao Paulo, by which limits count too.
     midnight = now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0)
+    # The bound is shared out, so that many holders do not make the first page slow.
     return await money_of_day_store.read(context.pool, seen, midnight, lines_max // len(seen))
 
 

@@ -63,6 +63,7 @@ async def create_due_charge(context: StandardChargeContext, caller: Caller, requ
     money.check_amount(request.amount_cents)
     tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
     contents = ChargeContents(
+        # It ends with its last day, which its terms tell, and not after a span.
         lifetime_s=0,
         amount_cents=request.amount_cents,
         key=pix_key.parse_pix_key(request.key).key,
@@ -99,6 +100,7 @@ def _explain(context: StandardChargeContext, contents: ChargeContents, violated:
     if "chave" in places:
         return errors.PixKeyNotOwned("key: is not a Pix key of this holder")
     if contents.due is not None:
+        # Judged again, because what was raised names members and rules in the standard's words alone.
         refused = list_refused_terms(contents.due, contents.amount_cents, today=to_day(context.clock.now()))
         if refused:
             return errors.BadRequest("; ".join(map(_say, refused)))

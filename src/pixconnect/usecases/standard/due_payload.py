@@ -119,6 +119,7 @@ def show_receiver(own: OwnAccount) -> RecebedorEndereco:
     return RecebedorEndereco(
         cpf=own.party.tax_id if is_person else None,
         cnpj=None if is_person else own.party.tax_id,
+        # A holder's name may be longer than the standard's, and a cut one is better than no payload.
         nome=own.party.name[:_NAME_LENGTH_MAX],
         logradouro=address.street,
         cidade=address.city[:_NAME_LENGTH_MAX],
@@ -134,7 +135,9 @@ def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date 
         return min(charge.modified_at.astimezone(SAO_PAULO).date(), last_day)
     today = now.astimezone(SAO_PAULO).date()
     if asked is None:
+        # Behind its last day it shows that day's amount: payers see by the calendar that it has ended.
         return min(today, last_day)
+    # Nobody can pay on a day that is over, and its amount may be lower than today's.
     if asked < today:
         reason = "não pode ser anterior a hoje, em São Paulo"
     elif asked > last_day:

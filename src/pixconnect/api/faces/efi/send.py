@@ -43,6 +43,7 @@ from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
+# What is wrong with the code alone; other refusals keep their own answers.
 _OF_THE_CODE: Final = (
     errors.InvalidQrCode,
     errors.QrCodeExpired,

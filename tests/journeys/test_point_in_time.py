@@ -204,7 +204,7 @@ async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tm
                 after = Both(bank=bank, live=live, url=two.url, folder=tmp_path)
                 look(after, LOOK)
                 again = Transfers(after)
-                assert "nothing was done" in again.read_refusal("forgotten", FORGOTTEN_CENTS)
+                assert "under no other" in again.read_refusal("forgotten", FORGOTTEN_CENTS)
                 assert not look(after, "pixconnect institution resume loja", may_fail=True)
                 # Efi's API tells no statement: without the operator's word nothing goes on, however much was read.
                 wait_until(

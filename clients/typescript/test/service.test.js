@@ -18,7 +18,7 @@ import {
 
 const { PIXCONNECT_API_URL: baseUrl, PIXCONNECT_AUTH_URL: authUrl } = process.env;
 const { PIXCONNECT_CLIENT_ID: clientId, PIXCONNECT_CLIENT_SECRET: clientSecret } = process.env;
-const { PIXCONNECT_HOLDER_ID: holderId, PIXCONNECT_KEY: key } = process.env;
+const { PIXCONNECT_HOLDER_ID: holderId, PIX_KEY: key } = process.env;
 const skip = baseUrl === undefined ? "there is no PIXCONNECT_API_URL" : false;
 /** For what comes within moments; the machine may be busy. */
 const PATIENCE_MS = 120_000;

@@ -22,6 +22,6 @@ def test_the_reason_of_a_rule_without_a_text_of_its_own_is_told_in_each_group(na
 
 def test_a_text_of_the_institutions_is_told_as_it_is() -> None:
     profile = read_profile("efi")
-    refused = make_face_form(profile, "send").write(NamedRefusal("SWITCHED_OFF", "aqui não"), "id", NOW)
+    refused = make_face_form(profile, "code").write(NamedRefusal("SWITCHED_OFF", "aqui não"), "id", NOW)
     assert "Funcionalidade desabilitada em ambiente de homologação.".encode() in refused.content
     assert "aqui não".encode() not in refused.content

@@ -23,7 +23,7 @@ from support.service import FakeClock, open_holder, open_service
 from support.verifier import chain_deposit
 
 # Verbs that run a part, make the tables, or look at the machine: they are not an operator's acts on what is in the tables.
-_PARTS = {"run", "serve", "work", "sandbox", "console", "migrate", "completion", "doctor"}
+_PARTS = {"run", "serve", "work", "sandbox", "console", "migrate", "completion", "doctor", "systemd install"}
 _LOOKS = {
     "audit list": (),
     "database show": (),

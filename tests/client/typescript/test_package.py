@@ -45,7 +45,7 @@ def test_its_own_tests_pass(package: Path) -> None:
 
 @pytest.mark.pix(balance=1_000_000)
 def test_it_keeps_money_safe_against_a_service(package: Path, pix: Pix) -> None:
-    more = dict(PIXCONNECT_HOLDER_ID=str(pix.holder_id), PIXCONNECT_KEY=pix.key)
+    more = dict(PIXCONNECT_HOLDER_ID=str(pix.holder_id), PIX_KEY=pix.key)
     run_tests(package, "test/service.test.js", **pix.environment, **more)
 
 
@@ -90,6 +90,6 @@ def test_the_guides_programs_have_the_right_types_and_run(package: Path, pix: Pi
     for name, text in zip(names, programs, strict=True):
         (folder / name).write_text(text)
     toolchains.run(folder, "../node_modules/.bin/tsc", *AS_PROGRAMS_DO, *names)
-    told = dict(PIXCONNECT_KEY=pix.key, PIXCONNECT_HOLDER_ID=str(pix.holder_id))
+    told = dict(PIX_KEY=pix.key, PIXCONNECT_HOLDER_ID=str(pix.holder_id))
     for name in names:
         toolchains.run(folder, "node", f"{Path(name).stem}.js", **pix.environment, **told)

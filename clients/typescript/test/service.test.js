@@ -226,7 +226,7 @@ test("lists of many pages have each item once, and pages have their totals", { s
   assert.ok((await takeAll(client.sandbox.keys({ page_size: 3 }))).length > 0);
 });
 
-test("the feed has each event once and in order, though its answers are lost", { skip }, async () => {
+test("the feed has each event once, though its answers are lost", { skip }, async () => {
   const all = [];
   const breaks = [];
   const controller = new AbortController();
@@ -239,14 +239,19 @@ test("the feed has each event once and in order, though its answers are lost", {
   }
   breaker.breaksLeft = 2;
   const options = { signal: controller.signal, onBreak: (error) => breaks.push(error.name) };
-  for await (const item of through.events.follow({ cursor, page_size: 2, wait_s: 1 }, options)) {
+  for await (const item of through.events.follow({ cursor, page_size: 2, wait_s: 1, resource: "charge" }, options)) {
+    // An event has its place a moment after its fact, so those of another test may still come behind "now".
+    if (!made.includes(item.resource_id)) {
+      continue;
+    }
     assert.equal(item.name, "qrcode.pending");
     all.push(item.resource_id);
     if (all.length === made.length) {
       controller.abort();
     }
   }
-  assert.deepEqual(all, made);
+  // Only of one charge is their order promised.
+  assert.deepEqual(all.toSorted((one, other) => one - other), made.toSorted((one, other) => one - other));
   assert.ok(breaks.length > 1, breaks.join());
 });
 

@@ -207,6 +207,14 @@ def test_an_error_says_whether_any_of_the_tries_may_have_had_its_effect(
     assert failed.value.may_have_happened is may_have_happened
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_would_lead_to_another_address_is_not_asked_for(name: str) -> None:
+    world = World(done())
+    with pytest.raises(ValueError, match=r"externalId: .* cannot stand in an address"):
+        world.ask(Charges.get_by_external_id.build(None, name))
+    assert world.sent == []
+
+
 def test_a_read_changes_nothing_however_it_fails() -> None:
     with pytest.raises(NoAnswer) as failed:
         World(LOST, retries=0).ask(READ)

@@ -24,7 +24,10 @@ export type FeedQuery = Omit<QueryOf<"read_event_feed">, "event_types"> & {
 };
 
 export interface FollowOptions extends CallOptions {
-  /** Told of each break, after which the same cursor is asked for again; what it throws ends the iteration. */
+  /**
+   * Told of each break, after which the same cursor is asked for again; what it throws ends the iteration. Without it one from
+   * before the first answer is thrown, since it may be the address that is wrong.
+   */
   onBreak?: (error: PixConnectError) => void;
 }
 
@@ -44,6 +47,7 @@ export async function* follow(
 ): AsyncGenerator<FeedItem, void, undefined> {
   let asked: FeedQuery = { wait_s: FOLLOW_WAIT_S, ...query };
   let breaks = 0;
+  let hasAnswered = false;
   const isEnded = (): boolean => options.signal?.aborted === true;
   while (!isEnded()) {
     let part: FeedPart;
@@ -53,7 +57,7 @@ export async function* follow(
       if (isEnded()) {
         return;
       }
-      if (!isTransient(error)) {
+      if (!isTransient(error) || (!hasAnswered && options.onBreak === undefined)) {
         throw error;
       }
       options.onBreak?.(error as PixConnectError);
@@ -63,6 +67,7 @@ export async function* follow(
       continue;
     }
     breaks = 0;
+    hasAnswered = true;
     yield* part.events;
     const { start: _, ...others } = asked;
     asked = { ...others, cursor: part.cursor };

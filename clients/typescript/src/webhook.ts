@@ -239,7 +239,9 @@ function checkBody(body: unknown): asserts body is Uint8Array {
 
 function readTexts(name: string, given: string | readonly string[], why: string): readonly string[] {
   const texts = typeof given === "string" ? [given] : given;
-  if (!Array.isArray(texts) || texts.length === 0 || texts.some((one) => typeof one !== "string" || one === "")) {
+  // Of a secret that is encoded only what follows counts.
+  const isEmpty = (one: unknown): boolean => typeof one !== "string" || one === "" || one === ENCODED_PREFIX;
+  if (!Array.isArray(texts) || texts.length === 0 || texts.some(isEmpty)) {
     throw new TypeError(`${name}: missing or empty; ${why}`);
   }
   return texts;
@@ -250,7 +252,7 @@ function standardKey(secret: string): Buffer {
   if (secret.startsWith(ENCODED_PREFIX)) {
     const encoded = secret.slice(ENCODED_PREFIX.length);
     // Node decodes whatever it is given: only what is base64 for certain counts as that.
-    if (encoded !== "" && /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(encoded)) {
+    if (/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(encoded)) {
       return Buffer.from(encoded, "base64");
     }
   }

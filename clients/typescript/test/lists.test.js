@@ -58,10 +58,8 @@ test("the feed goes on where it was after a break, however long, and tells no ev
   const world = makeWorld({ outcomes, retries: 0 });
   const breaks = [];
   const found = [];
-  const following = world.client.events.follow(
-    { start: "oldest", event_types: ["qrcode.approved", "qrcode.expired"] },
-    { onBreak: (error) => breaks.push(error.name) },
-  );
+  const query = { start: "oldest", event_types: ["qrcode.approved", "qrcode.expired"] };
+  const following = world.client.events.follow(query, { onBreak: (error) => breaks.push(error.name) });
   for await (const item of following) {
     found.push(item.id);
     if (item.id === 3) {
@@ -79,6 +77,9 @@ test("the feed goes on where it was after a break, however long, and tells no ev
 test("what waiting does not mend ends the feed, and so do its program and its signal", async () => {
   const first = (world, options) => world.client.events.follow({ cursor: "c" }, options).next();
   await assert.rejects(first(makeWorld({ outcomes: [refused(410, "CURSOR_EXPIRED")] })), CursorExpired);
+  await assert.rejects(first(makeWorld({ outcomes: [lost], retries: 0 })), NoAnswer);
+  const { value } = await first(makeWorld({ outcomes: [lost, part([1], "c1")], retries: 0 }), { onBreak: () => undefined });
+  assert.equal(value.id, 1);
   const onBreak = (error) => {
     throw error;
   };

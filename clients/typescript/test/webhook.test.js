@@ -68,7 +68,7 @@ test("headers are read as node and as fetch have them", () => {
 
 test("what only the receiver's own program can get wrong is a TypeError", () => {
   assert.throws(() => verifyWebhook(body, headers, secrets, { now }), /octets/);
-  for (const secret of ["", [], [...secrets, ""], undefined]) {
+  for (const secret of ["", [], [...secrets, ""], "whsec_", undefined]) {
     assert.throws(() => verifyWebhook(Buffer.from(body), headers, secret, { now }), { name: "TypeError", message: /secret: missing/ });
     assert.throws(() => verifyWebhookBody(Buffer.from(body), headers, secret), { name: "TypeError", message: /secret: missing/ });
   }

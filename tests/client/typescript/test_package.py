@@ -21,6 +21,14 @@ VECTORS = toolchains.ROOT / "tests" / "vectors" / "webhooks.json"
 GUIDE = toolchains.ROOT / "docs" / "guides" / "typescript-client.md"
 AS_PROGRAMS_DO = ("--strict", "--target", "es2022", "--module", "nodenext", "--types", "node")
 
+REQUIRED = """
+import pix = require("pixconnect-client");
+
+const client: pix.Client = new pix.Client({ baseUrl: "https://pix.example", clientId: "a", clientSecret: "b" });
+const find = (id: number): Promise<pix.Charge> => client.charges.get(id);
+console.log(typeof find === "function" ? pix.NotFound.name : "");
+"""
+
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -89,7 +97,10 @@ def test_the_guides_programs_have_the_right_types_and_run(package: Path, pix: Pi
     names = [f"program{number}.ts" for number in range(len(programs))]
     for name, text in zip(names, programs, strict=True):
         (folder / name).write_text(text)
-    toolchains.run(folder, "../node_modules/.bin/tsc", *AS_PROGRAMS_DO, *names)
+    # What loads it by `require` has its types and runs, too.
+    (folder / "required.cts").write_text(REQUIRED)
+    toolchains.run(folder, "../node_modules/.bin/tsc", *AS_PROGRAMS_DO, *names, "required.cts")
+    assert toolchains.run(folder, "node", "required.cjs") == "NotFound\n"
     told = dict(PIX_KEY=pix.key, PIXCONNECT_HOLDER_ID=str(pix.holder_id))
     for name in names:
         toolchains.run(folder, "node", f"{Path(name).stem}.js", **pix.environment, **told)

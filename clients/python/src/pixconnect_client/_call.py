@@ -74,7 +74,7 @@ class Call(Generic[AnswerT]):
     @property
     def address(self) -> str:
         """The path with its parameters."""
-        return self.path.format(**{name: quote(str(value), safe="") for name, value in self.parameters.items()})
+        return self.path.format(**{name: _write_part(name, str(value)) for name, value in self.parameters.items()})
 
 
 class _Data(msgspec.Struct):
@@ -143,6 +143,13 @@ def _find_next(link: str, pagination: Pagination) -> Mapping[str, str] | None:
         return dict(parse_qsl(urlsplit(address.removeprefix("<")).query, keep_blank_values=True))
     # Lists without cursors are small, and are paged by number.
     return {"page": str(pagination.page + 1)} if pagination.has_next else None
+
+
+def _write_part(name: str, text: str) -> str:
+    # These lead to another address, whose answer would be about something else: that there is none, for example.
+    if text in {"", ".", ".."}:
+        raise ValueError(f"{name}: {text!r} cannot stand in an address; search for it, or list")
+    return quote(text, safe="")
 
 
 def query_of(**given: object) -> dict[str, str]:

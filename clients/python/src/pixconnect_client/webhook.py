@@ -293,7 +293,7 @@ def _check_body(body: object) -> None:
 
 def _read_secrets(secret: str | Sequence[str]) -> list[str]:
     secrets = [secret] if isinstance(secret, str) else list(secret)
-    if not secrets or not all(secrets):
+    if not secrets or not all(one.removeprefix(_ENCODED_PREFIX) for one in secrets):
         raise ValueError("secret: missing or empty; anybody could sign with it")
     return secrets
 

@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long programs test-16 coverage prove damage chaos chaos-defects check lint format types imports docs pictures bench bench-against lock release clean environment dev-environment
+.PHONY: help run test test-long programs test-16 coverage prove damage chaos chaos-defects ha failover check lint format types imports docs pictures bench bench-against lock release clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -47,6 +47,12 @@ chaos: dev-environment ## Let everything fail under load for minutes or hours, a
 chaos-defects: dev-environment ## Plant known defects in a copy of the service, and let chaos find each (PIXCONNECT_CHAOS_DEFECT, _SEEDS, _MINUTES)
 	@.venv/bin/python -m support.chaos.defects
 
+ha: dev-environment ## Run three PostgreSQL under Patroni on this machine until Ctrl-C (PIXCONNECT_HA_HOME, _NETWORK)
+	@.venv/bin/python -m support.ha
+
+failover: dev-environment ## Let the database's machines fail under load, and judge what was seen (PIXCONNECT_FAILOVER_SEED, _ROUNDS, _KINDS)
+	@.venv/bin/python -m support.failover
+
 check: lint types imports test ## Lint, types, import rules, tests
 
 lint: dev-environment ## Look at form and at common mistakes
@@ -77,7 +83,11 @@ bench-against: dev-environment ## Measure what hot rows cost beside another comm
 
 lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed by pyproject.toml
 	@.venv/bin/uv pip compile $(LOCKING) --extra wheel pyproject.toml --output-file requirements/run.txt
+	@.venv/bin/python -m scripts.service_dependencies | .venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt - --output-file requirements/service.txt
+	@.venv/bin/python -m scripts.service_dependencies otel | .venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt - --output-file requirements/otel.txt
 	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt --extra dev --extra build --extra wheel pyproject.toml --output-file requirements/dev.txt
+	@echo 'patroni[etcd3,psycopg3]>=4.1' | .venv/bin/uv pip compile $(LOCKING) - --output-file requirements/ha.txt
+	@echo 'pip-audit>=2.9' | .venv/bin/uv pip compile $(LOCKING) - --output-file requirements/audit.txt
 
 release: dev-environment ## Make wheels, source, list of parts and checksums of the tagged commit, in dist
 	@.venv/bin/python -m scripts.release

@@ -8,6 +8,7 @@ from bench.figures import Row
 from bench.measures import (
     accepting,
     chaining,
+    disk,
     edge,
     end_to_end,
     fairness,
@@ -16,6 +17,7 @@ from bench.measures import (
     hanging,
     hostile,
     lone,
+    lots,
     other_requests,
     overload,
     proving,
@@ -52,6 +54,7 @@ MEASURES: dict[str, Measure] = {
         dict(seconds=10.0, rounds=3),
         quick=dict(seconds=4.0, rounds=2),
     ),
+    "lot": Measure(lambda options: lots.measure_lots(options.rounds), dict(rounds=3), quick=dict(rounds=1)),
     "transfer_hot": Measure(
         lambda options: accepting.measure_hot_transfers(options.seconds, options.rounds, options.connections),
         dict(seconds=10.0, rounds=3, connections=(16, 64, 256)),
@@ -143,6 +146,10 @@ MEASURES: dict[str, Measure] = {
     "growth": Measure(
         lambda options: growth.measure_growth(options.seconds, options.transfers),
         dict(seconds=10.0, transfers=(10_000, 1_000_000, 10_000_000)),
+    ),
+    "disk": Measure(
+        lambda options: disk.measure_disk(options.seconds, options.kinds or tuple(disk.STORIES)),
+        dict(seconds=30.0, kinds=()),
     ),
     "soak": Measure(lambda options: soak.measure_soak(options.seconds), dict(seconds=3600.0)),
     "standby": Measure(

@@ -1,4 +1,4 @@
-"""Makes a release in ``dist``: wheels of server and client, the source, a list of its parts, checksums (``make release``).
+"""Makes a release in ``dist`` (``make release``): wheels of server and client, sources, locks, a list of its parts, checksums.
 
 The version is that of the commit's tag (``v1.2.3``), and the changelog's "Unreleased" becomes its section. It works on a copy
 of what is committed, so nothing else gets in, and the repository stays as it is.
@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -43,6 +44,9 @@ def main() -> None:
         stamp(copy, version, datetime.now(UTC).date().isoformat())
         build(copy, folder)
         parts = list_parts((copy / "requirements" / "run.txt").read_text(encoding="utf-8"))
+        # What is installed from them is what was tested, with or without what only laptops need.
+        for lock in ("run", "service", "otel"):
+            shutil.copy(copy / "requirements" / f"{lock}.txt", folder / f"pixconnect-{version}-{lock}.txt")
     (folder / f"pixconnect-{version}.cdx.json").write_text(json.dumps(describe(version, parts), indent=1) + "\n")
     lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(folder.iterdir())]
     (folder / "SHA256SUMS").write_text("".join(lines))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from bench.pages import figures, request_costs
+from bench.pages import figures, request_costs, scale
 from pixconnect.store.proof.shape import FILE_NAME, Shape, read_shape, write_shape
 from scripts.pages import (
     catalogue,
@@ -22,13 +22,17 @@ from scripts.pages import (
     dashboard,
     events,
     faces,
+    failover,
     interface,
     metrics,
+    personal_data,
     proof,
+    rules,
     schema,
     schema_sql,
     settings,
     typescript,
+    upgrades,
 )
 
 MEND = "the page is not what the program says now: run `make docs`"
@@ -39,11 +43,15 @@ PAGES: dict[str, Callable[[], str]] = {
     "clients.md": clients.write_page,
     "cli.md": command_line.write_page,
     "faces.md": faces.write_page,
+    "failover.md": failover.write_page,
     "figures.md": figures.write_page,
     "http.md": request_costs.write_page,
     "metrics.md": metrics.write_page,
+    "personal-data.md": personal_data.write_page,
     "proof.md": proof.write_page,
+    "rules.md": rules.write_page,
     "settings.md": settings.write_page,
+    "upgrades.md": upgrades.write_page,
 }
 EVENTS = "events.md"
 """Written apart from the others: events are caused on a database."""
@@ -57,6 +65,7 @@ def main() -> None:
     for path, text in typescript.write_files().items():
         path.write_text(text, encoding="utf-8")
     figures.write()
+    scale.write()
     dashboard.FILE.write_text(dashboard.render_dashboard(), encoding="utf-8")
     asyncio.run(_write_from_a_database())
 

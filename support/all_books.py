@@ -1,7 +1,7 @@
 """Books with a bit of everything, made by the service itself: the rail's side of them, and an account at an institution.
 
-They are what damage is planted in. Every name in them ends in ``MARK``, so that ``support/multiplied_books.py`` can make many
-such holders of one.
+They are what damage is planted in. Every name in them has ``MARK`` near its end, so that ``support/multiplied_books.py`` can
+make many such holders of one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from pixconnect.domain.due.terms import DueTerms, Rebate
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund
-from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.block_report import BlockReport, BlockTerms
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
 from pixconnect.domain.money.kept_report import Misfit
@@ -25,6 +26,7 @@ from pixconnect.domain.money.order import Ending, GivenUp
 from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled, SettledReport
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
+from pixconnect.domain.standard.charge_lot import WantedItem
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.store.standard import received as received_store
 from pixconnect.usecases.identity import access as access_usecases
@@ -37,14 +39,19 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.block import receive_blocks
 from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
+from pixconnect.usecases.money.infraction import receive_infraction
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.proof.chain import chain_records
 from pixconnect.usecases.standard import charge as standard_usecases
+from pixconnect.usecases.standard import lot as lot_usecases
+from pixconnect.usecases.standard.lot import NewItem
+from pixconnect.usecases.standard.lot_work import do_due_items
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import host as host_usecases
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
@@ -56,9 +63,13 @@ from support.postgres import Addresses, make_live
 from support.records import OUTSIDE_ISPB, a_new_holder, outside_party
 from support.service import (
     CountedEntropy,
+    FakeClock,
     Service,
     accepted,
     credit_report,
+    decided,
+    held,
+    infraction_report,
     movement_report,
     no_fence,
     open_service,
@@ -69,10 +80,11 @@ SELLER, BUYER, DEBTOR = "21", "22", "23"
 
 
 class MarkedEntropy(CountedEntropy):
-    """Chance whose tokens all end in the mark."""
+    """Chance whose tokens all have the mark before their last character, which says no more than a tag."""
 
     def token(self, length: int) -> str:
-        return super().token(length)[: length - len(MARK)] + MARK
+        drawn = super().token(length)
+        return drawn[: length - len(MARK) - 1] + MARK + drawn[-1]
 
 
 class AllBooks(Struct, frozen=True, kw_only=True):
@@ -94,9 +106,9 @@ class AllBooks(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_all_books(database: Addresses) -> AsyncIterator[AllBooks]:
+async def open_all_books(database: Addresses, clock: FakeClock | None = None) -> AsyncIterator[AllBooks]:
     await make_live(database)
-    async with open_service(database, is_sandbox=False) as opened:
+    async with open_service(database, is_sandbox=False, clock=clock) as opened:
         context = structs.replace(opened.context, entropy=MarkedEntropy())
         live = structs.replace(opened, context=context)
         there = FakeInstitution(live.clock)
@@ -112,6 +124,7 @@ async def open_all_books(database: Addresses) -> AsyncIterator[AllBooks]:
         live.clock.advance(minutes=5)
         await _trade(books)
         await _owe(books)
+        await _block(books)
         await _charge(books)
         await _at_account(books)
         await _act(books)
@@ -134,7 +147,7 @@ async def _open_holder(live: Service, number: str) -> Caller:
     await holder_usecases.add_pix_key(operator, holder.id, "EMAIL", marked_key(number))
     await access_usecases.create_client(operator, holder.id, "Shop", list(SCOPES), client_id=f"shop-{number}-{MARK}")
     caller = Caller(client_id=f"shop-{number}-{MARK}", holder_id=holder.id, scopes=frozenset(SCOPES), token_id="t")
-    for cents in (5_000_000, 100_000_000):
+    for cents in (500_000_000, 100_000_000):
         await holder_usecases.set_holder(operator, holder.id, HolderChanges(day_limit_cents=cents))
     return caller
 
@@ -224,6 +237,32 @@ async def _owe(books: AllBooks) -> None:
     await receive_movement(books.live.context, structs.replace(fee, item_id=f"M2-{MARK}", report_id="M2"))
 
 
+async def _block(books: AllBooks) -> None:
+    """Money that the institution keeps from being spent, and some that it let go."""
+    party = credit_report(books.live, account_number=BUYER).credit_party
+    for cents in (300, 250):
+        terms = (
+            BlockTerms(reference=f"B1-{MARK}", kind="security", wanted_cents=400, held_cents=cents),
+            BlockTerms(reference=f"B2-{MARK}", kind="judicial", wanted_cents=cents - 250, held_cents=cents - 250),
+        )
+        report = BlockReport(
+            report_id=f"B{cents}", party=structs.replace(party, key=None), blocks=terms, told_at=books.live.clock.now()
+        )
+        await receive_blocks(books.live.context, report)
+        books.live.clock.advance(seconds=1)
+    paid = await receive(books, BUYER, amount_cents=70)
+    contested = infraction_report(books.live, paid, f"I1-{MARK}", amount_cents=70)
+    contested = structs.replace(contested, party=structs.replace(party, key=None))
+    for told in (contested, decided(books.live, contested, days=0)):
+        await receive_infraction(books.live.context, told)
+        books.live.clock.advance(seconds=1)
+    for is_released in (True, False):
+        suspect = credit_report(books.live, account_number=DEBTOR, amount_cents=80)
+        suspect = structs.replace(suspect, credit_party=structs.replace(suspect.credit_party, key=marked_key(DEBTOR)))
+        for told in (held(suspect), suspect)[: 2 if is_released else 1]:
+            assert (await receive_credit(books.live.context, told)).refusal_code is None
+
+
 async def _charge(books: AllBooks) -> None:
     """Charges of both doors: paid, being paid, changed, expired, waiting."""
     context, clock = books.live.context, books.live.clock
@@ -247,8 +286,23 @@ async def _charge(books: AllBooks) -> None:
         due = structs.replace(asked, lifetime_s=0, due=structs.replace(terms, valid_days=days))
         await standard_usecases.put_charge(context, books.seller, f"boleto00000000000000{number}{MARK}", due, None)
     await receive(books, amount_cents=1_400, txid=f"boleto000000000000001{MARK}")
+    await _ask_for_lot(books, structs.replace(asked, lifetime_s=0, due=terms))
     clock.advance(hours=2)
     await charge_usecases.expire_charges(context, range(256), clock.now(), 10)
+
+
+async def _ask_for_lot(books: AllBooks, contents: ChargeContents) -> None:
+    """One charge that is made, one that is refused, and one that is refused and asked for again."""
+    context = books.live.context
+    not_ours = structs.replace(contents, key="nobody@test.example")
+    items = [
+        NewItem(txid=f"carne000000000000000{number}{MARK}", asked=WantedItem(contents=wanted), wanted="{}")
+        for number, wanted in enumerate((contents, not_ours, not_ours))
+    ]
+    await lot_usecases.put_lot(context, books.seller, 7, "Carnê", items)
+    await do_due_items(context, range(256), 10)
+    found = await lot_usecases.find_lot(context, books.seller, 7)
+    assert await lot_usecases.patch_lot(context, books.seller, found, None, items[2:])
 
 
 async def _at_account(books: AllBooks) -> None:

@@ -36,6 +36,9 @@ class Answer:
 class StubVerifier:
     """Knows two tokens: ``good`` has all scopes, ``poor`` has none."""
 
+    def recall_party(self, authorization: bytes) -> int | None:
+        return None
+
     def recall(self, authorization: bytes) -> Caller | None:
         scopes = {b"Bearer good": frozenset(SCOPES), b"Bearer poor": frozenset[str]()}.get(authorization)
         return None if scopes is None else Caller(client_id="client", holder_id=7, scopes=scopes)
@@ -49,6 +52,9 @@ class HolderVerifier(StubVerifier):
 
     def __init__(self, callers: Mapping[str, Caller]) -> None:
         self._callers = {b"Bearer " + token.encode(): caller for token, caller in callers.items()}
+
+    def recall_party(self, authorization: bytes) -> int | None:
+        return None
 
     def recall(self, authorization: bytes) -> Caller | None:
         return self._callers.get(authorization)

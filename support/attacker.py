@@ -7,14 +7,15 @@ import pytest
 
 from pixconnect.foundation.pool import Connection
 
+FUNDS: Final = frozenset({"available", "reserved", "blocked"})
 REFUSED: Final = (asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError)
 
 
 def entry(debit: str, credit: str, cents: int, *, id: int = 10**9, **columns: Any) -> str:  # noqa: A002 - the column's name
     """An entry of holder 1 that follows all others, as SQL."""
-    change = (credit in {"available", "reserved"}) - (debit in {"available", "reserved"})
+    change = (credit in FUNDS) - (debit in FUNDS)
     number = "last_number + 1" if change else "null"
-    running = f"available_cents + reserved_cents + {change * cents}" if change else "null"
+    running = f"available_cents + reserved_cents + blocked_cents + {change * cents}" if change else "null"
     transfer_id, refund_id = columns.get("transfer_id", "null"), columns.get("refund_id", "null")
     return f"""
         insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
@@ -27,7 +28,7 @@ def entry(debit: str, credit: str, cents: int, *, id: int = 10**9, **columns: An
 async def funds(connection: Connection) -> list[tuple[int, ...]]:
     rows = await connection.fetch(
         """
-        select holder_id, available_cents, reserved_cents, deficit_cents, settlement_cents, funding_cents
+        select holder_id, available_cents, reserved_cents, blocked_cents, deficit_cents, settlement_cents, funding_cents
         from balance order by 1
         """
     )

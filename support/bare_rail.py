@@ -12,6 +12,7 @@ from msgspec import structs
 
 from pixconnect.adapters.rails import sandbox as rail_sandbox
 from pixconnect.adapters.rails.sandbox import SandboxConnection, SandboxRail
+from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceUnknown
 from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
@@ -44,6 +45,8 @@ class BareRail:
         issues_codes=False,
         answers_by_our_id=False,
         keeps_our_id=False,
+        contests="none",
+        defence_length_max=0,
     )
 
     def __init__(self, connection: SandboxConnection) -> None:
@@ -80,6 +83,9 @@ class BareRail:
             await self._rail.check()
         answers = iter(await self._rail.query(theirs))
         return [Unknown() if is_ours else next(answers) for is_ours in ours]
+
+    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+        return [DefenceUnknown() for _ in defences]
 
     async def reports(self, wait_s: float) -> list[Report]:
         reports = await self._rail.reports(wait_s)

@@ -29,8 +29,32 @@ _RAIL = """
         select from transfer where end_to_end_id = settlement.id and direction = 'OUT'
         union all select from refund where return_id = settlement.id and flow = 'OUT'
     ))
+    -- What the institution will take of what is contested stands there ahead, and is told with the time that it has.
+    and id not in (
+        select part ->> 'return_id' from sandbox.infraction
+        cross join jsonb_array_elements(next_report::jsonb -> 'taken') as part
+        where not exists (
+            select from jsonb_array_elements(report::jsonb -> 'taken') as told
+            where told ->> 'return_id' = part ->> 'return_id'
+        )
+    )
     union all select id, true, amount_cents, code, is_open from sandbox.arrival
     where kind = 'credit' and key = any($2::text[]) or kind = 'return' and original_id = any($1::text[])
+"""
+# What is contested, as (state, taken, wanted, held) by its name; what has ended has no block.
+_CONTESTS = """
+    select name, infraction.state, taken_cents, wanted_cents, held_cents, send_at is not null as is_open
+    from infraction join block on reference = name and block.holder_id = infraction.holder_id
+    where infraction.holder_id = any($1::bigint[])
+"""
+_RAIL_CONTESTS = """
+    select name, report::jsonb ->> 'state' as state, is_open, (
+            select coalesce(sum((part ->> 'amount_cents')::bigint), 0)::bigint
+            from jsonb_array_elements(report::jsonb -> 'taken') as part
+        ) as taken_cents, case report::jsonb ->> 'state' when 'released' then 0
+            else (report::jsonb ->> 'wanted_cents')::bigint end as wanted_cents, case report::jsonb ->> 'state'
+            when 'released' then 0 else (report::jsonb ->> 'held_cents')::bigint end as held_cents
+    from sandbox.infraction where report::jsonb ->> 'end_to_end_id' = any($1::text[])
 """
 
 
@@ -106,6 +130,17 @@ class Moved(Struct, frozen=True, kw_only=True):
         return self.amount_cents if self.direction == "IN" else -self.amount_cents
 
 
+class Contest(Struct, frozen=True, kw_only=True):
+    """What somebody contests, as one side has it; ``is_open`` is that the other has yet to hear something."""
+
+    name: str
+    state: str
+    taken_cents: int
+    wanted_cents: int
+    held_cents: int
+    is_open: bool
+
+
 class Seen(Struct, kw_only=True):
     """Both sides at one instant: balances are (available, reserved, owed) by holder, deposits the amounts in their ledgers."""
 
@@ -115,13 +150,19 @@ class Seen(Struct, kw_only=True):
     rail: list[RailThing]
     moved: list[Moved]
     rail_moved: list[Moved]
+    blocked: dict[int, int]
+    """What stands in the blocked part of each holder's account."""
+    held: dict[int, int]
+    """What is held by open blocks, as they were told here; no more of it than there is stands in that part."""
+    contests: list[Contest]
+    rail_contests: list[Contest]
     waiting_count: int = 0
     """Deliveries of events that were not made yet."""
 
     @property
     def is_at_rest(self) -> bool:
         is_open = any(thing.is_open for thing in self.things) or any(
-            thing.is_open for thing in (*self.rail, *self.rail_moved)
+            thing.is_open for thing in (*self.rail, *self.rail_moved, *self.contests, *self.rail_contests)
         )
         return not is_open and not self.waiting_count
 
@@ -140,7 +181,13 @@ async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str
     holder_ids = list(keys)
     things = await read_things(connection, holder_ids)
     sent = [thing.name for thing in things if thing.direction == "OUT"]
+    received = [thing.name for thing in things if thing.kind == "transfer" and thing.direction == "IN"]
     rail = await connection.fetch(_RAIL, sent, list(keys.values()))
+    held = await connection.fetch(
+        "select holder_id, sum(held_cents)::bigint as cents from block"
+        " where state = 'open' and holder_id = any($1::bigint[]) group by 1",
+        holder_ids,
+    )
     balances = await connection.fetch("select * from balance where holder_id = any($1::bigint[])", holder_ids)
     deposits: dict[int, Counter[int]] = {holder_id: Counter() for holder_id in holder_ids}
     for row in await connection.fetch(
@@ -157,6 +204,10 @@ async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str
         rail=[RailThing(**dict(row)) for row in rail],
         moved=[Moved(**dict(row)) for row in await connection.fetch(_MOVED, holder_ids)],
         rail_moved=[Moved(**dict(row)) for row in await connection.fetch(_RAIL_MOVED, holder_ids)],
+        blocked={row["holder_id"]: row["blocked_cents"] for row in balances},
+        held={row["holder_id"]: row["cents"] for row in held},
+        contests=[Contest(**dict(row)) for row in await connection.fetch(_CONTESTS, holder_ids)],
+        rail_contests=[Contest(**dict(row)) for row in await connection.fetch(_RAIL_CONTESTS, received)],
         waiting_count=await connection.fetchval(
             "select count(*) from delivery where status = 'pending' and holder_id = any($1::bigint[])", holder_ids
         ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed

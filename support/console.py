@@ -23,6 +23,7 @@ from pixconnect.domain.identity.console import Visitor
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
+from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
@@ -167,7 +168,7 @@ def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess
         operator="console",
     )
     parts = ConsoleParts(
-        context=context,
+        cells=Cells(context),
         operator=operator,
         sign_in=SignIn(operator),
         assets=Assets(),

@@ -38,6 +38,7 @@ class Wire:
     def __init__(self, server: str | tuple[str, int]) -> None:
         self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reached: set[asyncio.StreamWriter] = set()
         self.cuts: list[Cut] = []
         self.held: list[tuple[bytes, float]] = []
         self.is_away = False
@@ -60,6 +61,7 @@ class Wire:
         except (OSError, asyncio.CancelledError):  # the server is away, or this end was cut meanwhile
             writer.transport.abort()
             return
+        self._reached.add(server_writer)
         since = self._vanished_count
         answers = asyncio.create_task(self._pass_on(server_reader, writer, since))
         try:
@@ -82,7 +84,8 @@ class Wire:
             pass  # the client or the test has gone
         finally:
             answers.cancel()
-            for side in (writer, server_writer):
+            self._reached.discard(server_writer)
+            for side in (server_writer, writer):
                 side.transport.abort()
 
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -128,6 +131,10 @@ class Wire:
         server_writer.write(commit)
         await server_reader.read(65536)
 
+    def lead_to(self, database: Addresses) -> None:
+        """Lead new connections to another server."""
+        self._server = _socket_of(database)
+
     def vanish(self) -> None:
         """Let the other end go without a word: whoever is connected now is never answered, and never told."""
         self._vanished_count += 1
@@ -138,14 +145,18 @@ class Wire:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        # Whatever became of its task: what stays open is told as a leak of a later test.
+        for reached in self._reached:
+            reached.transport.abort()
+        self._reached.clear()
 
 
 @asynccontextmanager
 async def open_wire(database: Addresses) -> AsyncIterator[tuple[Wire, Addresses]]:
     """A wire to a database, and the addresses at which the service finds its near end."""
-    server_folder = parse_qs(urlsplit(database.service_url).query)["host"][0]
+    server_folder = _folder_of(database)
     folder = Path(tempfile.mkdtemp(prefix="wire-"))
-    wire = Wire(f"{server_folder}/{_SOCKET_NAME}")
+    wire = Wire(_socket_of(database))
     listener = await asyncio.start_unix_server(wire.accept, folder / _SOCKET_NAME)
     near_url = database.service_url.replace(server_folder, str(folder))
     try:
@@ -154,3 +165,11 @@ async def open_wire(database: Addresses) -> AsyncIterator[tuple[Wire, Addresses]
         listener.close()
         await wire.end()
         shutil.rmtree(folder)
+
+
+def _folder_of(database: Addresses) -> str:
+    return parse_qs(urlsplit(database.service_url).query)["host"][0]
+
+
+def _socket_of(database: Addresses) -> str:
+    return f"{_folder_of(database)}/{_SOCKET_NAME}"

@@ -49,16 +49,19 @@ def work_out(terms: DueTerms, original_cents: int, day: date) -> DayAmount:
         interest = sum((_one_day_later(terms, base, each) for each in list_days(due, day)), Fraction(0))
     else:
         discount = _early(terms, original, day, due)
-    rebate_cents = min(_to_cents(rebate), original_cents - 1)
-    rest_cents = original_cents - rebate_cents
-    most_cents = 999_999_999_999 - rest_cents
+    rebate_cents = min(_to_cents(rebate), original_cents)
+    most_cents = 999_999_999_999 - (original_cents - rebate_cents)
     fine_cents = min(_to_cents(fine), most_cents)
+    interest_cents = min(_to_cents(interest), most_cents - fine_cents)
+    whole_cents = original_cents + fine_cents + interest_cents
+    # What is short of a cent the discount gives back first, which is not there where the rebate alone takes it.
+    discount_cents = min(_to_cents(discount), max(whole_cents - rebate_cents - 1, 0))
     return DayAmount(
         original_cents=original_cents,
         fine_cents=fine_cents,
-        interest_cents=min(_to_cents(interest), most_cents - fine_cents),
-        rebate_cents=rebate_cents,
-        discount_cents=min(_to_cents(discount), rest_cents - 1),
+        interest_cents=interest_cents,
+        rebate_cents=min(rebate_cents, whole_cents - 1),
+        discount_cents=discount_cents,
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription
+from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     ChargeTerms,
@@ -93,6 +94,7 @@ class FakeInstitution:
         """By which codes it was asked about sent Pix."""
         self.items: list[InstitutionItem] = []
         self.day_files: DayFiles | None = None
+        self.contests: Contests | None = None
         self.closing_balances: dict[date, int] = {}
         self.before_answer: Callable[[], Any] | None = None
 
@@ -122,15 +124,17 @@ class FakeInstitution:
                 status="active",
                 created_at=self._clock.real_now(),
                 lifetime_s=terms.lifetime_s,
+                due=terms.due,
                 code=br_code.format_dynamic_br_code(f"pix.example/{terms.txid}", "Loja", "Sao Paulo"),
                 location=f"pix.example/{terms.txid}",
             ),
         )
 
-    async def read_charge(self, txid: str) -> OpenedCharge | None:
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
         self._check()
         self.calls.append(f"read {txid}")
-        return self.charges.get(txid)
+        found = self.charges.get(txid)
+        return found if found is not None and (found.due is not None) == has_due_date else None
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         self.calls.append(f"revise {terms.txid}")
@@ -139,10 +143,12 @@ class FakeInstitution:
             amount_cents=terms.amount_cents,
             key=terms.key,
             lifetime_s=terms.lifetime_s,
+            due=terms.due,
         )
 
-    async def remove_charge(self, txid: str) -> OpeningAnswer:
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
         self.calls.append(f"remove {txid}")
+        assert (self.charges[txid].due is not None) == has_due_date, "each kind has its own path"
         return await self._change(txid, status="removed_by_us")
 
     async def _change(self, txid: str, **members: Any) -> OpeningAnswer:

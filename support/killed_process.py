@@ -36,6 +36,8 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     "serve": {
         "group write": "pixconnect.writing.changes:Changes.write",  # after it: between the group's write and its COMMIT
         "move of the clock": "pixconnect.store.frame.clock:move",
+        "lot": "pixconnect.store.standard.charge_lot:insert",  # after it: before its COMMIT
+        "answer to a lot": "pixconnect.usecases.standard.lot:put_lot",  # after it: kept, and not answered
     },
     "work": {
         "mark": "pixconnect.store.money.order:mark_handed",  # after it: durable, and not sent
@@ -47,7 +49,10 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "naming": "pixconnect.store.money.order:name_all",
         "group write": "pixconnect.writing.changes:Changes.write",
         "acknowledgement": f"{_RAIL}.acknowledge",
+        "answer to a contest": f"{_RAIL}.defend",
         "expiry": "pixconnect.worker.expiry:expire_charges",
+        "look for lots": "pixconnect.store.standard.charge_lot:find_due",
+        "end of charges of lots": "pixconnect.store.standard.charge_lot:finish",  # after it: before its COMMIT
         "notice": "pixconnect.usecases.webhooks.notice:make_notice",  # after it: the body is kept, and not sent
         "post": "pixconnect.usecases.webhooks.delivery:attempt",
         "record of the post": "pixconnect.store.webhooks.delivery:record",
@@ -57,6 +62,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "arrivals": "pixconnect.sandbox.tables:insert_arrivals",
         "word on orders": "pixconnect.sandbox.tables:close_orders",
         "word on arrivals": "pixconnect.sandbox.tables:acknowledge_arrivals",
+        "contest": "pixconnect.sandbox.infraction:save",  # after it: before its COMMIT
         "fees": "pixconnect.sandbox.tables:release_fees",  # after it: in the transaction of the word on their payments
         "move of the clock": "pixconnect.sandbox.tables:write_clock",
     },
@@ -72,6 +78,10 @@ _CHANGES_THERE: Final = (
     ("removal there", f"pixconnect.adapters.institutions.{_STANDARD}.remove_charge"),
     ("change here", "pixconnect.usecases.money.charge_change:_finish"),  # after it: in COMMIT, and not answered
 )
+_OPENINGS_THERE: Final = (
+    ("opening there", f"pixconnect.adapters.institutions.{_STANDARD}.open_charge"),
+    ("opening ended", "pixconnect.store.institutions.charge_opening:end"),  # before it: in the charge's transaction
+)
 # What a process may die before or after over an account at an institution, by part; one point at several functions is one.
 _REFUNDS_THERE: Final = (
     ("name there", "pixconnect.store.institutions.rail_step:insert"),  # after it: minted, and not called
@@ -83,17 +93,27 @@ _TRANSFERS_THERE: Final = (
     *(("transfer there", f"pixconnect.adapters.institutions.{there}.send") for there in _SENDERS),
     *(("question of a transfer there", f"pixconnect.adapters.institutions.{there}.read_sent") for there in _SENDERS),
 )
-_CALLS_THERE: Final = dict(serve=_CHANGES_THERE, work=(*_REFUNDS_THERE, *_TRANSFERS_THERE, *_CHANGES_THERE))
+_DEFENCES_THERE: Final = (
+    ("answer to a contest there", "pixconnect.adapters.institutions.efi_contests:EfiContests.defend"),
+)
+_CALLS_THERE: Final = dict(
+    serve=(*_OPENINGS_THERE, *_CHANGES_THERE),
+    work=(*_REFUNDS_THERE, *_TRANSFERS_THERE, *_DEFENCES_THERE, *_OPENINGS_THERE, *_CHANGES_THERE),
+)
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
-    "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all"),
+    "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all", "answer_infractions"),
     "work": (
         "write_endings",
         "receive_credits",
         "receive_returns",
         "receive_movements",
+        "receive_blocks",
+        "receive_infractions",
+        "answer_infractions",
         "record_attempts",
         "name_orders",
+        "write_standard_charges",
     ),
 }
 # What a worker may die before or after while it reads a day and closes it, at a face that has lists and at one that has files.
@@ -117,6 +137,16 @@ POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
 ) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)
 
+_STEPS_OF_A_TAKEOVER: Final = {
+    "ids moved ahead": "pixconnect.store.running.installation:move_ids_ahead",  # after it: no rollback takes them back
+    "new primary noted": "pixconnect.store.running.installation:note_server",  # after it: before its COMMIT
+}
+_TAKEOVER: Final = dict.fromkeys(("serve", "work"), tuple(_STEPS_OF_A_TAKEOVER.items()))
+POINTS_OF_A_TAKEOVER: Final = tuple(
+    f"{part} {moment} {name}" for part in _TAKEOVER for name in _STEPS_OF_A_TAKEOVER for moment in ("before", "after")
+)
+"""Where a process meets another server than it knew."""
+
 POINTS_THERE: Final = tuple(
     f"{part} {moment} {name}"
     for part, calls in _CALLS_THERE.items()
@@ -139,7 +169,7 @@ class KillPoints:
 
     def arm(self, point: str, *, stops: bool = False) -> None:
         """Let the next process that comes there die, or stand still until somebody lets it go on."""
-        assert point in (*POINTS, *POINTS_THERE, *POINTS_OF_A_DAY), point
+        assert point in (*POINTS, *POINTS_THERE, *POINTS_OF_A_DAY, *POINTS_OF_A_TAKEOVER), point
         # Under its name at once, with what it says: a process may be looking for it.
         file = self._folder.parent / f"{FOLDER_NAME} {point}"
         file.write_text(_STOPS if stops else "")
@@ -187,7 +217,7 @@ def watch() -> None:
         rail = importlib.import_module("pixconnect.domain.money.rail")
         adapter = importlib.import_module("pixconnect.adapters.rails.sandbox")
         adapter.SandboxRail.abilities = rail.Abilities(**json.loads(can.read_text()))
-    for name, target in (*_CALLS.get(part, {}).items(), *_CALLS_THERE.get(part, ())):
+    for name, target in (*_CALLS.get(part, {}).items(), *_CALLS_THERE.get(part, ()), *_TAKEOVER.get(part, ())):
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
     if can.exists() and part in {"serve", "work"}:
         # After it is wrapped: these stand in front of the sandbox's.

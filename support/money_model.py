@@ -73,7 +73,7 @@ class MoneyModel(Struct):
             known = self.deposits.get(holder_id, Counter())
             assert known <= counted <= known + self.maybe_deposits.get(holder_id, Counter()), (holder_id, counted)
         for holder_id, balance in seen.balances.items():
-            assert balance == (expected := expected_balance(seen, holder_id)), (holder_id, balance, expected)
+            check_balance(seen, holder_id, balance)
         for item in seen.moved:
             assert item.events == (None if item.code else "movement.posted"), item
         self._check_refunds(seen)
@@ -92,6 +92,7 @@ class MoneyModel(Struct):
         ours = {(thing.kind, thing.holder_id, thing.external_id): thing for thing in seen.things if thing.external_id}
         assert len(ours) == sum(thing.external_id is not None for thing in seen.things), "an external_id stands twice"
         unasked = {key for key in ours.keys() - self.asked.keys() if not is_automatic(ours[key])}
+        unasked -= {key for key in unasked if is_the_institutions(ours[key])}
         assert not unasked, f"nobody asked for {unasked}"
         for key, asked in self.asked.items():
             thing = ours.get(key)
@@ -148,7 +149,10 @@ class MoneyModel(Struct):
             item for item in seen.rail_moved if item.code is None
         }
         moved_cents += sum(item.change_cents for item in seen.rail_moved)
+        known = {contest.name: contest for contest in seen.contests}
+        assert known == {contest.name: contest for contest in seen.rail_contests}
         kept_cents = sum(available + reserved - owed for available, reserved, owed in seen.balances.values())
+        kept_cents += sum(seen.blocked.values())
         assert kept_cents == moved_cents + sum(sum(counted.elements()) for counted in seen.deposits.values())
 
 
@@ -157,27 +161,45 @@ def is_automatic(thing: Thing) -> bool:
     return thing.kind == "refund" and (thing.external_id or "").startswith("auto:")
 
 
-def expected_balance(seen: Seen, holder_id: int) -> tuple[int, int, int]:
-    """Available, reserved and owed cents of a holder: deposits, what came or was moved, less what went or is on its way.
+def is_the_institutions(thing: Thing) -> bool:
+    """Whether it is what the institution gave back by itself, because somebody contests a payment."""
+    return thing.kind == "refund" and thing.external_id == f"theirs:{thing.name}"
 
-    Whatever comes in repays what is owed, so the order does not matter: one of available and owed is nothing.
-    """
-    available, reserved = sum(seen.deposits.get(holder_id, Counter()).elements()), 0
-    available += sum(item.change_cents for item in seen.moved if item.holder_id == holder_id)
+
+def check_balance(seen: Seen, holder_id: int, balance: tuple[int, int, int]) -> None:
+    """Judge a holder's available, reserved and owed cents, and those that are blocked, by what came, went and is held."""
+    available, reserved, owed = balance
+    blocked, held = seen.blocked[holder_id], seen.held.get(holder_id, 0)
+    told = (holder_id, balance, blocked, held)
+    assert (available + blocked - owed, reserved) == (expected := expected_funds(seen, holder_id)), (told, expected)
+    # Whatever comes in repays what is owed, then covers what is held: only what is left is available.
+    assert min(available, owed) == 0, told
+    assert blocked <= held, told
+    assert blocked == held or available == 0, told
+
+
+def expected_funds(seen: Seen, holder_id: int) -> tuple[int, int]:
+    """What a holder has, owed money subtracted, and what is reserved: deposits, what came or was moved, less what went."""
+    funds, reserved = sum(seen.deposits.get(holder_id, Counter()).elements()), 0
+    funds += sum(item.change_cents for item in seen.moved if item.holder_id == holder_id)
     for thing in seen.things:
         if thing.holder_id != holder_id or thing.kind == "charge":
             continue
         if thing.direction == "IN":
-            available += thing.amount_cents if thing.is_settled else 0
+            # What is held as suspect is here already, and blocked.
+            is_held = thing.is_open and "transfer.in.held" in thing.events
+            funds += thing.amount_cents if thing.is_settled or is_held else 0
         elif thing.is_open or thing.is_settled:
-            available -= thing.amount_cents
+            funds -= thing.amount_cents
             reserved += thing.amount_cents if thing.is_open else 0
-    return max(available, 0), reserved, max(-available, 0)
+    return funds, reserved
 
 
 def current_events(thing: Thing) -> list[str]:
-    """Its events, without those of the times when it had expired before and was given more time."""
+    """Its events, without those of the times when it had expired and was given more time, and without that of a hold."""
     events = list(thing.events)
+    if events[:2] == ["transfer.in.processing", "transfer.in.held"]:
+        del events[1]
     while events[:3] == ["qrcode.pending", "qrcode.expired", "qrcode.pending"]:
         del events[:2]
     return events

@@ -14,8 +14,8 @@ SHIFT: Final = 200_000
 _NEAR: Final = {("delivery", "id"): 100, ("delivery_attempt", "delivery_id"): 100, ("event_feed", "position"): 100}
 """Those whose partitions would end too soon."""
 _IDS: Final = frozenset({
-    "id", "holder_id", "transfer_id", "refund_id", "charge_id", "held_by", "entry_id", "deficit_entry_id", "source_entry_id",
-    "resource_id", "endpoint_id", "event_id", "owner_id", "delivery_id", "position",
+    "id", "holder_id", "transfer_id", "refund_id", "block_id", "charge_id", "held_by", "entry_id", "deficit_entry_id",
+    "source_entry_id", "resource_id", "endpoint_id", "event_id", "owner_id", "delivery_id", "position",
 })  # fmt: skip
 _OF_HOLDER: Final = "holder_id = any ($1)"
 _TABLES: Final = dict(
@@ -28,6 +28,9 @@ _TABLES: Final = dict(
                 "client",
                 "charge",
                 "charge_revision",
+                "charge_lot",
+                "lot_item",
+                "lot_request",
                 "location",
                 "transfer",
                 "paid_amount",
@@ -38,6 +41,9 @@ _TABLES: Final = dict(
                 "open_order",
                 "movement",
                 "repayment",
+                "block",
+                "block_step",
+                "infraction",
                 "tally",
                 "tally_change",
                 "received_hour",

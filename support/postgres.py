@@ -109,6 +109,7 @@ _FINGERPRINT = """
         where relnamespace in (select oid from pg_namespace where nspname in ('pixconnect', 'sandbox', 'verify', 'public'))
         union all select format('%s %s %s', tgrelid, tgname, tgenabled) from pg_trigger where not tgisinternal
         union all select format('%s %s', conrelid, conname) from pg_constraint
+        union all select format('%s %s', seqrelid, seqstart) from pg_sequence
         union all select format('%s %s', oid, prosrc) from pg_proc where pronamespace = 'pixconnect'::regnamespace
     ) as lines
 """

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from pixconnect.domain.frame import event as events
@@ -10,6 +10,7 @@ from pixconnect.domain.frame.event import ChargePayload, Event, EventName
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.pix_key import parse_pix_key
+from pixconnect.domain.money.rail import Abilities
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.statement import Counterparty, MovedItem, NumberRange, Statement, StatementLine
 from pixconnect.domain.money.transfer import Transfer
@@ -115,14 +116,21 @@ def a_policy(**changes: Any) -> Policy:
         "charge_lifetime_s": 86_400,
         "handover_timeout_s": 60,
         "is_sandbox": True,
+        # As over the sandbox's rail.
+        "abilities": Abilities(contests="theirs", defence_length_max=1000),
     }
     return Policy(**(values | changes))
+
+
+PERSON: Final = "52998224725"
+"""Whose holders are, where a test does not say."""
+FIRM: Final = "12345678000195"
 
 
 def a_new_holder(**changes: Any) -> NewHolder:
     values: dict[str, Any] = {
         "name": "Maria Souza",
-        "tax_id": "52998224725",
+        "tax_id": PERSON,
         "branch": "0001",
         "account_number": "1",
         "street": "Rua das Flores, 1",

@@ -19,14 +19,15 @@ from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.frame.clock import Clock, Reading
 from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceTaken, InfractionReport, TakenPart
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
     CreditAccepted,
     CreditCancelled,
+    CreditHeld,
     CreditReport,
     DirectoryEntry,
     MovementReport,
@@ -41,6 +42,7 @@ from pixconnect.domain.money.rail import (
     Taken,
     Unknown,
 )
+from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.identifiers import IdBlocks
@@ -56,7 +58,7 @@ from support import postgres
 from support.kept_pools import kept_pools
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import ISPB, OUTSIDE_ISPB, a_new_holder, a_policy, outside_party, own_key
+from support.records import ISPB, OUTSIDE_ISPB, PERSON, a_new_holder, a_policy, outside_party, own_key
 
 STARTED_AT = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 
@@ -145,6 +147,8 @@ class FakeRail:
         self.answers: dict[str, deque[SubmitAnswer]] = {}
         self.outcomes: dict[str, QueryAnswer] = {}
         self.settled: list[SettledItem] = []
+        self.defences: list[Defence] = []
+        self.defence_answers: deque[DefenceAnswer] = deque()
         self.is_reachable = True
         self.oldest_waits_since: datetime | None = None
 
@@ -164,6 +168,11 @@ class FakeRail:
         self._check()
         self.queried += ids
         return [self.outcomes.get(name, Unknown()) for name in ids]
+
+    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+        self.defences += defences
+        laid_out = self.defence_answers
+        return [laid_out.popleft() if laid_out else DefenceTaken() for _ in defences]
 
     async def reports(self, wait_s: float) -> list[Report]:
         self._check()
@@ -346,10 +355,11 @@ async def open_holder(
     key: str | None = None,
     funds_cents: int = 0,
     has_address: bool = True,
+    tax_id: str = PERSON,
 ) -> Caller:
     """A holder with a key (an e-mail made of its account number) and money."""
     address = {} if has_address else dict(street=None, state=None, postal_code=None)
-    new = a_new_holder(account_number=account_number, **address)
+    new = a_new_holder(account_number=account_number, tax_id=tax_id, **address)
     holder = await holder_usecases.create_holder(as_operator(service.context), new)
     await holder_usecases.add_pix_key(as_operator(service.context), holder.id, "EMAIL", key or own_key(account_number))
     if funds_cents:
@@ -398,6 +408,56 @@ def movement_report(service: Service, item_id: str = "M1", **changes: Any) -> Mo
     return structs.replace(report, **changes)
 
 
+def infraction_report(
+    service: Service, paid: str, name: str = "I1", *, amount_cents: int = 1000, **changes: Any
+) -> InfractionReport:
+    """Somebody contests a Pix that holder 1 received, and all of that is blocked there."""
+    now = service.clock.now()
+    report = InfractionReport(
+        report_id=service.context.entropy.token(12),
+        name=name,
+        party=credit_report(service).credit_party,
+        end_to_end_id=paid,
+        amount_cents=amount_cents,
+        reason="fraud",
+        situation="scam",
+        words="I never got the shoes",
+        state="open",
+        opened_at=now,
+        respond_by=now + timedelta(days=7),
+        wanted_cents=amount_cents,
+        held_cents=amount_cents,
+        taken=(),
+        told_at=now,
+    )
+    return structs.replace(report, **changes)
+
+
+def decided(
+    service: Service, report: InfractionReport, *taken_cents: int, rest_cents: int = 0, days: int = 1
+) -> InfractionReport:
+    """The institution takes some, or releases all, days later."""
+    at = max(report.told_at + timedelta(days=days, seconds=1), service.clock.now())
+    parts = tuple(
+        TakenPart(
+            return_id=f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}",
+            amount_cents=cents,
+            settled_at=at,
+        )
+        for cents in taken_cents
+        if cents
+    )
+    return structs.replace(
+        report,
+        report_id=service.context.entropy.token(12),
+        state="taken" if parts else "released",
+        wanted_cents=rest_cents,
+        held_cents=0,
+        taken=parts,
+        told_at=at,
+    )
+
+
 def credit_report(
     service: Service,
     *,
@@ -434,6 +494,12 @@ def accepted(report: CreditReport) -> CreditAccepted:
     """The first of two steps of the same payment."""
     fields = msgspec.structs.asdict(report) | {"report_id": f"{report.report_id}/accepted"}
     return CreditAccepted(**fields)
+
+
+def held(report: CreditReport, days: int = 3) -> CreditHeld:
+    """The institution holds the same payment as suspect."""
+    fields = msgspec.structs.asdict(report) | {"report_id": f"{report.report_id}/held"}
+    return CreditHeld(**fields, until=report.reported_at + timedelta(days=days))
 
 
 def cancelled(report: CreditReport, code: str = "AB03") -> CreditCancelled:

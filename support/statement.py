@@ -13,8 +13,8 @@ from pixconnect.domain.money.statement import Statement, StatementLine
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.usecases.money import incoming, ledger, settlement
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.reading import statement as statement_usecases
 from support.records import OUTSIDE_ISPB, outside_party
 from support.service import Service, credit_report
 

@@ -1,6 +1,7 @@
 """What one holder asks for and is paid, in an installation in which somebody dies; and what must be true in the end."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -38,6 +39,21 @@ class Story:
         again = self.service.insist(self.account, "POST", path, body)
         assert again.data["id"] == asked.told_id
         return answer
+
+    def ask_for_lot(self, number: int, charges: Sequence[Mapping[str, object]]) -> None:
+        """Ask for a lot of charges with a due date, again and again until an answer comes."""
+        for charge in charges:
+            asked = Asked(
+                kind="charge",
+                holder_id=self.account.holder_id,
+                external_id=str(charge["txid"]),
+                amount_cents=AMOUNT_CENTS,
+                endings={"PENDING"},
+            )
+            self.model.ask(asked)
+        body = {"descricao": "Carnê", "cobsv": charges}
+        for _ in range(2):
+            assert self.service.insist(self.account, "PUT", f"/v2/lotecobv/{number}", body).status == 202
 
     def be_paid(self, **how: object) -> None:
         """Somebody outside pays; whether we hear the end of it or not."""

@@ -31,12 +31,12 @@ class Authority:
         pem = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
         return ssl.create_default_context(cadata=pem)
 
-    def server_context(self, name: str, days_ago: int = 0) -> ssl.SSLContext:
-        """For one name; one that was good some days ago for a day."""
+    def server_context(self, name: str, days_ago: int = 0, days: int = 1) -> ssl.SSLContext:
+        """For one name; one that is good from some days ago on, for a day or more."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = (
-            _builder(subject, self._name, key, days_ago)
+            _builder(subject, self._name, key, days_ago, days)
             .add_extension(x509.SubjectAlternativeName([_alternative(name)]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
@@ -65,7 +65,7 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days_ago: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days_ago: int, days: int = 1
 ) -> x509.CertificateBuilder:
     start = datetime.now(UTC) - timedelta(days=days_ago, hours=1)
     return (
@@ -75,7 +75,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=1, hours=1))
+        .not_valid_after(start + timedelta(days=days, hours=1))
     )
 
 

@@ -17,12 +17,14 @@ from pixconnect.adapters.institutions.opening import open_institution
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable
 from pixconnect.domain.institutions.proposal import name_proposal
-from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.block_report import InfractionReport, TakenPart
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.rail import RailUnavailable, Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
@@ -33,34 +35,52 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions import defence as defence_usecases
 from pixconnect.usecases.institutions.day import ShownDay
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts, at_account
 from pixconnect.usecases.institutions.rail_memory import StoredRailMemory
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.movement import receive_movement
+from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.case_ending import WantedEnding, propose_ending
 from pixconnect.usecases.proof.proposal import confirm_proposal
+from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
-from pixconnect.worker.accounts import go_on_with_charges, look_after, move_orders, read_own_statement
+from pixconnect.worker.accounts import (
+    go_on_with_charges,
+    look_after,
+    move_orders,
+    read_contests,
+    read_own_statement,
+    send_defences,
+)
 from support import postgres
 from support.account_shop import make_owner
 from support.account_there import open_account_there
 from support.faces import ACCOUNT, KEY, PAYEE, Bank
 from support.fake_institution import a_description
 from support.operators import as_operator
-from support.records import outside_party
-from support.service import FakeClock, Service, movement_report, no_fence, open_service, read_funds
+from support.records import OUTSIDE_ISPB, outside_party
+from support.service import (
+    FakeClock,
+    Service,
+    infraction_report,
+    movement_report,
+    no_fence,
+    open_service,
+    read_funds,
+)
 
 CLOSED_WITHIN = timedelta(days=4)
 """A day's file that came too soon, or was not answered, is asked for again after a day."""
 _LETTER = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
 _AWAY = (errors.ServiceUnavailable, InstitutionUnavailable, RailUnavailable)
 _WORK = (look_after, read_own_statement, move_orders, go_on_with_charges)
+_CONTESTS_WORK = (read_contests, send_defences)
 
 
 class MonthClock(FakeClock):
@@ -104,6 +124,44 @@ class There(Struct, frozen=True, kw_only=True):
         changes: dict[str, Any] = dict(kind=kind, amount_cents=amount_cents, end_to_end_id=about, party=own)
         await receive_movement(self.context, movement_report(self.bank.service, item_id, **changes))
 
+    async def contest(self, name: str, paid: str, amount_cents: int) -> InfractionReport:
+        """Whoever paid contests some of it, and the bank blocks it."""
+        own = (await self.context.directory.read_account(self.caller.holder_id)).party
+        report = infraction_report(self.bank.service, paid, name, amount_cents=amount_cents, party=own)
+        await take_reports(self.context, [report])
+        return report
+
+    async def decide(self, contest: InfractionReport, taken_cents: int) -> bool:
+        """The bank gives some of it back, or releases it with 0; whether a return that is under way lets it."""
+        now = self.context.clock.now()
+        taken = ()
+        if taken_cents:
+            name = f"D{OUTSIDE_ISPB}{now:%Y%m%d%H%M}{self.context.entropy.token(11)}"
+            taken = (TakenPart(return_id=name, amount_cents=taken_cents, settled_at=now),)
+        decided = structs.replace(
+            contest,
+            report_id=self.context.entropy.token(12),
+            state="taken" if taken else "released",
+            wanted_cents=0,
+            held_cents=0,
+            taken=taken,
+            told_at=now,
+        )
+        return await take_reports(self.context, [decided]) == 1
+
+    async def find_left(self, paid: str) -> tuple[int, bool]:
+        """How many cents of a Pix nobody has given back, and whether somebody is giving some back."""
+        (row,) = await self.bank.service.fetch(
+            "select amount_cents - returned_cents as left_cents, returning_cents > 0 as is_going from transfer "
+            "where end_to_end_id = $1",
+            paid,
+        )
+        return row["left_cents"], row["is_going"]
+
+    async def list_contests(self) -> dict[str, tuple[str, int]]:
+        """How each contest is there, and what it has taken."""
+        return await _list_contests(self.bank.service)
+
     async def end(self, chance: Random, share_rejected: float = 0.2, refusing_key: str = "") -> None:
         """Whatever is under way on the bank's rail ends; what goes to that key is always rejected."""
         refunds = await self.bank.service.fetch(
@@ -122,6 +180,8 @@ class There(Struct, frozen=True, kw_only=True):
             for name, key in (*refunds, *sent)
         ]
         await end_orders(self.context, ends)
+        # The bank takes what its client has answered.
+        await defence_usecases.do_due(self.context, range(SLOTS_COUNT), 100)
 
 
 class Here(Struct, kw_only=True):
@@ -134,6 +194,8 @@ class Here(Struct, kw_only=True):
     accounts: OpenAccounts
     rail: InstitutionRail | None = None
     """The worker's: what it remembers of its calls goes with it."""
+    follows_contests: bool = False
+    """Reading them costs calls, which an account has so many of: days close an hour later."""
 
     @property
     def context(self) -> Context:
@@ -160,6 +222,20 @@ class Here(Struct, kw_only=True):
         except (errors.ServiceUnavailable, errors.OutcomeUnknown, errors.InsufficientFunds):
             return None
 
+    async def defend(self, contest_name: str, text: str) -> bool:
+        """Answer a contest that is known here; whether it could be."""
+        rows = await self.live.fetch("select id from infraction where name = $1", contest_name)
+        try:
+            for row in rows:
+                await defence_usecases.defend(self.context, self.house, row["id"], text)
+        except errors.Refusal:
+            return False
+        return bool(rows)
+
+    async def list_contests(self) -> dict[str, tuple[str, int]]:
+        """As they are known here."""
+        return await _list_contests(self.live)
+
     async def work(self) -> None:
         """What the worker's tasks of an account do once, side by side."""
         opened = await self.accounts.find(self.account.id)
@@ -169,11 +245,13 @@ class Here(Struct, kw_only=True):
             self.rail = InstitutionRail(opened.institution, memory, self.live.clock, opened.own_sender)
         context = at_account(self.context, opened.account, self.rail)
 
+        tasks = (*_WORK, *_CONTESTS_WORK) if self.follows_contests else _WORK
+
         async def do_one(number: int) -> None:
             with suppress(*_AWAY):
-                await _WORK[number](context, opened, no_fence, frozenset())
+                await tasks[number](context, opened, no_fence, frozenset())
 
-        await asyncio.gather(*map(do_one, range(len(_WORK))))
+        await asyncio.gather(*map(do_one, range(len(tasks))))
 
     async def die_at_work(self, turns_count: int) -> None:
         """Begin, and be killed after so many turns of the loop."""
@@ -243,7 +321,8 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
         here = None if self.here.house is None else await read_funds(self.here.live, self.here.house)
         reserved = [funds[1] for funds in (here, await read_funds(self.there.bank.service, self.there.caller)) if funds]
         there_lines, here_lines = await self.list_lines()
-        return not any(reserved) and there_lines == here_lines
+        are_contests_alike = await self.there.list_contests() == await self.here.list_contests()
+        return not any(reserved) and there_lines == here_lines and are_contests_alike
 
     async def list_lines(self) -> tuple[Counter[tuple[str, str, int]], Counter[tuple[str, str, int]]]:
         """The lines of both books since they lie side by side: direction, network name, cents.
@@ -254,6 +333,11 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
         there = await _list_lines(self.there.context, self.there.caller, since)
         here = await _list_lines(self.here.context, self.here.house, since)
         return _leave_out_what_came_back(there), _leave_out_what_came_back(here)
+
+
+async def _list_contests(service: Service) -> dict[str, tuple[str, int]]:
+    rows = await service.fetch("select name, state, taken_cents from infraction")
+    return {row["name"]: (row["state"], row["taken_cents"]) for row in rows}
 
 
 def _leave_out_what_came_back(lines: Sequence[StatementLine]) -> Counter[tuple[str, str, int]]:

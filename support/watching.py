@@ -28,6 +28,12 @@ SHORTER: Final[Mapping[str, tuple[str, str]]] = {
     "OrderUnanswered": ("> 900", "> 10"),
     "ChargeUnanswered": ("> 900", "> 10"),
     "CaseAges": ("> 86400", "> 10"),
+    "OrderWaitsForPerson": ("> 3600", "> 10"),
+    "TransferUnapproved": ("> 3600", "> 10"),
+    # Another worker has taken over after fifteen seconds.
+    "FeedLate": ("> 60", "> 5"),
+    # Of hours, a line through what was full and is empty again goes on falling.
+    "DiskFills": ("[6h]", "[10s]"),
 }
 _WEEK_S: Final = 7 * 86_400
 
@@ -107,6 +113,7 @@ def shorten(group: Mapping[str, Any]) -> dict[str, Any]:
         said = {name: value for name, value in rule.items() if name != "for"}
         if "alert" in rule:
             said["expr"] = re.sub(r"(increase\([^()]*)\[\w+\]", rf"\1[{WINDOW}]", rule["expr"])
+            said["expr"] = re.sub(r" offset \w+", f" offset {WINDOW}", said["expr"])
             if (change := SHORTER.get(rule["alert"])) is not None:
                 assert change[0] in said["expr"], rule["alert"]
                 said["expr"] = said["expr"].replace(*change)

@@ -27,6 +27,8 @@ from pixconnect.config import Settings
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.foundation.pool import open_pool
+from pixconnect.store.proof.rail import ITEMS
+from pixconnect.store.proof.rules import RULES
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money import holder as holder_usecases
@@ -128,7 +130,7 @@ class WholeInstallation:
         """Ask once; None when no answer came."""
         try:
             if account.holder_id not in self._tokens:
-                self._tokens[account.holder_id] = self._login(account)
+                self._tokens[account.holder_id] = self.log_in(account)
             token = self._tokens[account.holder_id]
             headers = {"Authorization": f"Bearer {token}"}
             response = self._http.request(method, path, json=body, headers=headers, timeout=timeout_s)
@@ -181,7 +183,7 @@ class WholeInstallation:
         """These holders' numbered entries, as a history is judged by."""
         query = """
             select holder_id, number, running_balance_cents as running_cents, transfer_id, refund_id, case
-                when credit_account in ('available', 'reserved') then amount_cents else -amount_cents
+                when credit_account in ('available', 'reserved', 'blocked') then amount_cents else -amount_cents
             end as change_cents
             from ledger_entry where number is not null and holder_id = any($1::bigint[])
         """
@@ -197,9 +199,9 @@ class WholeInstallation:
         advance_s = ADVANCED_WHILE_WAITING_S
         while True:
             # Asked before the books are read: what expires in between is in them.
-            is_charge_due = self._is_a_charge_due()
+            is_anything_due = self._is_anything_due()
             seen = self.see(accounts)
-            if seen.is_at_rest and not is_charge_due and self._is_everybody_there():
+            if seen.is_at_rest and not is_anything_due and self._is_everybody_there():
                 return seen
             health = self.installation.health_report()
             assert time.monotonic() < deadline_s, (
@@ -224,9 +226,12 @@ class WholeInstallation:
                 " where reason = 'cannot_be_returned' and closed_at is null",
             )
 
-    def _is_a_charge_due(self) -> bool:
-        # Nothing else tells of it: a worker that has just come back has not looked yet.
-        due = "select exists (select from pixconnect.charge where status = 'PENDING' and expires_at <= now())"
+    def _is_anything_due(self) -> bool:
+        # Nothing else tells of charges that expire and of lots: a worker that has just come back has not looked yet.
+        due = """
+            select exists (select from pixconnect.charge where status = 'PENDING' and expires_at <= now())
+                or exists (select from pixconnect.lot_request)
+        """
         return self._read(lambda connection: connection.fetchval(due))
 
     def advance_clock(self, account: Account, seconds: int) -> None:
@@ -239,7 +244,8 @@ class WholeInstallation:
         """Bring an account's charges to their deadline, where the worker finds them: a walk of the clock leaves it none."""
         postgres.execute(
             self._running()["owner_database_url"],
-            f"update pixconnect.charge set expires_at = now() where status = 'PENDING' and holder_id = {account.holder_id}",
+            f"update pixconnect.charge set expires_at = now() where status = 'PENDING' and due_on is null"
+            f" and holder_id = {account.holder_id}",
         )
 
     def damage(self, statements: Sequence[str]) -> None:
@@ -306,10 +312,12 @@ class WholeInstallation:
         """
         wrong = self._read(find_wrong)
         assert not wrong, wrong
-        verified = run_verb(self.installation.home, "verify", "--whole", "--again-after-s", "2", "--json")
+        # Not asked rather than not minded: what was found once keeps the service from being healthy.
+        others = [option for rule in RULES if rule is not ITEMS for option in ("--rule", rule.name)]
+        extent = ["--whole"] if is_rail_true else others
+        verified = run_verb(self.installation.home, "verify", *extent, "--again-after-s", "2", "--json")
         assert verified.returncode in (ExitStatus.DONE, ExitStatus.BROKEN), verified.stderr
         found = json.loads(verified.stdout)["findings"]
-        found = [each for each in found if is_rail_true or each["rule"] != "rail_settled_the_same"]
         assert not found, found
 
     def check_heard(self, accounts: Sequence[Account]) -> None:
@@ -328,7 +336,8 @@ class WholeInstallation:
                 )
             )
             heard = self.listener.heard.get(account.holder_id, [])
-            assert set(heard) == {(row["id"], row["body"].encode()) for row in rows}
+            made = {(row["id"], row["body"].encode()) for row in rows}
+            assert set(heard) == made, set(heard) ^ made
             first = {event_id: place for place, (event_id, _) in reversed(list(enumerate(heard)))}
             last_place: dict[tuple[str, int], int] = {}
             for row in rows:
@@ -346,9 +355,19 @@ class WholeInstallation:
             is_refund = line.get("return_identification") is not None
             if "end_to_end_id" in line and line["impact_type"] == ("OUT" if is_refund else "IN"):
                 booked.setdefault(line["end_to_end_id"], Counter())["refunds" if is_refund else "pix"] += line["amount"]
-        assert {name: sums for name, sums in booked.items() if sums["pix"]} == {
-            name: _sum_up(pix) for name, pix in received.items()
-        }
+        # What an institution gave back and was not there is owed, and no line; its repayment is one.
+        owed = """
+            select original_end_to_end_id as name, entry.amount_cents from ledger_entry as entry
+            join refund on refund.id = refund_id and refund.holder_id = entry.holder_id
+            where entry.holder_id = $1 and debit_account = 'deficit'
+        """
+        for row in self._read(lambda connection: connection.fetch(owed, account.holder_id)):
+            booked[row["name"]]["refunds"] += row["amount_cents"]
+        shown = {name: _sum_up(pix) for name, pix in received.items()}
+        moved = {name: sums for name, sums in booked.items() if sums["pix"]}
+        names = moved.keys() | shown.keys()
+        differing = {name: (moved.get(name), shown.get(name)) for name in names if moved.get(name) != shown.get(name)}
+        assert not differing, differing
         told: dict[str, list[dict[str, Any]]] = {}
         for pix in self.listener.told.get(account.holder_id, []):
             seen = told.setdefault(pix["endToEndId"], [])
@@ -356,7 +375,7 @@ class WholeInstallation:
             if pix not in seen:
                 seen.append(pix)
         by_key = {name: pix for name, pix in received.items() if pix.get("chave") == account.key}
-        assert told.keys() == by_key.keys()
+        assert told.keys() == by_key.keys(), told.keys() ^ by_key.keys()
         for name, pix in by_key.items():
             assert _unnamed(told[name][-1]) == _unnamed(pix), (told[name], pix)
 
@@ -365,7 +384,8 @@ class WholeInstallation:
         asked = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
         return self.installation.health() == "healthy" and self._read(lambda connection: connection.fetchval(asked)) > 0
 
-    def _login(self, account: Account) -> str:
+    def log_in(self, account: Account) -> str:
+        """A token of its own."""
         form = {
             "grant_type": "client_credentials",
             "client_id": account.client_id,

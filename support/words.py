@@ -33,6 +33,7 @@ class Words:
         self.admits = False
         self.on_commit: Callable[[], None] | None = None
         self.batches: list[list[str]] = []
+        self.lock_timeouts: list[str] = []
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
@@ -41,6 +42,7 @@ class Words:
             batch.on_commit(self.on_commit)
         self.batches.append([word.text for word in batch])
         await self.may_go_on.wait()
+        self.lock_timeouts.append(await batch.connection.fetchval("show lock_timeout"))
         holder_ids = sorted({word.holder_id for word in batch})
         await batch.connection.fetch(
             "select holder_id from balance where holder_id = any($1) order by holder_id for no key update", holder_ids

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 import pytest
 
 from pixconnect import config, environment
 from pixconnect.cli.running import run
 from pixconnect.config import NAMES, Settings, SettingsError
+from pixconnect.database_config import DATABASE_URLS
 from pixconnect.local.home import closed_mode
 
 
@@ -42,6 +44,36 @@ def test_a_setting_that_cannot_be_says_what_it_must_be(given: dict[str, str], co
     with pytest.raises(SettingsError) as refused:
         environment.read_settings(given)
     assert str(refused.value).startswith(complaint)
+
+
+@pytest.mark.parametrize("mark", ["/", "?", "#", "@", "[", "]", "/1/", "@/"])
+@pytest.mark.parametrize("name", DATABASE_URLS)
+def test_an_address_that_falls_apart_in_its_password_is_named_and_not_shown(name: str, mark: str, file: Path) -> None:
+    variable = f"PIXCONNECT_{name.upper()}"
+    url = f"postgresql://pix_app:hunter{mark}two@db.example:5432/pixconnect?sslmode=verify-full"
+    file.write_text(url)
+    for given, said in ({variable: url}, variable), ({f"{variable}_FILE": str(file)}, f"{variable}_FILE"):
+        with pytest.raises(SettingsError, match=f"{said}: is no address of a PostgreSQL database") as caught:
+            environment.read_settings(given)
+        assert "hunter" not in str(caught.value)
+        assert caught.value.__context__ is None
+    assert environment.read_settings({variable: url.replace(f"hunter{mark}two", quote(f"hunter{mark}two", safe=""))})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://pix:p@one:5432,two:5433,three/pixconnect?target_session_attrs=primary",
+        "postgresql://pix:p@[::1]:5432/pixconnect",
+        "postgresql://pix:p@[::1],[::2]:5433/pixconnect",
+        "postgresql://pix:p@/pixconnect?host=/run/postgresql",
+        "postgresql:///pixconnect?user=pix@server&host=db.example",
+        "postgresql://%2Frun%2Fpostgresql/pixconnect",
+        "postgresql://db.example:5432",
+    ],
+)
+def test_whatever_address_the_driver_reads_is_taken(url: str) -> None:
+    assert environment.read_settings({"DATABASE_URL": url}).database_url == url
 
 
 def test_an_empty_variable_is_not_set() -> None:

@@ -2,6 +2,8 @@
 
 - ``create_charge``: charges on one account, 64 connections; ``create_charge_alone``: one caller, one connection;
 - ``put_cob``: the same charges by the door of the central bank's API, each under a txid of the caller's;
+- ``put_cobv``: charges with a due date, a debtor, fine and interest, right after those; ``cpu_of_cob`` is what one of these
+  costs by what one of those does;
 - ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers out on one hot account, by connections, while the worker hands
   them over and settles them on the same cores and the same balance; ``transfer_64_accepted_alone``: while it stands still;
 - ``transfer_key_64``: the same to a key, so that the network is asked whose it is before one is accepted. What a holder may
@@ -17,15 +19,18 @@ service took after a round to settle and tell what it had accepted; only then th
 import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from datetime import datetime, timedelta
 from typing import Any
 
 from bench.figures import Row
 from bench.harness.installation import Account, Installation, installed
 from bench.harness.processes import CpuMeter, stopped_processes
 from bench.load.generators import Load, Pgbench, wrk
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 
 CHARGE = "/v1/connect/charge"
 PUT_COB = "/pix/v2/cob/{txid}"
+PUT_COBV = "/pix/v2/cobv/{txid}"
 TRANSFER = "/v1/connect/transfer/manual"
 TRANSFER_BY_KEY = "/v1/connect/transfer/key"
 KEY_BODY = {"amount": 1, "key": "settle@sandbox.pix.example", "key_type": "EMAIL"}
@@ -111,7 +116,10 @@ def measure_charges(seconds: float, rounds: int) -> Iterator[Row]:
         account, body = service.demonstration(), charge_body(service)
         alternating = Rounds(service, seconds, rounds)
         yield alternating.measure("create_charge", CHARGE, body, [account], 64)
-        yield alternating.measure("put_cob", PUT_COB, cob_body(service), [account], 64, method="PUT")
+        cob = alternating.measure("put_cob", PUT_COB, cob_body(service), [account], 64, method="PUT")
+        yield cob
+        due = alternating.measure("put_cobv", PUT_COBV, due_body(service), [account], 64, method="PUT")
+        yield due | {"cpu_of_cob": due["cpu_us_each_in_all"] / cob["cpu_us_each_in_all"]}
         load = wrk(service.base_url, CHARGE, body, [account.token], connections=1, seconds=seconds)
         yield {
             "name": "create_charge_alone",
@@ -160,6 +168,19 @@ def cob_body(service: Installation) -> dict[str, Any]:
     return {
         "calendario": {"expiracao": 86_400},
         "valor": {"original": "12.34"},
+        "chave": service.sandbox["pix_keys"][0],
+    }
+
+
+def due_body(service: Installation) -> dict[str, Any]:
+    return {
+        "calendario": {"dataDeVencimento": f"{datetime.now(SAO_PAULO).date() + timedelta(days=10)}"},
+        "devedor": {"cpf": "12345678909", "nome": "Francisco da Silva"},
+        "valor": {
+            "original": "12.34",
+            "multa": {"modalidade": 2, "valorPerc": "2.00"},
+            "juros": {"modalidade": 3, "valorPerc": "1.00"},
+        },
         "chave": service.sandbox["pix_keys"][0],
     }
 

@@ -39,17 +39,20 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "payer_completion",
             "paid_amount",
             "settled_payee",
+            "lookup_budget",
             "waiting_order",
             "pending_approval",
             "approval_answer",
+            "waiting_limits",
             "initiated_transfer",
             "prepared_transfer",
         ),
         *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report"),
         *("refused_credit", "tally", "tally_change"),
-        *("entry_facts", "entry_chain", "entry_chain_state", "person_salt"),
+        *("entry_facts", "entry_chain", "entry_chain_state", "person_salt", "erased_text", "text_sweep"),
         *("record_facts", "record_chain", "record_chain_state", "record_salt"),
         *("kept_case", "case_note", "adjustment", "case_ending"),
+        *("block", "block_step", "infraction", "infraction_return"),
     ),
     "institutions": (
         "institution_account",
@@ -72,7 +75,15 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "institution_webhook_before",
         "institution_day_file",
     ),
-    "standard": ("charge_revision", "location", "received_hour", "received_known"),
+    "standard": (
+        "charge_revision",
+        "charge_lot",
+        "lot_item",
+        "lot_request",
+        "location",
+        "received_hour",
+        "received_known",
+    ),
     "webhooks": (
         *("event", "event_feed", "event_feed_state", "webhook_endpoint", "removed_endpoint", "key_webhook", "delivery"),
         *(
@@ -85,11 +96,22 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         ),
     ),
     "running": (
-        *("schema_version", "installation", "clock", "worker", "slot_lease", "event_partition", "partition_pass"),
+        *(
+            "schema_version",
+            "installation",
+            "cell",
+            "key_cell",
+            "account_cell",
+            "clock",
+            "worker",
+            "slot_lease",
+            "event_partition",
+            "partition_pass",
+        ),
         *("id_high_water", "database_loss", "offending_row"),
     ),
     "proof": ("proof_run", "proof_finding", "proof_checkpoint"),
-    "sandbox": ("settlement", "arrival", "directory_entry", "merchant_code", "fault_rule", "certificate"),
+    "sandbox": ("settlement", "arrival", "directory_entry", "merchant_code", "infraction", "fault_rule", "certificate"),
 }
 """Tables by subject, as the folders of the store have them; the simulated network's are a subject of their own."""
 
@@ -136,6 +158,8 @@ class Table(Struct, frozen=True, kw_only=True):
     partitions: Sequence[tuple[str, str]]
     triggers: Sequence[Trigger]
     grants: Sequence[Grant]
+    is_replicated_whole: bool
+    """Whether logical replication finds its rows by all columns, for want of a key."""
 
 
 class Function(Struct, frozen=True, kw_only=True):
@@ -183,7 +207,7 @@ async def _read_schema(connection: asyncpg.Connection, name: str) -> Schema:
 _TABLES = """
     select oid, relname, obj_description(oid, 'pg_class') as comment, array_to_string(reloptions, ', ') as options,
         case relkind when 'p' then pg_get_partkeydef(oid) end as partitioned_by,
-        case relkind when 'v' then pg_get_viewdef(oid, true) end as view
+        case relkind when 'v' then pg_get_viewdef(oid, true) end as view, relreplident = 'f' as is_replicated_whole
     from pg_class where relnamespace = $1::text::regnamespace and relkind in ('r', 'p', 'v') and not relispartition
     order by relname
 """
@@ -202,7 +226,7 @@ _COLUMNS = """
 _CONSTRAINTS = """
     select conname, pg_get_constraintdef(oid, true) as definition, nullif(confrelid, 0)::regclass::text as target,
         array(select attname::text from pg_attribute where attrelid = conrelid and attnum = any (conkey)) as columns
-    from pg_constraint where conrelid = $1 and contype <> 'n'
+    from pg_constraint where conrelid = $1 and contype not in ('n', 't')
     order by array_position('{p,u,x,c,f}', contype::text), conname
 """
 _INDEXES = """
@@ -225,7 +249,8 @@ _ENUMS = """
 """
 # A column's own sequence is made with the column.
 _SEQUENCES = """
-    select pg_class.oid, relname, format_type(seqtypid, null) as type, seqincrement, seqstart, seqcycle from pg_sequence
+    select pg_class.oid, relname, format_type(seqtypid, null) as type, seqincrement, seqstart, seqmax, seqcycle
+    from pg_sequence
     join pg_class on pg_class.oid = seqrelid
     where relnamespace = $1::text::regnamespace and not exists (
         select from pg_depend where classid = 'pg_class'::regclass and objid = seqrelid and deptype in ('i', 'a')
@@ -281,6 +306,7 @@ async def _read_table(connection: asyncpg.Connection, row: asyncpg.Record) -> Ta
         comment=row["comment"],
         ending=_in_our_words(partitioned + stored),
         view=row["view"],
+        is_replicated_whole=row["is_replicated_whole"],
         columns=[
             Column(
                 name=column["attname"],
@@ -338,11 +364,16 @@ async def _read_grants(connection: asyncpg.Connection, statement: str, of: str |
     return [Grant(role=role, privilege=privilege, columns=named) for (role, privilege), named in columns.items()]
 
 
+_SEQUENCES_END = (2**31 - 1, 2**63 - 1)
+"""Of those of the types that they may have."""
+
+
 def _sequence_options(row: asyncpg.Record) -> str:
     options = {
         f" as {row['type']}": row["type"] != "bigint",
         f" increment {row['seqincrement']}": row["seqincrement"] != 1,
         f" start {row['seqstart']}": row["seqstart"] != 1,
+        f" maxvalue {row['seqmax']}": row["seqmax"] not in _SEQUENCES_END,
         " cycle": row["seqcycle"],
     }
     return "".join(option for option, is_said in options.items() if is_said)

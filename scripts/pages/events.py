@@ -15,17 +15,20 @@ from msgspec import structs
 
 from pixconnect.config import POSTGRES_NEWEST
 from pixconnect.domain.frame.event import EVENT_FACTS, EventName
+from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.divergence import announce_divergence
 from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.charge import Charge, ChargeRequest
-from pixconnect.domain.money.divergence import announce_divergence
 from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer, announce_transfer
+from pixconnect.usecases.institutions.defence import defend, do_due, list_infractions
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
+from pixconnect.usecases.money.infraction import receive_infraction
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from support import postgres
@@ -35,6 +38,9 @@ from support.service import (
     FakeClock,
     Service,
     credit_report,
+    decided,
+    held,
+    infraction_report,
     movement_report,
     open_holder,
     open_service,
@@ -48,6 +54,7 @@ _CHARGE = "`POST /v1/connect/charge`"
 _PAYMENT = "`POST /sandbox/v1/payments` with a `key` of yours, or with a charge's `emv`"
 _TRANSFER = "a transfer to `settle@sandbox.pix.example`"
 _REFUND = "`POST /v1/connect/refund` of a payment that you received"
+_CONTEST = "`POST /sandbox/v1/infractions` of a payment that you received"
 _RETURN = "`POST /sandbox/v1/returns` of a transfer that has settled"
 
 IN_SANDBOX: dict[EventName, str] = {
@@ -68,6 +75,12 @@ IN_SANDBOX: dict[EventName, str] = {
     "refund.out.returned": _REFUND,
     "refund.out.error": 'the same under the rule `{"match": {"operation": "refund"}, "effect": "reject:AC03"}`',
     "movement.posted": "`POST /sandbox/v1/movements`",
+    "infraction.opened": _CONTEST,
+    "infraction.answered": "the same, and `POST /v1/connect/infraction/id/{id}/defence`",
+    "infraction.taken": 'the same, and `POST /sandbox/v1/infractions/{infractionId}/decide` with `{"decision": "take"}`',
+    "infraction.released": 'the same with `{"decision": "release"}`',
+    "transfer.in.held": '`POST /sandbox/v1/payments` with `"suspect": "release"` or `"return"`',
+    "infraction.reminded": 'the same, and `POST /sandbox/v1/clock` with `{"advance_s": 500000}`',
 }
 """How to make each of them happen that can."""
 
@@ -97,6 +110,32 @@ class Story:
         await self._give_back(received, Settled(settled_at=self._service.clock.now()))
         self._service.clock.advance(seconds=1)
         await receive_movement(self._context, movement_report(self._service, description="Tarifa Pix"))
+        for name in ("I1", "I2"):
+            await self._be_contested(name)
+        await self._be_held()
+
+    async def _be_held(self) -> None:
+        charge = await self._charge()
+        self._service.clock.advance(seconds=1)
+        report = credit_report(
+            self._service, amount_cents=AMOUNT_CENTS, txid=charge.txid, end_to_end_id=self._network_id("E")
+        )
+        await receive_credit(self._context, held(report))
+
+    async def _be_contested(self, name: str) -> None:
+        """Of two contests the first is answered after a reminder and released, and the other one is taken."""
+        paid = await self._be_paid(None)
+        report = infraction_report(self._service, paid, name, amount_cents=AMOUNT_CENTS)
+        await receive_infraction(self._context, report)
+        if name == "I1":
+            self._service.clock.advance(days=5, seconds=1)
+            await do_due(self._context, range(256), 1)
+            (found,) = (await list_infractions(self._context, self._caller, None, Span())).items
+            await defend(self._context, self._caller, found.infraction.id, "The parcel was delivered")
+            await do_due(self._context, range(256), 1)
+        self._service.clock.advance(seconds=1)
+        taken_cents = 0 if name == "I1" else AMOUNT_CENTS
+        await receive_infraction(self._context, decided(self._service, report, taken_cents))
 
     async def _charge(self) -> Charge:
         self._service.clock.advance(seconds=1)
@@ -215,7 +254,7 @@ def write_page(examples: dict[str, str]) -> str:
         "An event has an `id` (below 2^53; drop what you have seen), its `name`, a `payload` and `create_timestamp`. The",
         "payload has the fields of its family, always all of them; only incoming transfers and refunds, which you did not",
         "start, have no `external_id`, a movement has no `end_to_end_id` or `description` if its institution gives none, and",
-        "`charge.diverged` says nothing of a charge where there is none.",
+        "`charge.diverged` says nothing of a charge where there is none; only `transfer.in.held` has a `hold`.",
         "Amounts are cents. `correlation_id` is the same in everything that belongs to one",
         "transfer, its refunds included, and `id` in everything of one resource. A network name (`end_to_end_id`,",
         "`return_identification`) may differ between two events of a resource, where the network makes its own after us;",

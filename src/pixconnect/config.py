@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from pixconnect.database_config import DatabaseSettings
 from pixconnect.face_config import FaceSettings
+from pixconnect.log_config import LogSettings
 
 Seconds = Annotated[int, Meta(ge=1)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -16,6 +18,7 @@ Secret = Annotated[str, Meta(extra={"is_secret": True})]
 PostgresVersion = Literal["16", "18"]
 POSTGRES_VERSIONS: Final[tuple[PostgresVersion, ...]] = get_args(PostgresVersion)
 """Those of the embedded server, oldest first; its wheel has a folder for each (``local/postgres_programs.py``)."""
+_CONTACT: Final = r"(mailto:|https://|tel:)[!-+\--~]+"
 POSTGRES_NEWEST: Final = POSTGRES_VERSIONS[-1]
 
 DEMONSTRATION_FILE = "sandbox.json"
@@ -92,6 +95,10 @@ class AddressSettings:
     auth_url: str = ""
     """The identity service's address as callers see it, also the tokens' ``iss``; empty means ``base_url``."""
 
+    security_contacts: Annotated[str, Meta(pattern=rf"^({_CONTACT}( *, *{_CONTACT})*)?$")] = ""
+    """Comma-separated addresses, the first preferred, for whoever finds a weakness, as ``mailto:``, ``https://`` or ``tel:``.
+    They stand in ``/.well-known/security.txt`` (RFC 9116); empty has no such file."""
+
     callback_base_url: str = ""
     """The API's address as institutions see it, to which they tell that something came in; empty means ``base_url``."""
 
@@ -106,33 +113,6 @@ class AddressSettings:
 
     trusted_proxies: str = ""
     """Comma-separated networks whose ``X-Forwarded-For`` is believed; empty trusts nobody."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DatabaseSettings:
-    """The database."""
-
-    database_url: Secret = ""
-    """PostgreSQL 16 or later, as ``postgresql://...``; empty means the embedded server in ``home``."""
-
-    owner_database_url: Secret = ""
-    """The address of a role that owns the tables and may make roles; empty means ``database_url``."""
-
-    operator_database_url: Secret = ""
-    """The address of a role that operators' verbs log in as; empty means ``owner_database_url``, or else ``database_url``."""
-
-    console_database_url: Secret = ""
-    """The address of a role that the console logs in as to sign people in; empty means that of operators' verbs."""
-
-    verify_database_url: Secret = ""
-    """The address of a role that `verify` logs in as, which only reads; empty means that of operators' verbs."""
-
-    database_tls: Literal["verify-full", "off-by-operator"] = "verify-full"
-    """In live mode, every address of a database beyond this machine must have ``sslmode=verify-full``, so that who answers has
-    proved who it is; ``off-by-operator`` where you know that nobody else is on that network."""
-
-    database_connections_max: Positive = 10
-    """Connections to PostgreSQL of one process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,11 +181,12 @@ class LoadSettings:
     """Requests a minute of all clients of one holder, in one API process, before 429; 0 is no limit."""
 
     lookup_tokens_max: Annotated[int, Meta(ge=0)] = 1000
-    """What a holder may look up without paying, in one process: a key or an account of ours that is not found costs 20 of these
-    tokens, one that is found and not paid, or named over an institution, 1; one that settles puts 2 back. 0 is no limit."""
+    """What a holder may look up without paying, where the arrangement's rules do not allow less: these are 100 for a natural
+    person and 1,000 for a firm. A key or an account of ours that is not found costs 20, one that is found and not paid,
+    or named over an institution, 1; one that settles puts 1 or 2 back. 0 is no limit, in the sandbox alone."""
 
     lookup_refill_count: Positive = 20
-    """Of these tokens, how many come back each minute."""
+    """Of these tokens, how many come back each minute at most: to a natural person 2, to a firm 20."""
 
     group_size_max: Annotated[int, Meta(ge=1, le=400)] = 256
     """Requests written in one transaction at most."""
@@ -237,9 +218,17 @@ class WebhookSettings:
     webhook_pending_max: Positive = 100_000
     """Deliveries that may wait for one endpoint when events are replayed to it; a replay that would make more is refused."""
 
-    event_retention_days: Annotated[int, Meta(ge=4)] = 90
+    event_retention_days: Annotated[int, Meta(ge=4, le=160)] = 90
     """How long events and their deliveries are kept: at least for the 4 days that the attempts of one webhook may take. What
-    was set when `pixconnect migrate` ran last is the least, even where a worker's setting is smaller."""
+    was set when `pixconnect migrate` ran last is the least, even where a worker's setting is smaller. They go by partitions, so
+    the last ones stay for a tenth longer: with 160 days none outlives the 180 of messages."""
+
+    message_retention_days: Annotated[int, Meta(ge=90, le=180)] = 180
+    """How long what people wrote with a Pix is kept, and whom a charge names that nobody paid: at least for the 90 days in
+    which a Pix may be contested or refunded."""
+
+    counterparty_retention_days: Annotated[int, Meta(ge=1826)] = 1826
+    """How long it is kept who was on the other side of a Pix: at least for five years."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,28 +257,6 @@ class SimulationSettings:
     sandbox_receivers: str = ""
     """Comma-separated names and networks of hosts that webhooks of the sandbox may reach though they are not public, by http
     too: containers beside it and machines nearby, such as ``web,host.docker.internal,192.168.0.0/16``. Never in live mode."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogSettings:
-    """What people and machines may watch."""
-
-    metrics_port: Annotated[int, Meta(ge=0, le=65_000)] = 0
-    """The port on 127.0.0.1 of a process's metrics; 0 is none. Under ``run`` the worker's; API processes have the next."""
-
-    log_format: Literal["auto", "console", "json"] = "auto"
-    """``auto`` writes for people on a terminal and JSON lines otherwise. People who watch a sandbox are shown a line for each
-    request, event and webhook, up to twenty a second and as many that failed, and how many more there were."""
-
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important log lines to write. ``info`` has one for each webhook attempt, ``debug`` also for each request."""
-
-    access_log: Literal["all", "refused", "off"] = "refused"
-    """Which requests get a log line, with client, peer, operation, status and duration: each, those answered 401, 403 or 429
-    (of many a few, and their number), or none."""
-
-    health_system: Literal["auto", "shown", "hidden"] = "auto"
-    """Whether the health check, which anybody may read, fills in its ``system``, as metrics do; ``auto``: in the sandbox."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import get_args
 import msgspec
 
 from pixconnect.config import KINDS, NAMES, SECRETS, Settings, SettingsError
+from pixconnect.database_config import DATABASE_URLS, is_readable_address
 from pixconnect.named_file import read_named_file
 
 _PREFIX = "PIXCONNECT_"
@@ -32,7 +33,8 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         # Which of the two was meant nobody can tell, so neither is taken.
         if name in found:
             raise SettingsError(f"{set_by[name]}: is set, and so is {variable}; set one of them")
-        found[name] = _read_secret_file(variable, path)
+        found[name], set_by[name] = _read_secret_file(variable, path), variable
+    _refuse_unreadable_addresses(found, set_by)
     try:
         settings = msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -45,6 +47,16 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     settings.read_networks("tls_proxies")
     settings.read_networks("forbidden_networks")
     return settings
+
+
+def _refuse_unreadable_addresses(found: Mapping[str, str], set_by: Mapping[str, str]) -> None:
+    for name in DATABASE_URLS:
+        # The driver would show us the part of it that it cannot read, which may be one of the password.
+        if not is_readable_address(found.get(name, "")):
+            raise SettingsError(
+                f"{set_by[name]}: is no address of a PostgreSQL database; in a user or password, write / as %2F, ? as %3F, "
+                "# as %23, @ as %40, [ as %5B, ] as %5D and % as %25"
+            )
 
 
 def own_folder(variable: str, below_home: str, environment: Mapping[str, str] = os.environ) -> Path:

@@ -111,6 +111,7 @@ class Breaker:
     def end(self) -> None:
         self._second.kill()
         self._second.wait()
+        self._wires.end()
 
     def _break(self, fault: Fault, tell: Callable[[str], None]) -> None:
         act = {

@@ -14,7 +14,6 @@ from pixconnect.cli.frame.exit_status import ExitStatus
 from support.both_sides import Seen
 from support.chaos.history import NAMED, UNKNOWN, Call, History, find_contradictions
 from support.damage import read_catalogue
-from support.installation import environment
 from support.money_model import ANY_ENDING, Asked, MoneyModel
 from support.verbs import run_forked
 from support.whole_installation import Account, WholeInstallation
@@ -92,7 +91,7 @@ def verify(service: WholeInstallation) -> list[str]:
 
 def _find(service: WholeInstallation) -> list[dict[str, Any]]:
     words = ("verify", "--whole", "--again-after-s", "2", "--json")
-    ran = run_forked(words, environment(service.installation.home), timeout_s=_VERIFY_TIMEOUT_S)
+    ran = run_forked(words, service.installation.environment, timeout_s=_VERIFY_TIMEOUT_S)
     if ran.returncode not in {ExitStatus.DONE, ExitStatus.BROKEN}:
         raise _NotLookedError(ran.stderr[-500:])
     return json.loads(ran.stdout)["findings"]

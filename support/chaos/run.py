@@ -99,12 +99,12 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
             breaker.run(faults, options.seconds, tell)
             is_over.set()
             operators.stop()
-            findings = _hear_out(service, accounts, callers, options.patience_s)
+            findings = hear_out(service, accounts, callers, options.patience_s)
             seen = service.see(accounts)
             soon = judge_history(service, accounts, read_book(file), seen) if options.is_brief else []
             findings += soon
             if not soon:
-                findings += _rest(service, accounts, options.patience_s)
+                findings += rest_here(service, accounts, options.patience_s)
                 seen = service.see(accounts)
                 findings += judge(service, accounts, read_book(file), seen)
             findings += operators.end()
@@ -148,7 +148,7 @@ def _start_callers(
     return found
 
 
-def _hear_out(
+def hear_out(
     service: WholeInstallation, accounts: list[Account], callers: list[threading.Thread], patience_s: float
 ) -> list[str]:
     """Everything is mended: each caller gets its last answer."""
@@ -160,7 +160,7 @@ def _hear_out(
     return [f"{UNREST}: a caller got no answer in {patience_s:.0f} s" for caller in callers if caller.is_alive()]
 
 
-def _rest(service: WholeInstallation, accounts: list[Account], patience_s: float) -> list[str]:
+def rest_here(service: WholeInstallation, accounts: list[Account], patience_s: float) -> list[str]:
     """Let whatever is under way end."""
     try:
         # Then the network takes no more what never came to it: such orders are many after an hour, and end at once.

@@ -35,6 +35,7 @@ from support.whole_installation import Account, WholeInstallation, open_whole_in
 _FACE: Final = "efi"
 _REFUNDS_CENTS: Final = 10**10
 _TIMEOUT_S: Final = 20.0
+_OPENED_BEFORE_S: Final = 600.0
 _AMOUNTS_FROM_CENTS: Final = 1000
 """So that much of what comes in can be returned in several parts."""
 _WEIGHTS: Final = dict(
@@ -43,7 +44,7 @@ _WEIGHTS: Final = dict(
 """Nothing is sent over the account here."""
 
 
-class _Sides(Struct, frozen=True):
+class Sides(Struct, frozen=True):
     """Both installations.
 
     Attributes:
@@ -67,11 +68,11 @@ class _Sides(Struct, frozen=True):
         return not any(thing.is_open for thing in (*here, *there)) and _settled(here) == _settled(there)
 
 
-class _Caller(Caller):
+class ThereCaller(Caller):
     """A caller of the holder's; who pays asks the bank, and what we say of that depends on when we read it."""
 
     def __init__(
-        self, sides: _Sides, purse: Purse, book: Book, chance: Random, amounts: count[int], **weights: int
+        self, sides: Sides, purse: Purse, book: Book, chance: Random, amounts: count[int], **weights: int
     ) -> None:
         super().__init__(sides.live.installation.base_url, purse, book, chance, amounts, _WEIGHTS | weights)
         self._sides = sides
@@ -112,9 +113,9 @@ def run_there(options: Options, tell: Callable[[str], None] = lambda _: None) ->
             callers = _start_callers(sides, book, options, is_over)
             _break(breakers, options, tell)
             is_over.set()
-            findings = _rest(sides, callers, options.patience_s)
+            findings = rest(sides, callers, options.patience_s)
             here, there = sides.read_things()
-            findings += _judge(sides, read_book(file), here, there)
+            findings += judge_both(sides, read_book(file), here, there)
         finally:
             is_over.set()
             book.close()
@@ -134,7 +135,7 @@ def run_there(options: Options, tell: Callable[[str], None] = lambda _: None) ->
 
 
 @contextmanager
-def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[_Sides, tuple[Breaker, Breaker]]]:
+def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[Sides, tuple[Breaker, Breaker]]]:
     """Both, each wired, and the account between them."""
     with (
         open_whole_installation(faces=f"{_FACE}:0") as bank,
@@ -160,25 +161,31 @@ def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[_Sides, 
         there = Breaker(bank, teller, None, Random(f"{options.seed} there"))
         ended.callback(there.end)
         wait_until(lambda: live.installation.is_healthy() and bank.installation.is_healthy(), "both are there again")
-        opened_s = time.monotonic()
         url = f"https://127.0.0.1:{here.rail_port}"
         open_account(bank.installation, live.installation, folder, _FACE, _REFUNDS_CENTS, url)
         insist(live.installation, "institution", "webhook", "set", NAME)
-        opening_cents = insist(live.installation, "institution", "show", NAME, "--json")["balance_here_cents"]
-        book.add(
-            Call(
-                holder_id=house.holder_id,
-                kind="deposit",
-                amount_cents=opening_cents,
-                began_s=opened_s,
-                ended_s=time.monotonic(),
-                status=200,
-            )
-        )
         scopes = [word for scope in SCOPES for word in ("--scope", scope)]
         made = insist(live.installation, "client", "create", "--holder-id", "1", *scopes, "--json")
         house = Account(holder_id=1, key=KEY, client_id=made["client_id"], client_secret=made["client_secret"])
-        yield _Sides(bank=bank, live=live, teller=teller, client=client, house=house), (here, there)
+        sides = Sides(bank=bank, live=live, teller=teller, client=client, house=house)
+        note_opening(sides, book)
+        yield sides, (here, there)
+
+
+def note_opening(sides: Sides, book: Book) -> None:
+    """The balance that the account began with stands in the book as a deposit that was there before anybody asked."""
+    shown = insist(sides.live.installation, "institution", "show", NAME, "--json")
+    now_s = time.monotonic()
+    book.add(
+        Call(
+            holder_id=sides.house.holder_id,
+            kind="deposit",
+            amount_cents=shown["balance_here_cents"],
+            began_s=now_s - _OPENED_BEFORE_S,
+            ended_s=now_s,
+            status=200,
+        )
+    )
 
 
 def _settings(port: int, options: Options) -> dict[str, Any]:
@@ -186,12 +193,12 @@ def _settings(port: int, options: Options) -> dict[str, Any]:
     return own | dict(options.settings)
 
 
-def _start_callers(sides: _Sides, book: Book, options: Options, is_over: threading.Event) -> list[threading.Thread]:
+def _start_callers(sides: Sides, book: Book, options: Options, is_over: threading.Event) -> list[threading.Thread]:
     amounts = count(_AMOUNTS_FROM_CENTS)
     purse = Purse(account=sides.house, others=(), is_poor=False)
     found: list[threading.Thread] = []
     for number in range(2 * options.callers_count):
-        caller = _Caller(sides, purse, book, Random(f"{options.seed} caller {number}"), amounts, **options.weights)
+        caller = ThereCaller(sides, purse, book, Random(f"{options.seed} caller {number}"), amounts, **options.weights)
         thread = threading.Thread(target=caller.run, args=(is_over.is_set, options.pause_s), daemon=True)
         thread.start()
         found.append(thread)
@@ -217,7 +224,7 @@ def _break(breakers: tuple[Breaker, Breaker], options: Options, tell: Callable[[
     beside.join()
 
 
-def _rest(sides: _Sides, callers: Sequence[threading.Thread], patience_s: float) -> list[str]:
+def rest(sides: Sides, callers: Sequence[threading.Thread], patience_s: float) -> list[str]:
     """Let every caller get its last answer, and whatever is under way end on both sides."""
     until_s = time.monotonic() + patience_s
     sides.bank.insist(sides.teller, "DELETE", "/sandbox/v1/faults")
@@ -238,7 +245,7 @@ def _rest(sides: _Sides, callers: Sequence[threading.Thread], patience_s: float)
     return found
 
 
-def _judge(sides: _Sides, calls: Sequence[Call], here: Sequence[Thing], there: Sequence[Thing]) -> list[str]:
+def judge_both(sides: Sides, calls: Sequence[Call], here: Sequence[Thing], there: Sequence[Thing]) -> list[str]:
     """Everything that is wrong, in words."""
     found = [f"{UNREST}: {thing}" for thing in (*here, *there) if thing.is_open]
     ours, theirs = _settled(here), _settled(there)

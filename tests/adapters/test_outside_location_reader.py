@@ -25,8 +25,8 @@ from pixconnect.adapters.outside_location_reader import FETCHES_OF_HOLDER_MAX, L
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import br_code
-from pixconnect.domain.money.outside_location import Locations, LocationUnreachable
 from pixconnect.domain.simulation.sandbox_control import MAKE_QR_CODE, REPLACE_FAULTS, FaultMatch, FaultRule, NewQrCode
+from pixconnect.domain.standard.outside_location import Locations, LocationUnreachable
 from pixconnect.domain.webhooks.address_rules import Target
 from pixconnect.flow.shares import current_party
 from pixconnect.http.client import ReceivedAnswer

@@ -15,6 +15,7 @@ from pixconnect.api.standard import payment
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
+from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 from support.api import Api, StubVerifier, UseCases
 
@@ -61,7 +62,8 @@ def described() -> Descriptions:
 def services(use_cases: UseCases, described: Descriptions) -> Services:
     """As little behind the interface as it can be made with."""
     policy: Any = SimpleNamespace(is_sandbox=True, auth_url=BASE_URL)
-    context: Any = SimpleNamespace(clock=SystemClock(), entropy=SystemEntropy(), policy=policy)
+    lookups: Any = SimpleNamespace(recall_left=lambda _context, _holder_id: None)
+    context: Any = SimpleNamespace(clock=SystemClock(), entropy=SystemEntropy(), policy=policy, lookups=lookups)
 
     async def no_health() -> Any:
         raise AssertionError("not asked for")
@@ -70,16 +72,16 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         return b"picture of " + text.encode()
 
     return Services(
-        context=context,
+        cells=Cells(context),
         verifier=StubVerifier(),
         token_issuer=use_cases,
-        keyring=SimpleNamespace(),
+        keys=SimpleNamespace(),
         read_health=no_health,
         read_readiness=no_health,
         draw_qr_png=draw,
-        feed_waits=FeedWaits(no_health),
+        feed_waits=ByCell(FeedWaits(no_health)),
         callbacks=SimpleNamespace(),
-        admission=Admission(),
+        admissions=ByCell(Admission()),
         turns=Turns(),
         descriptions=described,
         base_url=BASE_URL,
@@ -92,4 +94,4 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
 @pytest.fixture
 def api(services: Services) -> Api:
     """The application, with every use case stubbed."""
-    return Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
+    return Api(make_application(services, AccessLog(services.home.clock, wanted="off")))

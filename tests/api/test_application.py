@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from pixconnect.api.frame.browser import safe_headers
 from pixconnect.api.operations import list_operations
@@ -134,6 +135,24 @@ async def test_without_memory_a_read_is_503_and_nobody_knows_what_became_of_a_ch
     read, changed = await api.get(CHARGE + "/1"), await api.post(CHARGE, VALID[CHARGE])
     assert (read.status, read.code) == (503, "SERVICE_UNAVAILABLE")
     assert (changed.status, changed.code) == (504, "OUTCOME_UNKNOWN")
+
+
+async def test_a_right_that_somebody_has_taken_away_is_no_defect_and_its_table_is_said_to_operators_alone(
+    api: Any, use_cases: Any
+) -> None:
+    def fail(*_: object) -> object:
+        raise asyncpg.InsufficientPrivilegeError("permission denied for table balance")
+
+    use_cases.answers["read_charge_by_id"] = fail
+    with capture_logs() as logged:
+        answer = await api.get(CHARGE + "/1")
+    assert (answer.status, answer.code) == (503, "SERVICE_UNAVAILABLE")
+    assert answer.body["error"]["message"] == "the database refuses the service a right that it needs; nothing was done"
+    (line,) = [line for line in logged if line["log_level"] == "critical"]
+    assert (line["event"], line["said"]) == (
+        "the database refuses the service a right: run `pixconnect migrate`",
+        "permission denied for table balance",
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,7 +292,7 @@ async def test_an_unknown_event_type_is_400_and_all_of_them_are_named(api: Any) 
     answer = await api.post("/v1/webhook/endpoints", body)
     assert answer.status == 400
     assert answer.message.startswith(
-        "event_types[0]: must be one of adjustment.posted, charge.diverged, movement.posted,"
+        "event_types[0]: must be one of adjustment.posted, charge.diverged, infraction.answered,"
     )
 
 

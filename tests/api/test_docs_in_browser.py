@@ -29,7 +29,7 @@ pytestmark = needs_chromium
 
 @pytest.fixture
 async def address(services: Services) -> AsyncIterator[str]:
-    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    application = make_application(services, AccessLog(services.home.clock, wanted="off"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         server = Server(application)
@@ -137,6 +137,8 @@ async def test_pictures_are_there(address: str, browser: Browser, name: str) -> 
     )
     assert len(widths) > 4
     assert min(widths) > 100
+    # None is wider than what it stands in.
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 async def test_samples_stand_beside_an_operation_on_a_laptop(address: str, browser: Browser) -> None:

@@ -21,13 +21,13 @@ from pixconnect.domain.institutions.institution import (
     Institution,
     InstitutionUnavailable,
     ListedRefund,
-    MalformedItem,
     NotSent,
     ReceivedPix,
     RefundAnswer,
     SendAnswer,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix
 from support.faces import Bank
 

@@ -448,7 +448,7 @@ async def read_statement(under: RailUnderTest, since: datetime, until: datetime)
 
 
 def signed_cents(item: SettledItem) -> int:
-    return item.amount_cents if item.kind in {"credit", "return"} else -item.amount_cents
+    return item.amount_cents if item.kind in {"credit", "return", "held"} else -item.amount_cents
 
 
 def make_txid() -> str:

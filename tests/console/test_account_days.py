@@ -17,6 +17,7 @@ from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.identity.console import Visitor
+from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
@@ -55,7 +56,9 @@ def visit(
         assets=Assets(),
         is_sandbox=False,
         version="0.1.0",
-        context=live.context,
+        draw_qr=lambda text: text.encode(),
+        cells=Cells(live.context),
+        home=live.context,
         operator=as_operator(live.context),
         api_url="https://pix.example",
         health=HealthWatch({"database": partial(check_database, live.context.pool)}, live.clock),
@@ -89,7 +92,7 @@ async def test_each_account_has_its_last_seven_days_as_boxes(live: Service) -> N
     first = bytes((await overview.show_overview(visit(live, "/"))).body).decode()
     assert first.count('href="/days/loja/2026-') == 7
     portuguese = bytes((await day_pages.show_days(visit(live, "/days", language="pt-BR"))).body).decode()
-    assert "fechado com pendências" in portuguese
+    assert "fechado com casos em aberto" in portuguese
     account = await day_usecases.read_named_account(live.context, "loja")
     other = make_ofx(first="20260702", last="20260702", closing="104.01")
     await statement_usecases.record_file(as_operator(live.context), "loja", other)

@@ -20,13 +20,22 @@ from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.money.holder import HolderChanges, set_holder
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.transfer import start_transfer
 from support.api import Answer
 from support.console import Browser, InProcess, issue_client, open_console, sign_in, sign_in_as, sign_in_client
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import FakeReceivers, make_charge, open_holder, open_service
+from support.service import (
+    FakeReceivers,
+    credit_report,
+    infraction_report,
+    make_charge,
+    open_holder,
+    open_service,
+)
 
 _LONG_URL = "https://refused.example/" + "x" * 60_000
 
@@ -111,6 +120,10 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
     [case] = await console.service.fetch(
         "insert into kept_case (kind, name, said, since) values ('rail', 'position', 'it says 1', now()) returning id"
     )
+    paid = credit_report(console.service, amount_cents=1_000)
+    await receive_credit(console.service.context, paid)
+    await take_reports(console.service.context, [infraction_report(console.service, paid.end_to_end_id)])
+    [contested] = await console.service.fetch("select id from infraction")
     approved, refused = await _wait_for_operators(console)
     approvals = "/audit/approvals"
     own, whose = f"/endpoints/{endpoint['id']}", f"endpoint {endpoint['id']}"
@@ -201,6 +214,12 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
             path=f"/audit/cases/{case['id']}/close",
             fields={"reason": "the bank has mended it"},
             is_operators=True,
+        ),
+        Act(
+            verb="infraction defend",
+            subject=f"infraction {contested['id']}",
+            path=f"/infractions/{contested['id']}/defend",
+            fields={"text": "It was delivered"},
         ),
         Act(verb="endpoint remove", subject=whose, path=f"{own}/remove", refused_path=f"{own[:-1]}999/remove"),
         Act(verb="console sign-out", subject="session 1", path="/sessions/1/end", refused_path="/sessions/999/end"),

@@ -10,12 +10,13 @@ from starlette.responses import Response
 from console.test_account_days import visit
 from pixconnect.console import payments, sandbox
 from pixconnect.console.visit import Visit
-from pixconnect.domain.due.terms import Discount, DueTerms, Fine, Interest, Rebate
+from pixconnect.domain.due.terms import INTEREST_KINDS, Discount, DueTerms, Fine, Interest, Rebate
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer
+from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.standard import charge as charge_usecases
 from support.records import own_key
-from support.service import Service
+from support.service import Service, credit_report
 
 TERMS = DueTerms(
     due_on=date(2026, 7, 10),
@@ -26,17 +27,16 @@ TERMS = DueTerms(
 )
 
 
-async def make(service: Service, caller: Caller, terms: DueTerms) -> int:
+async def make(service: Service, caller: Caller, terms: DueTerms, number: int = 1) -> int:
     contents = ChargeContents(
         lifetime_s=0, amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), due=terms
     )
-    return (await charge_usecases.put_charge(service.context, caller, "boleto00000000000000000001", contents)).charge.id
+    return (await charge_usecases.put_charge(service.context, caller, f"boleto{number:020d}", contents)).charge.id
 
 
 def at(service: Service, charge_id: int, *, language: str = "en") -> Visit:
     shown = visit(service, f"/charges/{charge_id}", id=str(charge_id), language=language)
     shown.parts.is_sandbox = True  # type: ignore[misc]
-    shown.parts.draw_qr = lambda text: text.encode()  # type: ignore[misc]
     return shown
 
 
@@ -63,6 +63,17 @@ async def test_a_payers_phone_shows_each_part_of_today_in_a_line_with_its_reason
     assert "Desconto" not in late
 
 
+async def test_each_kind_of_interest_has_words(service: Service, caller: Caller) -> None:
+    kinds = {
+        kind: await make(service, caller, structs.replace(TERMS, interest=Interest(kind=kind, value=1000)), number)
+        for number, kind in enumerate(INTEREST_KINDS)
+    }
+    service.clock.advance(days=12)
+    for kind, charge_id in kinds.items():
+        words = "R$ 10,00 a" if kind.startswith("sum") else "10 % a"
+        assert f"Interest {words}" in await read(sandbox.show_phone(at(service, charge_id))), kind
+
+
 async def test_a_charges_page_hints_at_the_consumer_code_and_says_nothing_of_today_once_it_has_ended(
     service: Service, caller: Caller
 ) -> None:
@@ -76,7 +87,31 @@ async def test_a_charges_page_hints_at_the_consumer_code_and_says_nothing_of_tod
     assert ("What it asks for today" in ended, "Due date 10/07/2026" in ended) == (False, True)
 
 
+async def test_what_was_paid_stands_with_its_parts_on_the_pages_of_charge_and_payment(
+    service: Service, caller: Caller
+) -> None:
+    charge_id = await make(service, caller, TERMS)
+    service.clock.advance(days=12)
+    report = credit_report(service, amount_cents=97_48, txid="boleto00000000000000000001")
+    await receive_credit(service.context, structs.replace(report, reported_at=service.clock.now()))
+    transfer_id = await service.context.pool.fetchval("select id from transfer where charge_id = $1", charge_id)
+    for page in (
+        await read(payments.show_charge(at(service, charge_id))),
+        await read(payments.show_transfer(at(service, transfer_id))),
+    ):
+        assert "What was paid Original R$ 100,00 Rebate -R$ 5,00 Fine R$ 2,38 Interest R$ 0,10 Paid R$ 97,48" in page, (
+            page
+        )
+        assert "What it asks for today" not in page
+
+
 async def test_a_fine_of_two_per_cent_needs_no_hint(service: Service, caller: Caller) -> None:
     allowed = structs.replace(TERMS, fine=Fine(kind="sum", value=200))
     page = await read(payments.show_charge(at(service, await make(service, caller, allowed))))
     assert ("What it asks for today" in page, "Law 8,078" in page) == (True, False)
+
+
+async def test_its_page_names_the_last_day_and_not_the_midnight_after_it(service: Service, caller: Caller) -> None:
+    charge_id = await make(service, caller, TERMS)
+    # 30 days after 10/7/2026 is a Sunday.
+    assert "Can be paid until 10/08/2026 Holder" in await read(payments.show_charge(at(service, charge_id)))

@@ -26,6 +26,8 @@ PAGES = (
     "/charges?amount=%3C1",
     "/transfers?status=CONFIRMED",
     "/refunds",
+    "/infractions",
+    "/blocks?kind=judicial",
     "/events",
     "/deliveries",
     "/endpoints",
@@ -40,6 +42,9 @@ PAGES = (
     "/audit/cases",
     "/audit/approvals",
     "/sessions",
+    "/holders",
+    "/holders/1",
+    "/holders?to=/ledger&name=loja",
     "/help",
     "/search?q=1",
     "/nowhere",
@@ -124,7 +129,7 @@ async def test_a_holder_sees_its_own_and_nothing_else(played: Any, door: Any) ->
             assert answer is not None
             assert answer.status == 404
         await page.goto("/search?q=not-yours")
-        await expect(page.get_by_role("heading", name="Nothing has this id")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Nothing was found")).to_be_visible()
         assert (await page.goto("/audit")).status == 403  # type: ignore[union-attr]
 
 

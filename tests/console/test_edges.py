@@ -101,7 +101,8 @@ async def test_no_address_is_a_defect_whoever_asks_for_it(
                 answer = await console.nobody.of(session).get(target)
                 statuses.add(answer.status)
                 assert answer.status < 500, (target[:80], answer)
-    assert statuses <= {200, 303, 307, 400, 403, 404, 414}
+    # Searches have a pace of their own.
+    assert statuses <= {200, 303, 307, 400, 403, 404, 414, 429}
     assert [line for line in logs if len(str(line)) > 2_000] == []
 
 

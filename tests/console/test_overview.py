@@ -22,6 +22,8 @@ async def test_the_money_of_the_day_is_on_it_and_nobody_elses(service: Service, 
             assert ("came in today" in page) is (browser is not without)
         portuguese = (await own.get("/", **{"accept-language": "pt-BR"})).content.decode()
         assert "entrou hoje" in portuguese
+        all_holders = (await operator.get("/", **{"accept-language": "pt-BR"})).content.decode()
+        assert '<a href="/holders">Todos</a>' in all_holders
 
 
 async def test_what_waits_for_people_is_for_operators_and_a_failing_check_is_named(

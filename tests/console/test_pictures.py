@@ -56,6 +56,7 @@ async def test_the_pictures_of_the_guide_show_the_pages_as_they_are(played: Any,
     with _failing_once() as url:
         charge, delivery = _live_through_three_days(played, own, url)
     phone = f"/sandbox/phone/{played.charge(own, 4990, payer=dict(name='Maria Silva', tax_id='12345678909'))['id']}"
+    contested = f"/infractions/{_contest(played, own)}"
     pictures = {
         "list": Picture(path="/charges"),
         "list-phone": Picture(path="/charges", scheme="dark", size=PHONE, language="pt"),
@@ -63,6 +64,9 @@ async def test_the_pictures_of_the_guide_show_the_pages_as_they_are(played: Any,
         "timeline-dark": Picture(path=f"/charges/{charge}", scheme="dark"),
         "attempt": Picture(path=f"/deliveries/{delivery}", size=(1280, 1200), unfolds=True),
         "phone": Picture(path=phone, size=PHONE),
+        "infraction": Picture(path=contested, size=(1280, 1000)),
+        "infraction-answer": Picture(path=f"{contested}#answer", size=(1280, 600)),
+        "infractions-phone": Picture(path="/infractions", size=PHONE, language="pt"),
         "figures": Picture(path="/figures?days=7", size=(1280, 1200)),
         "figures-dark": Picture(path="/figures?days=7", scheme="dark", size=(390, 1200), language="pt"),
     }
@@ -84,7 +88,9 @@ async def test_the_pictures_of_the_guide_show_the_pages_as_they_are(played: Any,
 async def _take(page: Page, picture: Picture) -> tuple[list[str], bytes]:
     """The words of a page, each once and by the alphabet, and its picture."""
     width, height = picture.size
-    await page.context.add_cookies([{"name": "pixconnect_language", "value": picture.language, "url": page.url}])
+    # A cookie for the address of a page would be sent to what is below that page alone.
+    origin = "/".join(page.url.split("/")[:3])
+    await page.context.add_cookies([{"name": "pixconnect_language", "value": picture.language, "url": origin}])
     await page.emulate_media(color_scheme="dark" if picture.scheme == "dark" else "light")
     await page.set_viewport_size({"width": width, "height": height})
     await page.goto(picture.path)
@@ -114,6 +120,16 @@ def _live_through_three_days(played: Any, own: Any, url: str) -> tuple[int, int]
 
     wait_until(lambda: len(deliveries()) == 10 and all(each["status"] == "delivered" for each in deliveries()))
     return charge["id"], next(each["id"] for each in deliveries() if len(each["attempts"]) > 1)
+
+
+def _contest(played: Any, own: Any) -> int:
+    """Let a payer regret a purchase; the infraction that it makes."""
+    charge = played.charge(own, 24990, external_id="order-1077")
+    paid = played.call(own, "POST", "/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
+    words = "I never got the shoes, and nobody answers me."
+    played.call(own, "POST", "/sandbox/v1/infractions", dict(end_to_end_id=paid["end_to_end_id"], words=words))
+    [told] = played.call(own, "GET", "/v1/connect/infraction/list")
+    return told["id"]
 
 
 @contextmanager

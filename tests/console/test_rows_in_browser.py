@@ -186,6 +186,18 @@ async def test_all_that_a_filter_matches_is_counted_sent_again_and_never_leaves_
         await expect(page.get_by_role("heading", name="Nothing was sent again yet")).to_be_visible()
 
 
+_ROWS_END = """() => [...document.querySelectorAll(".numbers, .grid.wide")].flatMap(all => {
+    while (all.children.length < 5) all.append(all.lastElementChild.cloneNode(true));
+    const rows = new Map();
+    for (const each of all.children) {
+        const { top, right } = each.getBoundingClientRect();
+        rows.set(Math.round(top), Math.round(right));
+    }
+    return [...rows.values()];
+}).filter((end, at, all) => all.indexOf(end) === at)"""
+"""Where rows of five cards end at the right."""
+
+
 async def test_figures_are_drawn_and_told_as_tables_in_both_languages(played: Any, door: Any) -> None:
     own = played.open_holder()
     async with door.holder(own) as page:
@@ -201,3 +213,8 @@ async def test_figures_are_drawn_and_told_as_tables_in_both_languages(played: An
     async with door.holder(own, locale="pt-BR") as page:
         await page.goto("/figures")
         await expect(page.locator(".numbers")).to_contain_text("Cobranças pagas")
+        # No card is left alone beside nothing: each row is as wide as the first.
+        for width in (1280, 390):
+            await page.set_viewport_size({"width": width, "height": 844})
+            ends = await page.evaluate(_ROWS_END)
+            assert len(ends) == 1, (width, ends)

@@ -68,7 +68,6 @@ async def _one_timeline(cell: Cell) -> None:
     assert await line.locator(".gap").count() >= 2
     await cell.open(f"/transfers/{cell.shop.sent['id']}")
     await expect(line).to_contain_text(cell.say("Handed to the rail"))
-    await expect(line).to_contain_text(cell.say("The number of questions is not kept after the end."))
 
 
 async def _retries_are_in_it(cell: Cell) -> None:

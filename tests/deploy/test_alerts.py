@@ -127,10 +127,17 @@ CASES: dict[str, Case] = {
         labels={"instance": "a", "job": "pixconnect"},
     ),
     "DatabaseAway": check("database"),
+    "StandbyUnread": check("standby"),
     "DiskFull": check("disk"),
     "ClockWrong": check("clock", "instance"),
     "SigningKeyUnusable": check("signing_key", "instance"),
-    "ErrorsAnswered": counter("pixconnect_requests_total", 1, operation="create_charge", status="500"),
+    # One alone: a process counts nothing of what it has never answered, and no increase is seen of what begins with 1.
+    "ErrorsAnswered": Case(
+        series={'pixconnect_requests_total{operation="create_charge",status="500"}': "_x9 1x100"},
+        fires_at="15m",
+        stops_at="40m",
+        labels={"operation": "create_charge"},
+    ),
     "WritesQueue": Case(
         series={'pixconnect_group_queue_length{instance="a",write="create_charges"}': "0x9 90x20 0x60"},
         fires_at="20m",

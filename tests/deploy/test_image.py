@@ -134,6 +134,13 @@ def test_everything_is_ready_with_known_credentials(images: Images, volume: Path
                 running.terminate()
                 running.communicate(timeout=60)
 
+    # Without its volume it has nowhere to keep anything, and begins nothing.
+    words = [word for word in _command(root, volume, "pixconnect", "run") if not word.startswith("--bind=")]
+    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    (said,) = [line for line in (ended.stdout + ended.stderr).splitlines() if "pixconnect:" in line or "Trace" in line]
+    assert ended.returncode == 1
+    assert "/var/lib/pixconnect cannot be written (Read-only file system)" in said
+
 
 def _is_ready(port: int) -> bool:
     try:

@@ -110,7 +110,7 @@ def test_ports_are_those_of_the_proxy_and_of_what_watches() -> None:
         assert f"server 127.0.0.1:{COMPOSE['services'][name]['environment']['PORT']};" in text
     assert f"server 127.0.0.1:{COMPOSE['services']['console']['environment']['PIXCONNECT_CONSOLE_PORT']};" in text
     scraped = (DEPLOY / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
-    for name in ("serve-1", "serve-2", "work-1"):
+    for name in ("serve-1", "serve-2", "work-1", "work-2"):
         assert f'127.0.0.1:{COMPOSE["services"][name]["environment"]["PIXCONNECT_METRICS_PORT"]}"' in scraped
     assert (
         COMPOSE["services"]["sandbox"]["environment"]["PIXCONNECT_SANDBOX_PORT"]

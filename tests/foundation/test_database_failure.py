@@ -13,6 +13,7 @@ from pixconnect.foundation.database_failure import (
     DATABASE_BUSY,
     DATABASE_FAILED,
     is_of_own_file,
+    say_undone,
     say_why,
 )
 
@@ -90,8 +91,10 @@ def _raised(state: str) -> asyncpg.PostgresError:
         ("53200", "the database is out of memory"),
         ("53300", "the database has no connection left"),
         ("53400", "the database has reached a limit of its server"),
+        ("42501", "the database refuses the service a right that it needs"),
         ("57P03", "the database cannot be reached"),
     ],
 )
 def test_what_is_full_or_used_up_is_said_as_it_is(state: str, words: str) -> None:
     assert say_why(_raised(state)) == words
+    assert say_undone(_raised(state)) == f"{words}; nothing was done"

@@ -1,18 +1,26 @@
 """Connections are shared fairly, on a real database."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
+import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from pixconnect.domain.frame import errors
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.pool import open_pool
+from pixconnect.foundation.shared_pool import SLOW_S
 from pixconnect.store.frame.identifiers import IdBlocks
+from support.cut_connections import open_wire
+from support.managed_server import HOST, open_name, url_of
 from support.postgres import Addresses
+from support.tls import Authority
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -157,3 +165,108 @@ async def test_a_database_without_our_tables_is_away_to_who_asks_for_a_connectio
             await pool.fetchval("select 1")
     assert await pool.fetchval("select 1") == 1
     await pool.close()
+
+
+GONE = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)
+
+
+async def test_while_no_connection_can_be_opened_everybody_hears_so_at_once_until_one_can(database: Addresses) -> None:
+    async with open_wire(database) as (wire, near), opened(near) as pool:
+        assert await pool.fetchval("select 1") == 1
+        assert not pool.is_away
+        wire.is_away = True
+        await wire.end()
+        for _ in range(2):
+            with pytest.raises(GONE):
+                await pool.fetchval("select 2")
+        assert pool.away_for_s > 0
+        async with asyncio.timeout(60):
+            while not pool.is_away:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+        for _ in range(100):
+            with pytest.raises(ConnectionRefusedError, match="the database is away"):
+                await pool.fetchval("select 4")
+        with pytest.raises(GONE) as tried:
+            async with pool.acquire(insists=True):
+                """Nobody gets here."""
+        assert "the database is away" not in str(tried.value)
+        wire.is_away = False
+        async with asyncio.timeout(60):
+            while pool.is_away:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+        assert await pool.fetchval("select 5") == 5
+
+
+async def test_who_gave_up_a_connection_that_took_long_to_open_has_found_the_database_away(
+    database: Addresses,
+) -> None:
+    async with open_wire(database) as (wire, near), opened(near, connections_max=1) as pool:
+        wire.is_still = True
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await pool.fetchval("select 1")
+        assert not pool.away_for_s
+        # As long as callers wait who are verified: a proxy without a server takes connections for longer.
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SLOW_S + 0.1):
+                await pool.fetchval("select 2")
+        async with asyncio.timeout(60):
+            while not pool.is_away:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+        with pytest.raises(ConnectionRefusedError, match="the database is away"):
+            await pool.fetchval("select 3")
+        wire.is_still = False
+        async with asyncio.timeout(60):
+            while pool.is_away:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+        assert await pool.fetchval("select 4") == 4
+
+
+async def test_whoever_has_a_connection_left_is_not_away(database: Addresses) -> None:
+    long_ago_s = 0.0
+    async with opened(database) as pool:
+        assert await pool.fetchval("select 1") == 1
+        pool.note_failure(ConnectionRefusedError(), long_ago_s)
+        assert not pool.is_away
+        assert await pool.fetchval("select 2") == 2
+
+
+async def test_a_server_that_has_no_connection_left_is_not_away(database: Addresses) -> None:
+    async with open_wire(database) as (wire, near), opened(near) as pool:
+        wire.is_away = True
+        await wire.end()
+        async with asyncio.timeout(60):
+            while pool.get_idle_size():  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+        pool.note_failure(asyncpg.TooManyConnectionsError(), 0.0)
+        assert not pool.is_away
+        pool.note_failure(ConnectionRefusedError(), 0.0)
+        assert pool.is_away
+
+
+async def test_a_certificate_that_does_not_match_any_more_is_told_once_and_the_process_goes_on_when_it_does(
+    database: Addresses, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    place = urlsplit(database.service_url)
+    with open_name(authority.server_context(HOST)) as name:
+        url = url_of(place.netloc.rpartition("@")[0], name.port, tmp_path / "ca.pem", place.path[1:])
+        name.lead_to(parse_qs(place.query)["host"][0])
+        async with opened(msgspec.structs.replace(database, service_url=url)) as pool:
+            assert await pool.fetchval("select 1") == 1
+            name.prove_by(authority.server_context("another.example"))
+            with capture_logs() as logs:
+                name.lead_to(parse_qs(place.query)["host"][0])
+                async with asyncio.timeout(60):
+                    while not pool.is_away:
+                        with suppress(*GONE):
+                            await pool.fetchval("select 2")
+                        await asyncio.sleep(0.01)
+            [said] = [line for line in logs if line["log_level"] == "critical"]
+            assert "PIXCONNECT_DATABASE_URL" in said["event"]
+            assert "another.example" in said["said"] or HOST in said["said"]
+            name.prove_by(authority.server_context(HOST))
+            async with asyncio.timeout(60):
+                while pool.is_away:  # noqa: ASYNC110  nothing tells
+                    await asyncio.sleep(0.01)
+            assert await pool.fetchval("select 3") == 3

@@ -77,7 +77,12 @@ def _enable(root: Path, first: int, second: int, console: int) -> None:
         "pixconnect-console.socket",
     ]
     words += [f"pixconnect-serve@{port}.service" for port in (first, second)]
-    words += ["pixconnect-work@1.service", "pixconnect-work@2.service", "pixconnect-verify.timer"]
+    words += [
+        "pixconnect-work@1.service",
+        "pixconnect-work@2.service",
+        "pixconnect-verify.timer",
+        "pixconnect-verify-whole.timer",
+    ]
     subprocess.run(["systemctl", f"--root={root}", "enable", "--quiet", *words], check=True)
 
 

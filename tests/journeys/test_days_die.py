@@ -15,7 +15,7 @@ import pytest
 
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from pixconnect.api.frame.services import Services
-from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.frame.civil_time import to_day
 from support import day_worker, postgres
 from support.day_worker import Orders
 from support.faces import Bank, open_bank

@@ -31,7 +31,13 @@ SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "python-client.md"
 AMOUNT_CENTS = 1_234
 HANDOVER_TIMEOUT_S = 60
-ENDINGS = {"transfer.out.error": ["ERROR", "CANCELLED"], "refund.out.error": ["ERROR", "ERROR"]}
+ENDINGS = {
+    "transfer.out.error": ["ERROR", "CANCELLED"],
+    "refund.out.error": ["ERROR", "ERROR"],
+    "infraction.opened": ["OPEN", "OPEN"],
+    "infraction.reminded": ["OPEN"],
+    "transfer.in.held": ["PROCESSING"],
+}
 """Rejected by the rail, and never handed to it in time; a refund knows no CANCELLED."""
 
 _CHARGE_FIELDS = {"id", "transaction_identification", "external_id", "status", "create_timestamp"}
@@ -50,6 +56,21 @@ FIELDS = {
     "movement": {
         *("id", "item_id", "kind", "impact_type", "amount", "deficit", "description", "status", "settle_timestamp"),
         "create_timestamp",
+    },
+    "infraction": {
+        *(
+            "id",
+            "infraction_id",
+            "end_to_end_id",
+            "transfer_id",
+            "amount",
+            "held",
+            "taken",
+            "reason",
+            "situation",
+            "words",
+        ),
+        *("status", "respond_by", "respond_to", "create_timestamp"),
     },
 }
 
@@ -211,6 +232,32 @@ class Story:
         self.ask("DELETE", "/sandbox/v1/faults")
         self.cause(lambda: self.give_back(received), "refund.out.processing", "refund.out.returned")
         self.cause(self.be_moved, "movement.posted")
+        answered = self.be_contested()
+        self.cause(lambda: self.ask("POST", "/sandbox/v1/clock", {"advance_s": 500_000}), "infraction.reminded")
+        path = f"/v1/connect/infraction/id/{answered['id']}/defence"
+        self.cause(lambda: self.ask("POST", path, {"text": "It was delivered"}), "infraction.answered")
+        self.decide(answered["infraction_id"], "release", "infraction.released")
+        refunded = ("refund.out.processing", "refund.out.returned")
+        self.decide(self.be_contested()["infraction_id"], "take", *refunded, "infraction.taken")
+        held = self.cause(
+            lambda: self.be_paid(key=self.account.key, amount=AMOUNT_CENTS, suspect="return"),
+            "transfer.in.processing", "transfer.in.held",
+        )  # fmt: skip
+        path = f"/sandbox/v1/payments/{held['end_to_end_id']}/decide"
+        self.cause(lambda: self.ask("POST", path, {"decision": "release"}), "transfer.in.confirmed")
+
+    def be_contested(self) -> Any:
+        came_in = ("transfer.in.processing", "transfer.in.confirmed")
+        paid = self.cause(lambda: self.be_paid(key=self.account.key, amount=AMOUNT_CENTS), *came_in)
+        contest = {"end_to_end_id": paid["end_to_end_id"], "words": "I never got it"}
+        told = self.cause(lambda: self.ask("POST", "/sandbox/v1/infractions", contest), "infraction.opened")
+        (found,) = self.ask("GET", "/v1/connect/infraction/list?status=OPEN", None)
+        assert found["infraction_id"] == told["infraction_id"]
+        return found
+
+    def decide(self, name: str, decision: str, *names: str) -> None:
+        path = f"/sandbox/v1/infractions/{name}/decide"
+        self.cause(lambda: self.ask("POST", path, {"decision": decision}), *names)
 
 
 @pytest.fixture(scope="module")
@@ -243,11 +290,11 @@ def test_its_fact_causes_an_event_with_exactly_the_fields_of_its_family(story: S
     assert statuses == ENDINGS.get(name, [state.upper()] * len(statuses))
     for event in story.caused[name]:
         payload = event.payload
-        assert set(payload) == FIELDS[family]
+        assert set(payload) == FIELDS[family] | ({"hold"} if name == "transfer.in.held" else set[str]())
         assert payload.get("amount", AMOUNT_CENTS) in {AMOUNT_CENTS, AMOUNT_CENTS + 1, 1}
         direction = "OUT" if family == "movement" else family.rpartition(".")[2].upper()
         assert payload.get("impact_type", payload.get("flow", "")) in {"", direction}
-        assert all(value not in {"", None} for value in payload.values())
+        assert all(value not in ("", None) for value in payload.values())
         assert event.create_timestamp >= str(payload["create_timestamp"])
 
 

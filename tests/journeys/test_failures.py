@@ -10,12 +10,10 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -26,12 +24,12 @@ from support.failure_page import quoted
 from support.installation import descendants, run_verb
 from support.old_home import SECRET_KEY, new_home
 from support.postgres import execute
+from support.small_disk import fill_disk, is_on_small_disk, server_on_small_disk
 from support.waiting import wait_until
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
-DISK_SIZE = "256m"
 HEALTH_PATIENCE_S = 60.0
 FUNDS_CENTS = 1_000_000
 _OTHER_KEY = SECRET_KEY.replace("b2xk", "bmV3")
@@ -149,32 +147,12 @@ def _steady(said: str) -> str:
 @pytest.fixture(scope="module")
 def broken() -> Iterator[Broken]:
     with ExitStack() as ended:
-        folder, log_folder = ended.enter_context(new_home()), ended.enter_context(new_home())
-        if can_mount(folder):
-            ended.callback(subprocess.run, ["umount", "--lazy", folder], check=True)
-            folder.chmod(0o711)
-        runner = ended.enter_context(asyncio.Runner())
-        server = EmbeddedPostgres(folder)
-        runner.run(server.start())
-        ended.callback(lambda: runner.run(server.stop()))
-        runner.run(server.stop())
-        # The log has a disk of its own: where it has no room the server ends, which is another failure.
-        log = server.data_folder / "pg_wal"
-        subprocess.run(["cp", "-a", log, log_folder / "wal"], check=True)
-        subprocess.run(["rm", "-r", log], check=True)
-        log.symlink_to(log_folder / "wal")
-        runner.run(server.start())
+        server, runner = ended.enter_context(server_on_small_disk())
         addresses = dict(database_url=server.login_url, owner_database_url=server.owner_url)
         service = ended.enter_context(open_whole_installation(**addresses))
         one = Broken(service, server, runner)
         ended.callback(one.close)
         yield one
-
-
-def can_mount(folder: Path) -> bool:
-    """Put a small disk there, where this machine lets us."""
-    words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE}", "tmpfs", folder]
-    return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
 @contextmanager
@@ -223,6 +201,8 @@ def test_the_database_refuses(broken: Broken, heading: str, change: str, undo: s
     for statement in (f"alter role {LOGIN_ROLE} {change}", end):
         execute(broken.server.owner_url, statement)
     broken.wait_for_health(words)
+    # The sandbox's own connections were ended too, and its directory is away until it has new ones.
+    wait_until(lambda: "the directory" not in told(broken.move()), "the sandbox has met the database again")
     seen = [*broken.see(heading), broken.logged(NO_ANSWER)]
     for statement in (f"alter role {LOGIN_ROLE} {undo}", end):
         execute(broken.server.owner_url, statement)
@@ -230,13 +210,9 @@ def test_the_database_refuses(broken: Broken, heading: str, change: str, undo: s
 
 
 def test_the_disk_of_the_database_is_full(broken: Broken) -> None:
-    folder = broken.server.data_folder.parent
-    if not any(os.path.ismount(each) for each in (folder, *folder.parents) if each != Path("/")):
+    if not is_on_small_disk(broken.server):
         pytest.skip("no small disk can be mounted here: what a full one does was not tried")
-    filling = folder / "filling"
-    with filling.open("wb", buffering=0) as file, suppress(OSError):  # it has no space left
-        while True:
-            file.write(bytes(1 << 16))
+    filling = fill_disk(broken.server.data_folder.parent)
     wait_until(lambda: broken.move().status_code == 503, "the database wants room", every_s=0)
     broken.wait_for_health("disk is full")
     heading, words = (

@@ -32,7 +32,7 @@ def service(home_folder: Path) -> Iterator[WholeInstallation]:
 
 
 def token_of(service: WholeInstallation, account: Account) -> str:
-    return service._login(account)
+    return service.log_in(account)
 
 
 def test_none_of_nine_holders_fails_whatever_the_tenth_does(service: WholeInstallation) -> None:

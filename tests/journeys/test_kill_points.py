@@ -1,6 +1,7 @@
 """A process dies at each point between two writes, as by kill -9. What follows: nothing is lost, and nothing is done twice."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -82,6 +83,22 @@ def hear_that_it_settled(story: Story, point: str) -> None:
 
 def hear_that_it_was_cancelled(story: Story, point: str) -> None:
     _hear_the_end(story, point, "cancel:AB03:20000", "PENDING")
+
+
+def hear_that_it_is_held(story: Story, point: str) -> None:
+    """Somebody dies when a payment is reported that the institution holds as suspect."""
+    emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
+    story.let_next_payment("suspect:release:20")
+    story.service.points.arm(point)
+    story.be_paid(emv=emv)
+
+
+def hear_that_it_is_released(story: Story, point: str) -> None:
+    _hear_the_end(story, point, "suspect:release:20000", "APPROVED")
+
+
+def hear_that_it_was_returned(story: Story, point: str) -> None:
+    _hear_the_end(story, point, "suspect:return:20000", "PENDING")
 
 
 def _hear_the_end(story: Story, point: str, effect: str, ending: str) -> None:
@@ -176,6 +193,18 @@ _ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
         "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
         "sandbox": ("before word on arrivals",),
     },
+    hear_that_it_is_held: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
+        "sandbox": ("before word on arrivals", "after word on arrivals"),
+    },
+    hear_that_it_is_released: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
+        "sandbox": ("before word on arrivals", "after word on arrivals"),
+    },
+    hear_that_it_was_returned: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
+        "sandbox": ("before word on arrivals",),
+    },
     be_given_back: {
         "work": (*_GROUP_WRITE, "after COMMIT of receive_returns", "before acknowledgement"),
         "sandbox": ("after arrivals", "before word on arrivals"),
@@ -209,6 +238,74 @@ def test_nothing_is_lost_and_nothing_done_twice(
     tell(story, point)
     service.wait_until_killed(story.account, point)
     story.settle()
+    service.check_heard([story.account])
+
+
+_OF_A_LOT = (
+    *("serve before lot", "serve after lot", "serve after answer to a lot"),
+    *("work before look for lots", "work after look for lots", "work before group write"),
+    *("work before end of charges of lots", "work after end of charges of lots"),
+    "work after COMMIT of write_standard_charges",
+)
+
+
+@pytest.mark.parametrize("point", _OF_A_LOT)
+def test_each_charge_of_a_lot_is_made_once(service: WholeInstallation, point: str) -> None:
+    """More than one batch: a worker that dies in the first has not begun the last."""
+    story = Story(service)
+    service.points.arm(point)
+    due_on = datetime.now(UTC).date() + timedelta(days=365)
+    charges = [
+        {
+            "txid": f"carne{number:025d}",
+            "calendario": {"dataDeVencimento": due_on.isoformat()},
+            "devedor": {"cpf": "52998224725", "nome": "Ana"},
+            "valor": {"original": f"{AMOUNT_CENTS // 100}.{AMOUNT_CENTS % 100:02d}"},
+            "chave": "nobody@prove.example" if number % 100 == 50 else story.account.key,
+        }
+        for number in range(300)
+    ]
+    story.ask_for_lot(1, charges)
+    service.wait_until_killed(story.account, point)
+    story.settle()
+    lot = service.insist(story.account, "GET", "/v2/lotecobv/1").body
+    refused = [number for number, item in enumerate(lot["cobsv"]) if item["status"] == "NEGADA"]
+    assert refused == [50, 150, 250]
+    assert sum(item["status"] == "CRIADA" for item in lot["cobsv"]) == 297
+    made = [thing for thing in service.see([story.account]).things if thing.kind == "charge"]
+    assert len(made) == 297
+    assert service.insist(story.account, "GET", f"/v2/cobv/{charges[0]['txid']}").body["revisao"] == 0
+    service.check_heard([story.account])
+
+
+_OF_AN_ANSWER = (
+    *("serve before group write", "serve after group write", "serve after COMMIT of answer_infractions"),
+    *("work before answer to a contest", "work after answer to a contest", "work after COMMIT of answer_infractions"),
+    *("sandbox before contest", "sandbox after contest"),
+)
+
+
+@pytest.mark.parametrize("point", _OF_AN_ANSWER)
+def test_an_answer_to_a_contest_is_kept_and_heard_once(service: WholeInstallation, point: str) -> None:
+    story, words = Story(service), {"text": "Delivered on the 20th"}
+    story.be_paid(**_to(story.account))
+    seen = service.settle([story.account])
+    (paid,) = (thing for thing in seen.things if thing.direction == "IN")
+    service.insist(story.account, "POST", "/sandbox/v1/infractions", {"end_to_end_id": paid.name})
+    service.settle([story.account])
+    (contest,) = service.insist(story.account, "GET", "/v1/connect/infraction/list").data
+    service.points.arm(point)
+    path = f"/v1/connect/infraction/id/{contest['id']}"
+    service.insist(story.account, "POST", f"{path}/defence", words)
+    service.wait_until_killed(story.account, point)
+    story.settle()
+    shown = service.insist(story.account, "GET", path).data
+    assert (shown["status"], shown["defence"]["status"], shown["defence"]["text"]) == (
+        "ANSWERED",
+        "SENT",
+        *words.values(),
+    )
+    assert [each.state for each in service.see([story.account]).rail_contests] == ["answered"]
     service.check_heard([story.account])
 
 

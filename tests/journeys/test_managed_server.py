@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+import structlog
 
 from journeys.test_restore import go_on, work_and_be_killed
 from pixconnect.foundation.privileges import OPERATOR_ROLE
@@ -23,6 +25,7 @@ from support.production_guide import LOGINS, blocks, read_statements, settings_o
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
+_log = structlog.get_logger(__name__)
 GUIDE = (ROOT / "docs" / "guides" / "back-up-and-restore.md").read_text(encoding="utf-8")
 PAUSE, LOOK, KEEP_KEY = blocks("sh", GUIDE.partition("\n## A server that somebody else runs\n")[2])
 
@@ -47,12 +50,14 @@ async def test_an_installation_on_a_managed_server_goes_on_after_a_snapshot(tmp_
         # The provider's act: the disk as it was at one instant, under another server.
         subprocess.run(["cp", "-a", f"{folder}/.", snapshot], check=True)
         copied = EmbeddedPostgres(snapshot)
+        began_s = time.monotonic()
         await copied.start()
         try:
             after = settings_on(copied.owner_url)
             run_as_operator(PAUSE, after, tmp_path, server)
             await go_on(second_home, port, after, known, listener)
             run_as_operator(LOOK, after, tmp_path, server)
+            _log.info("a snapshot started and proved", took_s=round(time.monotonic() - began_s))
             keep_key(after, tmp_path, server)
         finally:
             await copied.stop()

@@ -1,4 +1,4 @@
-"""A state machine pays, is paid, refunds, breaks the rail, moves the clock and kills whoever works; not a cent may go astray.
+"""A state machine pays, is paid, refunds, contests, breaks the rail, moves the clock and kills: not a cent may go astray.
 
 A few examples here; ``make prove`` makes as many as PIXCONNECT_PROVE_EXAMPLES says, each of PIXCONNECT_PROVE_STEPS steps.
 """
@@ -6,6 +6,7 @@ A few examples here; ``make prove`` makes as many as PIXCONNECT_PROVE_EXAMPLES s
 import os
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date, datetime, timedelta
 from itertools import count
 from typing import Any, ClassVar, Final, Literal
 
@@ -21,6 +22,9 @@ from hypothesis.stateful import (
 )
 from msgspec import structs
 
+from pixconnect.domain.due.day_amount import compute_amount
+from pixconnect.domain.due.terms import DueTerms, Fine, Interest, Rebate
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.money.rail import Abilities
 from support.both_sides import Kind, Seen, Thing
 from support.killed_process import POINTS
@@ -39,6 +43,7 @@ OUTSIDE_ACCOUNTS = {"1001": "CONFIRMED", "1003": "CONFIRMED", "1004": "ERROR", "
 EFFECTS = (
     *("no_answer", "lost", "duplicate_answer", "out_of_order", "unavailable", "delay:700", "reject:AB03"),
     *("delay:20000", "delay:90000", "two_steps:300", "two_steps:40000", "cancel:AB03:300", "fee:3", "dated_back:7200"),
+    *("suspect:release:300", "suspect:return:300", "suspect:release:40000"),
 )
 OPERATIONS = ("submit", "query", "refund", "return", "payment", "lookup")
 PARTS = ("serve", "work", "sandbox", "database")
@@ -52,6 +57,13 @@ CHANGES: Final[dict[str, dict[str, Any]]] = {
     "unbind": {},
     "remove": {"status": "REMOVIDA_PELO_USUARIO_RECEBEDOR"},
 }
+VALUE_OF_DAYS: Final = {
+    "multa": {"modalidade": 2, "valorPerc": "2.00"},
+    "juros": {"modalidade": 1, "valorPerc": "0.03"},
+    "abatimento": {"modalidade": 1, "valorPerc": "0.50"},
+}
+FINE, REBATE = Fine(kind="percentage", value=200), Rebate(kind="sum", value=50)
+INTEREST: Final = Interest(kind="sum_a_day", value=3)
 COB_STATUSES: Final = {
     **dict.fromkeys(("PENDING", "EXPIRED"), "ATIVA"),
     **dict.fromkeys(("APPROVED", "RETURNED"), "CONCLUIDA"),
@@ -76,6 +88,8 @@ class Tally:
     steps_count = 0
     owed_count = 0
     """In how many looks somebody owed something."""
+    blocked_count = 0
+    """In how many looks something of somebody's was blocked."""
     requests: ClassVar[Counter[str]] = Counter()
     refusals: ClassVar[Counter[str]] = Counter()
     kills: ClassVar[Counter[str]] = Counter()
@@ -84,7 +98,7 @@ class Tally:
     def tell(cls) -> str:
         return (
             f"{cls.examples_count} examples, {cls.steps_count} steps, {sum(cls.kills.values())} kills survived, "
-            f"{cls.owed_count} times somebody owed\n"
+            f"{cls.owed_count} times somebody owed, {cls.blocked_count} times something was blocked\n"
             f"asked: {dict(cls.requests.most_common())}\nkills: {dict(cls.kills.most_common())}\n"
             f"refusals: {dict(cls.refusals.most_common())}"
         )
@@ -105,8 +119,10 @@ class Money(RuleBasedStateMachine):
         self.bodies: list[tuple[Asked, str, dict[str, object]]] = []
         self.codes: list[tuple[Account, str, int]] = []
         self.cobs: list[tuple[Account, Asked]] = []
+        self.cobvs: list[tuple[Account, Asked, DueTerms, str]] = []
         self.armed: list[str] = []
         self.given_back: Counter[str] = Counter()
+        self.contested: set[str] = set()
         self.is_calm = True
         self.seen = self.service.see(self.accounts)
         Tally.examples_count += 1
@@ -151,6 +167,56 @@ class Money(RuleBasedStateMachine):
         assert shown.data["emvqrcps"] == answer.body["pixCopiaECola"]
         asked.told_id = shown.data["id"]
         self.cobs.append((account, asked))
+
+    @rule(side=sides, amount_cents=st.integers(min_value=200, max_value=4_000), days=st.integers(1, 2))
+    def put_cobv(self, side: int, amount_cents: int, days: int) -> None:
+        """Make a charge that costs another amount on each day, is due in a day or two, and ends within days."""
+        account, txid = self.accounts[side], f"statemachine{next(self.numbers):016}"
+        asked = Asked(
+            kind="charge",
+            holder_id=account.holder_id,
+            external_id=txid,
+            amount_cents=amount_cents,
+            endings=set(ANY_ENDING["charge"]),
+            # What it costs is what the day makes of it.
+            is_free=True,
+        )
+        self.model.ask(asked)
+        due_on = self.today() + timedelta(days=days)
+        body = {
+            "calendario": {"dataDeVencimento": due_on.isoformat(), "validadeAposVencimento": 1},
+            "devedor": {"cpf": "12345678909", "nome": "Joana Prado"},
+            "valor": {"original": reais(amount_cents), **VALUE_OF_DAYS},
+            "chave": account.key,
+        }
+        answer = self.service.insist(account, "PUT", f"/v2/cobv/{txid}", body)
+        assert answer.status == 201, answer
+        Tally.requests["put cobv"] += 1
+        terms = DueTerms(due_on=due_on, valid_days=1, fine=FINE, interest=INTEREST, rebate=REBATE)
+        asked.told_id = self.service.insist(account, "GET", f"/v1/connect/charge/txid/{txid}").data["id"]
+        self.cobvs.append((account, asked, terms, answer.body["pixCopiaECola"]))
+
+    @rule(pick=picks, extra_cents=st.sampled_from((0, 0, 1)), is_by_book=st.booleans())
+    def pay_cobv(self, pick: int, extra_cents: int, is_by_book: bool) -> None:
+        """Pay the amount of today, or a cent more, as somebody outside or as the other holder."""
+        if not self.cobvs:
+            self.put_cobv(pick % 2, 200 + pick, 1 + pick % 2)
+        account, asked, terms, emv = self.cobvs[pick % len(self.cobvs)]
+        paid_cents = compute_amount(terms, asked.amount_cents, self.today()).total_cents + extra_cents
+        side = self.accounts.index(account)
+        if is_by_book:
+            way = "/v1/connect/transfer/qrcode"
+            answer = self.request("transfer", 1 - side, way, paid_cents, {"CONFIRMED", "ERROR"}, emv=emv)
+            assert not extra_cents or answer.status != 200 or answer.data["status"] == "ERROR", answer
+            return
+        taken = self.ask(side, "/sandbox/v1/payments", {"emv": emv, "amount": paid_cents})
+        is_taken = taken is not None and taken.status == 200 and taken.data["status"] == "CONFIRMED"
+        Tally.requests[f"pay cobv {'taken' if is_taken else 'not taken'}"] += 1
+        assert not (extra_cents and is_taken and self.abilities.refuses_credits)
+
+    def today(self) -> date:
+        clock = self.service.insist(self.accounts[0], "GET", "/sandbox/v1/clock")
+        return datetime.fromisoformat(clock.data["now"]).astimezone(SAO_PAULO).date()
 
     @rule(pick=picks, change=st.sampled_from(sorted(CHANGES)), amount_cents=cents)
     def change_cob(self, pick: int, change: str, amount_cents: int) -> None:
@@ -319,6 +385,50 @@ class Money(RuleBasedStateMachine):
         taken = {200, 422} if self.abilities.refuses_credits else {200}
         assert answer is None or answer.status in taken or not self.is_calm, answer
 
+    @rule(pick=picks, part=st.sampled_from((1, 2, 3)), judged=st.sampled_from(("by_answer", "by_answer", "never")))
+    def be_contested(self, pick: int, part: int, judged: str) -> None:
+        """A payer contests all or a part of what is left of a Pix, which may be contested already."""
+        original = self.any_settled("IN", pick)
+        given_cents = Counter[str]()
+        for thing in self.seen.things:
+            if thing.kind == "refund" and thing.status != "ERROR":
+                given_cents[thing.original or ""] += thing.amount_cents
+        if original is None or original.is_book or original.amount_cents == given_cents[original.name]:
+            self.be_paid(pick % 2, 1 + pick)
+            return
+        amount_cents = -(-(original.amount_cents - given_cents[original.name]) // part)
+        body = {"end_to_end_id": original.name, "amount": amount_cents, "judged": judged}
+        answer = self.ask(self.side_of(original), "/sandbox/v1/infractions", body)
+        # What an earlier contest takes is gone there before it is told here.
+        taken = {200, 400} if original.name in self.contested else {200}
+        self.contested.add(original.name)
+        assert answer is None or answer.status in taken or not self.is_calm, answer
+
+    @rule(pick=picks, act=st.sampled_from(("take", "take", "take a part", "release", "answer")))
+    def decide_contest(self, pick: int, act: str) -> None:
+        """What the institution decides of one that is open, or what its holder answers."""
+        for account in self.accounts if pick % 2 else self.accounts[::-1]:
+            listed = self.service.insist(account, "GET", "/v1/connect/infraction/list?page_size=100").data
+            undecided = [each for each in listed if each["status"] in {"OPEN", "ANSWERED"}]
+            if undecided:
+                break
+        else:
+            self.be_contested(pick, 1, "by_answer")
+            return
+        contested, side = undecided[pick % len(undecided)], self.accounts.index(account)
+        if act == "answer":
+            answer = self.ask(
+                side, f"/v1/connect/infraction/id/{contested['id']}/defence", {"text": "It was delivered"}
+            )
+            assert answer is None or answer.status == 200 or not self.is_calm, answer
+            return
+        body: dict[str, object] = {"decision": act.partition(" ")[0]}
+        if act == "take a part":
+            body["amount"] = 1 + contested["held"] // 2
+        Tally.requests[f"decide {act}"] += 1
+        # It has nothing to take of whoever has nothing, and decides by itself meanwhile where its time is over.
+        self.ask(side, f"/sandbox/v1/infractions/{contested['infraction_id']}/decide", body)
+
     @rule(part=st.sampled_from(PARTS))
     def kill(self, part: Literal["serve", "work", "sandbox", "database"]) -> None:
         self.disturb()
@@ -352,6 +462,7 @@ class Money(RuleBasedStateMachine):
         else:
             self.seen = self.service.see(self.accounts)
             self.model.check(self.seen)
+        Tally.blocked_count += any(self.seen.blocked.values())
         Tally.owed_count += any(owed_cents for _, _, owed_cents in self.seen.balances.values())
 
     def teardown(self) -> None:
@@ -360,7 +471,8 @@ class Money(RuleBasedStateMachine):
             self.service.points.disarm_all()
             self.service.insist(self.accounts[0], "POST", "/sandbox/v1/clock", {"reset": True})
             self.settle()
-            self.service.check_books()
+            # That rail tells the worker other names than it keeps.
+            self.service.check_books(is_rail_true=self.abilities.keeps_our_id)
 
     def transfer(self, side: int, way: str, amount_cents: int, ending: str, **body: Any) -> Answer:
         endings = {ending} if self.is_calm else set(ANY_ENDING["transfer"])
@@ -393,6 +505,9 @@ class Money(RuleBasedStateMachine):
     def judge_funds(self, before: Seen, account: Account, asked: Asked, answer: Answer) -> None:
         """What was there is accepted; what could not be there even if all came back is refused."""
         available_cents, _, _ = before.balances[account.holder_id]
+        # What is contested is told by itself, so that less may be available by now.
+        if any(contest.is_open for contest in before.rail_contests):
+            return
         is_refused_for_funds = answer.status == 422 and answer.code == "INSUFFICIENT_FUNDS"
         if asked.amount_cents <= available_cents:
             assert not is_refused_for_funds, (answer, before.balances)
@@ -459,7 +574,7 @@ class Money(RuleBasedStateMachine):
             available_cents, reserved_cents, _ = seen.balances[account.holder_id]
             assert (told["available_funds"], told["current_funds"]) == (
                 available_cents,
-                available_cents + reserved_cents,
+                available_cents + reserved_cents + seen.blocked[account.holder_id],
             )
 
 

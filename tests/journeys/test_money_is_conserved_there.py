@@ -1,4 +1,4 @@
-"""A state machine moves money at an account of an institution, from both ends, while the institution fails and workers die.
+"""A state machine moves and contests money at an account of an institution, from both ends, while that fails and workers die.
 
 The money is at a bank whose face our service reads over TLS. Whatever was done, in the end each day closes, both books and the
 bank's own statement have the same lines and the same balance to the cent, and what proves the books finds nothing. Transfers
@@ -27,7 +27,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
 from pixconnect.api.frame.services import Services
-from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.money.block_report import InfractionReport
 from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.proof.verify import ProofRequest, verify
@@ -132,11 +133,15 @@ class MoneyThere(RuleBasedStateMachine):
     """What was answered to that: the transfer's id."""
     by_hand: ClassVar[Counter[int]]
     """What a person sent at the bank: how often so many cents."""
+    tells_contests: ClassVar[bool]
+    contested: ClassVar[dict[str, InfractionReport]]
+    """What nothing is decided of at the bank, as it began."""
     count: ClassVar[int] = 0
     examples_count: ClassVar[int] = 0
 
     @classmethod
-    def begin(cls, both: Installations) -> None:
+    def begin(cls, both: Installations, *, tells_contests: bool) -> None:
+        cls.tells_contests, cls.contested = tells_contests, {}
         cls.both, cls.paid, cls.moved_cents, cls.unasked, cls.unpaid = both, {}, 0, [], []
         cls.wanted, cls.accepted, cls.by_hand = {}, {}, Counter()
 
@@ -175,6 +180,25 @@ class MoneyThere(RuleBasedStateMachine):
         name = list(self.paid)[pick % len(self.paid)]
         side = self.both.books.here if is_here else self.both.books.there
         self.both.run(side.give_back(name, -(-self.paid[name] // part)))
+
+    @rule(pick=picks, part=st.integers(1, 3))
+    def be_contested(self, pick: int, part: int) -> None:
+        """Some of a Pix is contested of which nothing is on its way back: what people return meanwhile counts as taken."""
+        if self.tells_contests and self.paid:
+            name = list(self.paid)[pick % len(self.paid)]
+            self.both.run(self.contest(name, part))
+
+    @rule(pick=picks, act=st.sampled_from(("take", "take", "take a part", "release", "answer", "answer")))
+    def end_contest(self, pick: int, act: str) -> None:
+        if self.contested:
+            name = list(self.contested)[pick % len(self.contested)]
+            if act == "answer":
+                # Whoever answers has read of it.
+                self.advance_clock(400)
+                is_heard = self.both.run(self.both.books.here.defend(name, "delivered"))
+                self.both.done["contest answered"] += is_heard
+            else:
+                self.both.run(self.decide(name, act))
 
     @rule(kind=st.sampled_from(KINDS), amount_cents=cents, pick=picks)
     def move(self, kind: str, amount_cents: int, pick: int) -> None:
@@ -251,6 +275,9 @@ class MoneyThere(RuleBasedStateMachine):
             self.both.control.faults.replace([])
             for _ in range(len(self.unasked)):
                 self.ask_for_a_charge()
+            # What is not decided is blocked by what each side believes: who counts waits for the end.
+            for number, name in enumerate(list(self.contested)):
+                self.both.run(self.decide(name, ("take", "release")[number % 2]))
             # What nobody drew: another step each time.
             self.die_at_point(POINTS_OF_A_DAY[7 * self.examples_count % len(POINTS_OF_A_DAY)])
             self.both.run(self.check_at_rest())
@@ -261,6 +288,27 @@ class MoneyThere(RuleBasedStateMachine):
         # The bank refuses what pays a charge that has ended there: it never came in, and is in no book.
         if await bank.service.fetch("select from transfer where end_to_end_id = $1 and status = 'CONFIRMED'", name):
             self.paid[name] = amount_cents
+
+    async def contest(self, paid: str, part: int) -> None:
+        there = self.both.books.there
+        left_cents, is_going = await there.find_left(paid)
+        if left_cents and not is_going:
+            name = f"contest-{self.number('contested')}"
+            self.contested[name] = await there.contest(name, paid, -(-left_cents // part))
+
+    async def decide(self, name: str, act: str) -> None:
+        there, contest = self.both.books.there, self.contested[name]
+        left_cents, _ = await there.find_left(contest.end_to_end_id)
+        cents = min(contest.amount_cents, left_cents) if act.startswith("take") else 0
+        is_alone = [other.end_to_end_id for other in self.contested.values()].count(contest.end_to_end_id) == 1
+        # Of which of two contests a part was taken no list says.
+        if act == "take a part" and is_alone:
+            cents = -(-cents // 2)
+        # Each at an instant of its own, as by which two are told apart.
+        self.both.books.clock.advance(seconds=1)
+        if await there.decide(contest, cents):
+            del self.contested[name]
+            self.both.done[f"contest {'taken' if cents else 'released'}"] += 1
 
     async def ask_to_send(self, asked: dict[str, int]) -> None:
         here = self.both.books.here
@@ -301,6 +349,7 @@ class MoneyThere(RuleBasedStateMachine):
         await self.check()
         there, here = await books.list_lines()
         assert (there - here, here - there) == ({}, {}), "lost, and doubled or invented"
+        assert await books.here.list_contests() == await books.there.list_contests()
         cases = await self.both.list_cases(last)
         assert not cases, cases
         assert books.here.house is not None
@@ -356,10 +405,11 @@ async def test_money_is_conserved_at_an_institution(
     clock.advance(hours=35, minutes=50)
     several: dict[str, Any] = dict(in_flight=8)
     async with open_two_books(bank, clock, new_database, face, tmp_path, several, charge_lifetime_s=7200) as books:
+        books.here.follows_contests = True
         await books.here.work()
         clock.advance(minutes=15)
         both = Installations(books, control, tmp_path, new_database)
-        MoneyThere.begin(both)
+        MoneyThere.begin(both, tells_contests=face == "efi")
         await asyncio.to_thread(
             run_state_machine_as_test,
             MoneyThere,

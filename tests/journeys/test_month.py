@@ -17,7 +17,7 @@ from msgspec import Struct
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
 from pixconnect.api.frame.services import Services
-from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
 from support import postgres
 from support.faces import Bank, open_bank

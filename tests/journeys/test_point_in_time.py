@@ -103,6 +103,11 @@ def live_on(home: Path, port: int, settings: Mapping[str, str]) -> Iterator[Inst
         yield live.wait_until_ready()
 
 
+def listen_in(folder: Path) -> tuple[str, str]:
+    """A server that is put back listens as it did: on the one address that others have too, it would not start."""
+    return f"alter system set unix_socket_directories = '{folder}'", "alter system set listen_addresses = ''"
+
+
 async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_paid_twice(tmp_path: Path) -> None:
     with (
         new_home() as server_home,
@@ -114,7 +119,7 @@ async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_pa
     ):
         async with prepared_server(server_home, durable=True) as (_, url):
             keeper = Keeper(copies, url)
-            await execute(url, LET_IN, f"alter system set unix_socket_directories = '{copies}'")
+            await execute(url, LET_IN, *listen_in(copies))
             fetching = keeper.start(KEEP_LOG)
             ended.callback(keeper.end, fetching)
             with live_on(home, port, settings_on(url)) as live:
@@ -175,7 +180,7 @@ async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tm
     ):
         async with prepared_server(server_home, durable=True) as (_, url):
             keeper = Keeper(copies, url)
-            await execute(url, LET_IN, f"alter system set unix_socket_directories = '{copies}'")
+            await execute(url, LET_IN, *listen_in(copies))
             fetching = keeper.start(KEEP_LOG)
             ended.callback(keeper.end, fetching)
             with live_on(home, port, settings_on(url)) as live:

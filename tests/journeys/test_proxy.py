@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from pixconnect.api.contract.oauth import TOKEN_PATH
 from pixconnect.api.frame.decoding import BODY_MAX
+from pixconnect.api.standard.lot_records import BODY_MAX as LOT_MAX
 from pixconnect.config import Settings
 from pixconnect.console.forms import DOOR_SIZE_MAX
 from pixconnect.domain.webhooks.feed import WAIT_MAX_S
@@ -45,9 +46,10 @@ def _values(name: str) -> list[float]:
 
 
 def test_its_limits_agree_with_ours() -> None:
-    everywhere, *logins = _values("client_max_body_size")
+    everywhere, lots, *logins = _values("client_max_body_size")
     # Ours says how many octets are allowed, so it must be reached; what is far beyond goes no further.
     assert BODY_MAX < everywhere <= 2 * BODY_MAX
+    assert LOT_MAX < lots <= 2 * LOT_MAX
     assert {DOOR_SIZE_MAX < size <= 2 * DOOR_SIZE_MAX for size in logins} == {True}
     assert len(logins) == 2
     assert _values("client_header_timeout") == [limits.HEAD_TIMEOUT_S]
@@ -219,6 +221,10 @@ def test_what_is_too_long_is_refused_by_us_and_what_is_far_too_long_by_it(proxie
     assert (ours.status, b"<html>" in ours.body) == (413, False)
     its = _charge(proxied, "longer", 2 * BODY_MAX)
     assert (its.status, b"nginx" in its.body) == (413, True)
+    lots = {"descricao": "Turno", "cobsv": []}
+    for size, status, is_its in ((LOT_MAX, 400, False), (LOT_MAX + 1, 413, False), (2 * LOT_MAX, 413, True)):
+        told = proxied.ask("PUT", "/v2/lotecobv/1", json.dumps(lots).encode().ljust(size), headers=proxied.bearer())
+        assert (told.status, b"nginx" in told.body) == (status, is_its)
     for size, is_its in ((DOOR_SIZE_MAX + 1, False), (2 * DOOR_SIZE_MAX, True)):
         refused = proxied.login("x" * size)
         assert (refused.status, b"nginx" in refused.body) == (413, is_its)

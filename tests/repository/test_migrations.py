@@ -25,6 +25,7 @@ FIRST_FILES_COUNT = {"pixconnect": 4, "sandbox": 1, "verify": 1}
 
 SMALL_TABLES = {
     "access_revision",
+    "cell",
     "certificate_authority",
     "client",
     "clock",
@@ -34,6 +35,7 @@ SMALL_TABLES = {
     "schema_version",
     "signing_key",
     "slot_lease",
+    "text_sweep",
     "worker",
 }
 """The only tables of which a step may read or rewrite all rows while others wait. Any other may have ten million."""

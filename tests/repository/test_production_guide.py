@@ -159,7 +159,8 @@ def test_the_parts_run_as_the_units_start_them(given: dict[str, str]) -> None:
             assert answer.status == 200
         create = ["holder", "create", "--name", "Loja", "--tax-id", "12345678000195", "--account-number", "1"]
         _run([f"{sys.prefix}/bin/pixconnect", *create], given | ports)
-        _run(_words("pixconnect-verify.service"), _of_part(given, "verify.env") | ports)
+        for unit in ("pixconnect-verify.service", "pixconnect-verify-whole.service"):
+            _run(_words(unit), _of_part(given, "verify.env") | ports)
         for_migrate = _of_part(given, "operators.env") | ports
         for_migrate.pop("PIXCONNECT_SECRET_KEY_FILE")
         _run(_words("pixconnect-migrate.service"), for_migrate)
@@ -227,8 +228,8 @@ def running_part(words: Sequence[str], environment: dict[str, str], kept: Sequen
 def test_units_start_parts_that_exist_with_the_files_that_are_installed() -> None:
     for unit in SERVICES:
         text = (UNITS / unit).read_text()
-        part = _words(unit)[-1]
-        assert f"ExecStart={INSTALLED}/bin/pixconnect {part}\n" in text
+        _, part, *options = _words(unit)
+        assert f"ExecStart={INSTALLED}/bin/pixconnect {' '.join([part, *options])}\n" in text
         assert command(part)[-1] == part
         for line in text.splitlines():
             if line.startswith("EnvironmentFile=/etc/pixconnect/"):

@@ -1,5 +1,6 @@
 """The pages that a stranger follows from top to bottom, run as they stand against a service that really runs."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from pixconnect.http.listening import open_listening
 from support import pages
-from support.installation import environment, running
+from support.installation import environment, run_verb, running
 from support.ports import reserved_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
@@ -22,6 +23,33 @@ def test_a_page_does_what_it_says(page: Path, home_folder: Path, tmp_path: Path)
         pages.run_page(page, tmp_path, _environment(home_folder, receiver_port))
         # Tomorrow, or a colleague: on the same home.
         pages.run_page(page, tmp_path, _environment(home_folder, receiver_port), is_first=False)
+
+
+def test_an_operator_who_pastes_the_guide_changes_the_holder_that_it_has_made_and_no_other(
+    home_folder: Path, tmp_path: Path
+) -> None:
+    with running(home_folder), reserved_port() as receiver_port:
+        shell = _environment(home_folder, receiver_port)
+        pages.run_page(pages.ROOT / "docs" / "guides" / "onboarding.md", tmp_path, shell)
+        listed = json.loads(run_verb(home_folder, "holder", "list", "--json").stdout)["holders"]
+        shown = {
+            each["name"]: json.loads(
+                run_verb(home_folder, "holder", "show", "--holder-id", str(each["holder_id"]), "--json").stdout
+            )
+            for each in listed
+        }
+    assert {name for name, holder in shown.items() if "disabled_at" in holder} == {"Maria Silva"}
+    assert len(shown) == 2
+
+
+def test_the_guide_to_contested_money_is_lived_by_the_clock_as_it_stands(home_folder: Path, tmp_path: Path) -> None:
+    """After the few lines of another page that it begins with."""
+    guide, page = pages.ROOT / "docs" / "guides" / "money-that-is-contested.md", home_folder / "guide.md"
+    access = (pages.ROOT / "docs" / "reference" / "access.md").read_text()
+    lines = access.partition("### In a shell")[2].partition("```sh\n")[2].partition("```\n")[0]
+    with running(home_folder), reserved_port() as receiver_port:
+        page.write_text(f"```sh\n{lines}```\n\n{guide.read_text()}")
+        pages.run_page(page, tmp_path, _environment(home_folder, receiver_port))
 
 
 def test_the_readme_ends_by_itself_where_its_port_is_taken(home_folder: Path, tmp_path: Path) -> None:

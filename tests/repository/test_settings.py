@@ -14,6 +14,10 @@ COUNTED_IN_NOTHING = {"port", "console_port", "sandbox_port", "sandbox_seed", "m
 # `make` reads them, and no process of ours.
 OF_CHAOS = {f"PIXCONNECT_CHAOS_{name}" for name in ("SEED", "SEEDS", "MINUTES", "DEFECT", "THERE")}
 
+OF_CLUSTERS = {f"PIXCONNECT_HA_{name}" for name in ("HOME", "NETWORK")} | {
+    f"PIXCONNECT_FAILOVER_{name}" for name in ("SEED", "ROUNDS", "KINDS", "WRITE")
+}
+
 
 def test_a_number_has_its_unit_in_its_name() -> None:
     numbers = {field.name for field in fields(Settings) if isinstance(field.default, int)}
@@ -23,7 +27,7 @@ def test_a_number_has_its_unit_in_its_name() -> None:
 def test_pages_name_only_settings_that_exist() -> None:
     known = {f"PIXCONNECT_{field.name.upper()}" for field in fields(Settings)}
     known |= {f"PIXCONNECT_{name.upper()}_FILE" for name in config.SECRETS}
-    known |= {COMMAND_VARIABLE, *OF_CHAOS}
+    known |= {COMMAND_VARIABLE, *OF_CHAOS, *OF_CLUSTERS}
     for page in REFERENCE.parents[1].rglob("*.md"):
         if ".venv" not in page.parts:
             named = set(re.findall(r"PIXCONNECT_[A-Z_]*[A-Z]", page.read_text(encoding="utf-8")))

@@ -2,9 +2,9 @@
 
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import ControlCall
-from pixconnect.sandbox import outside
+from pixconnect.sandbox import calls
 
 
 def test_every_call_of_the_control_is_answered_under_a_name_of_its_own() -> None:
     names = [call.name for call in vars(sandbox_control).values() if isinstance(call, ControlCall)]
-    assert sorted(names) == sorted(outside.CALLS)
+    assert sorted(names) == sorted(calls.CALLS)

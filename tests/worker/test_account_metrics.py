@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionTraits, InstitutionUnavailable
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import SettledReport
 from pixconnect.domain.money.transfer import KeyTransferRequest

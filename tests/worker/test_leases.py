@@ -179,6 +179,28 @@ async def test_a_worker_whose_connection_goes_without_a_word_joins_again(databas
         await task
 
 
+async def test_a_worker_takes_no_slots_where_its_process_may_not_work(
+    database: postgres.Addresses, connections: list[Connection]
+) -> None:
+    looks: list[object] = []
+
+    async def open_connection() -> Connection:
+        return await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="worker")
+
+    async def look(connection: object) -> None:
+        looks.append(connection)
+        if len(looks) < 3:
+            assert await connections[0].fetch("select from slot_lease where worker_id is not null") == []
+            raise ConnectionRefusedError("the database is that of another installation")
+
+    slots = leases.SlotLeases(open_connection, SystemClock(), look=look)
+    task = asyncio.create_task(slots.run())
+    await until(lambda: bool(slots.held))
+    assert len(looks) == 3
+    slots.stop()
+    await task
+
+
 def test_a_lease_lasts_fifteen_seconds() -> None:
     assert timedelta(seconds=leases.LEASE_S) == timedelta(seconds=15)
 

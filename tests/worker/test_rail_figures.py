@@ -66,7 +66,8 @@ def test_everything_that_can_be_answered_or_reported_is_counted_under_its_own_la
         "already_known", "never_taken", "not_taken", "rejected", "settled", "taken", "unknown",
     ]  # fmt: skip
     assert sorted(map(name_message, get_args(Report))) == [
-        "credit", "credit_accepted", "credit_cancelled", "movement", "rejected", "return", "settled",
+        "block", "credit", "credit_accepted", "credit_cancelled", "credit_held", "infraction", "movement", "rejected", "return",
+        "settled",
     ]  # fmt: skip
 
 

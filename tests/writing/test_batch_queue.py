@@ -22,7 +22,7 @@ from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.writing import batch_queue
+from pixconnect.writing import timeouts
 from pixconnect.writing.write_queues import QueueFigures
 from support import postgres
 from support.books import check_books
@@ -329,8 +329,8 @@ async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_don
     async with open_cut_service(database) as (service, caller, wire):
         await service.context.ids.transfer_id()
         with monkeypatch.context() as impatient:
-            impatient.setattr(batch_queue, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.6)
-            impatient.setattr(batch_queue, "UNREACHABLE_TIMEOUT_S", 0.2)
+            impatient.setattr(timeouts, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.6)
+            impatient.setattr(timeouts, "UNREACHABLE_TIMEOUT_S", 0.2)
             wire.cuts, wire.is_away_after_cut = ["after"], True
             request = a_transfer(None)
             with pytest.raises(errors.OutcomeUnknown) as caught:
@@ -352,13 +352,48 @@ async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_don
 async def test_after_a_lost_commit_a_lock_that_stays_is_an_unknown_outcome(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_queue, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(timeouts, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.3)
     monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 100)
     monkeypatch.setattr(Wire, "LATE_S", 300.0)
     async with open_cut_service(database) as (service, caller, wire):
         wire.cuts = ["late"]
         with pytest.raises(errors.OutcomeUnknown):
             await transfer_usecases.start_transfer(service.context, caller, a_transfer())
+
+
+@pytest.mark.long
+async def test_a_connection_that_has_gone_without_a_word_keeps_nobody_from_writing_for_long(
+    database: postgres.Addresses,
+) -> None:
+    """As where a firewall forgets one connection, or one process of the server stands still: the others answer."""
+    async with open_cut_service(database) as (service, _, wire), open_words(service) as (words, queue):
+        assert await queue.submit(Word(text="before")) == "before"
+        wire.vanish()
+        first = asyncio.create_task(queue.submit(Word(text="first")))
+        await asyncio.sleep(timeouts.SILENT_TIMEOUT_S / 2)
+        behind = asyncio.create_task(queue.submit(Word(text="behind")))
+        # Far below the driver's own timeout.
+        async with asyncio.timeout(10):
+            with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+                await first
+            assert await behind == "behind"
+        assert await words.written(service) == ["before", "behind"]
+
+
+async def test_who_waited_for_a_batch_before_its_own_waits_less_for_a_lock(database: postgres.Addresses) -> None:
+    """The row may be held for as long as a COMMIT waits for a standby that is gone."""
+    clock = FakeClock(monotonic_s=100)
+    async with open_service(database, clock=clock) as service, open_words(service) as (words, queue):
+        await open_holder(service)
+        words.may_go_on.clear()
+        first = asyncio.create_task(queue.submit(Word(text="first")))
+        await words.first_batch()
+        behind = asyncio.create_task(queue.submit(Word(text="behind")))
+        await asyncio.sleep(0)
+        clock.advance(seconds=3)
+        words.may_go_on.set()
+        assert await asyncio.gather(first, behind) == ["first", "behind"]
+    assert words.lock_timeouts == ["3s", "1500ms"]
 
 
 # Several processes.

@@ -1,6 +1,6 @@
 /** The client: the operations of the account itself, and the groups of all others. */
 import { type CallOptions, makeAnyCall } from "./call.js";
-import { Account, Charges, Deliveries, Endpoints, Events, Identity, Refunds, Transfers } from "./resources.js";
+import { Account, Charges, Deliveries, Endpoints, Events, Identity, Infractions, Refunds, Transfers } from "./resources.js";
 import { Sandbox } from "./sandbox.js";
 import { type ClientOptions, Transport } from "./transport.js";
 
@@ -14,6 +14,7 @@ export class Client extends Account {
   readonly charges: Charges;
   readonly transfers: Transfers;
   readonly refunds: Refunds;
+  readonly infractions: Infractions;
   readonly endpoints: Endpoints;
   readonly deliveries: Deliveries;
   readonly events: Events;
@@ -26,6 +27,7 @@ export class Client extends Account {
     this.charges = new Charges(transport);
     this.transfers = new Transfers(transport);
     this.refunds = new Refunds(transport);
+    this.infractions = new Infractions(transport);
     this.endpoints = new Endpoints(transport);
     this.deliveries = new Deliveries(transport);
     this.events = new Events(transport);

@@ -9,6 +9,8 @@ import type {
   CreateEndpointRequest,
   CreateRefundRequest,
   CurrentKey,
+  DecisionRequest,
+  DefenceRequest,
   Deposit,
   DepositRequest,
   Direction,
@@ -17,6 +19,8 @@ import type {
   Health,
   HolderBalance,
   HolderRequest,
+  Infraction,
+  InfractionRequest,
   InitiatePixWithAccountDetailsRequest,
   InitiatePixWithKeyRequest,
   InitiatePixWithQRCodeRequest,
@@ -43,6 +47,7 @@ import type {
   ReturnRequest,
   SandboxClock,
   SandboxHolder,
+  SandboxInfraction,
   ServerMetadata,
   SignedPayload,
   Statement,
@@ -51,6 +56,7 @@ import type {
   TransferOutcome,
   TransferParties,
   TransferParty,
+  VerdictRequest,
   WebhookDelivery,
   WebhookEndpoint,
   WebhookEvent,
@@ -192,6 +198,19 @@ export interface Operations {
     query?: { page?: number; page_size?: number; after?: string; initial_date?: Instant; final_date?: Instant; status?: "ERROR" | "PROCESSING" | "RETURNED" };
     answer: Refund;
   };
+  list_infractions: {
+    query?: { page?: number; page_size?: number; after?: string; initial_date?: Instant; final_date?: Instant; status?: "ANSWERED" | "OPEN" | "RELEASED" | "TAKEN" };
+    answer: Infraction;
+  };
+  get_infraction_by_id: {
+    parameters: { id: number };
+    answer: Infraction;
+  };
+  defend_infraction: {
+    parameters: { id: number };
+    body: DefenceRequest;
+    answer: Infraction;
+  };
   retrieve_current_balance: {
     answer: HolderBalance;
   };
@@ -247,7 +266,7 @@ export interface Operations {
     answer: WebhookEvent;
   };
   read_event_feed: {
-    query?: { cursor?: string; start?: "now" | "oldest"; page_size?: number; wait_s?: number; event_types?: string; resource?: "adjustment" | "charge" | "movement" | "refund" | "transfer"; id?: string };
+    query?: { cursor?: string; start?: "now" | "oldest"; page_size?: number; wait_s?: number; event_types?: string; resource?: "adjustment" | "charge" | "infraction" | "movement" | "refund" | "transfer"; id?: string };
     answer: EventFeed;
   };
   replay_events: {
@@ -277,6 +296,11 @@ export interface Operations {
     body: PaymentRequest;
     answer: Payment;
   };
+  sandbox_judge_payment: {
+    parameters: { endToEndId: string };
+    body: VerdictRequest;
+    answer: Payment;
+  };
   sandbox_give_back: {
     body: ReturnRequest;
     answer: ReturnOutcome;
@@ -288,6 +312,15 @@ export interface Operations {
   sandbox_move: {
     body: MovementRequest;
     answer: MovementOutcome;
+  };
+  sandbox_open_infraction: {
+    body: InfractionRequest;
+    answer: SandboxInfraction;
+  };
+  sandbox_decide_infraction: {
+    parameters: { infractionId: string };
+    body: DecisionRequest;
+    answer: SandboxInfraction;
   };
   sandbox_open_holder: {
     body: HolderRequest;
@@ -355,6 +388,9 @@ export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   get_refund_by_external_id: { method: "GET", path: "/v1/connect/refund/external-id/{externalId}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_refund_by_return_identification: { method: "GET", path: "/v1/connect/refund/return-identification/{returnIdentification}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   list_refunds_by_holder: { method: "GET", path: "/v1/connect/refund/list", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  list_infractions: { method: "GET", path: "/v1/connect/infraction/list", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  get_infraction_by_id: { method: "GET", path: "/v1/connect/infraction/id/{id}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  defend_infraction: { method: "POST", path: "/v1/connect/infraction/id/{id}/defence", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   retrieve_current_balance: { method: "GET", path: "/v1/connect/ledger/balance", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   list_transactions_by_holder: { method: "GET", path: "/v1/connect/ledger/list", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   retrieve_statement: { method: "GET", path: "/v1/connect/ledger/statement", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
@@ -377,9 +413,12 @@ export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   check_liveness: { method: "GET", path: "/livez", reads: "bare", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [] },
   check_readiness: { method: "GET", path: "/readyz", reads: "bare", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [503] },
   sandbox_pay: { method: "POST", path: "/sandbox/v1/payments", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  sandbox_judge_payment: { method: "POST", path: "/sandbox/v1/payments/{endToEndId}/decide", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_give_back: { method: "POST", path: "/sandbox/v1/returns", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_deposit: { method: "POST", path: "/sandbox/v1/deposits", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_move: { method: "POST", path: "/sandbox/v1/movements", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  sandbox_open_infraction: { method: "POST", path: "/sandbox/v1/infractions", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  sandbox_decide_infraction: { method: "POST", path: "/sandbox/v1/infractions/{infractionId}/decide", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_open_holder: { method: "POST", path: "/sandbox/v1/holders", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_list_keys: { method: "GET", path: "/sandbox/v1/keys", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_add_key: { method: "POST", path: "/sandbox/v1/keys", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },

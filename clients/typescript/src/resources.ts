@@ -15,8 +15,10 @@ import type {
   CreateEndpointRequest,
   CreateRefundRequest,
   CurrentKey,
+  DefenceRequest,
   Health,
   HolderBalance,
+  Infraction,
   InitiatePixWithAccountDetailsRequest,
   InitiatePixWithKeyRequest,
   InitiatePixWithQRCodeRequest,
@@ -189,6 +191,22 @@ export class Refunds extends Resource {
 
   list(query: QueryOf<"list_refunds_by_holder"> = {}, options?: CallOptions): Items<Refund> {
     return this.listing("list_refunds_by_holder", { query }, options);
+  }
+}
+
+/** Pix that somebody contests, and what you answer. */
+export class Infractions extends Resource {
+  get(id: number, options?: CallOptions): Promise<Infraction> {
+    return this.ask("get_infraction_by_id", { parameters: { id } }, options);
+  }
+
+  /** Answer it, once and in time; the same words again are no second answer. */
+  defend(id: number, defence: DefenceRequest, options?: CallOptions): Promise<Infraction> {
+    return this.ask("defend_infraction", { parameters: { id }, body: defence }, options);
+  }
+
+  list(query: QueryOf<"list_infractions"> = {}, options?: CallOptions): Items<Infraction> {
+    return this.listing("list_infractions", { query }, options);
   }
 }
 

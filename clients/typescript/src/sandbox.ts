@@ -3,11 +3,13 @@ import type { CallOptions } from "./call.js";
 import type { Items } from "./lists.js";
 import { type QueryOf, Resource } from "./resource.js";
 import type {
+  DecisionRequest,
   Deposit,
   DepositRequest,
   FaultRule,
   FaultRules,
   HolderRequest,
+  InfractionRequest,
   Instant,
   KeyRequest,
   MovementOutcome,
@@ -20,10 +22,12 @@ import type {
   ReturnRequest,
   SandboxClock,
   SandboxHolder,
+  SandboxInfraction,
   TransferParty,
+  VerdictRequest,
 } from "./types.js";
 
-type Paid = Pick<PaymentRequest, "amount" | "payer" | "payer_message">;
+type Paid = Pick<PaymentRequest, "amount" | "payer" | "payer_message" | "suspect">;
 
 /** Be paid, break things, move the clock. */
 export class Sandbox extends Resource {
@@ -42,6 +46,11 @@ export class Sandbox extends Resource {
     return this.ask("sandbox_pay", { body: payment }, options);
   }
 
+  /** Decide as your institution would on a payment that it holds as suspect: release or return it. */
+  judgePayment(endToEndId: string, verdict: VerdictRequest, options?: CallOptions): Promise<Payment> {
+    return this.ask("sandbox_judge_payment", { parameters: { endToEndId }, body: verdict }, options);
+  }
+
   /** The receiver of a Pix of yours returns it: what is left of it, or the amount given. */
   giveBack(given: ReturnRequest, options?: CallOptions): Promise<ReturnOutcome> {
     return this.ask("sandbox_give_back", { body: given }, options);
@@ -55,6 +64,16 @@ export class Sandbox extends Resource {
   /** Let the institution, or a person in its app, move money on your account. */
   move(movement: MovementRequest, options?: CallOptions): Promise<MovementOutcome> {
     return this.ask("sandbox_move", { body: movement }, options);
+  }
+
+  /** Somebody contests a Pix that you received; the sandbox, your institution, blocks what there is of it. */
+  openInfraction(infraction: InfractionRequest, options?: CallOptions): Promise<SandboxInfraction> {
+    return this.ask("sandbox_open_infraction", { body: infraction }, options);
+  }
+
+  /** Decide as the institution would: take, release, or hold more of what is wanted. */
+  decideInfraction(infractionId: string, decision: DecisionRequest, options?: CallOptions): Promise<SandboxInfraction> {
+    return this.ask("sandbox_decide_infraction", { parameters: { infractionId }, body: decision }, options);
   }
 
   /** Whom you can send to. */

@@ -219,7 +219,7 @@ export interface CreateEndpointRequest {
   url: string;
   /** Known to you and the service only; it signs what is sent. One that begins with `whsec_` is the base64 of 24 to 64 bytes. */
   secret: string;
-  /** The types of events that are posted to it. Beyond the contract's there are `movement.posted`, `transfer.in.completed`, `charge.diverged`, `adjustment.posted` and `transfer.out.waiting`. */
+  /** The types of events that are posted to it. Beyond the contract's there are `movement.posted`, `transfer.in.completed`, `charge.diverged`, `adjustment.posted`, `transfer.out.waiting`, `transfer.in.held`, and `infraction.*`. */
   event_types: EventName[];
 }
 
@@ -235,6 +235,20 @@ export interface CreateRefundRequest {
   reason?: RefundReason;
   /** For the payer to read. */
   description?: string;
+}
+
+/** That an institution holds a payment as suspect. */
+export interface CreditHold {
+  /** The payer may get it back: deliver once it is released, and not before. */
+  deliver: "NOT_YET";
+  /** When the institution releases or returns it at the latest. RFC 3339, UTC, with microseconds. */
+  until: string;
+  /** The charge that it will pay once it is released: until then it is pending, never expires, and nobody else can pay it. */
+  charge_id?: number;
+  /** The txid that the payment names. */
+  transaction_identification?: string;
+  /** Your own name for the charge, or the one that the service made. */
+  external_id?: string;
 }
 
 /** The key that signs now, and all that are needed to verify what was signed before. */
@@ -257,6 +271,20 @@ export interface CurrentKey {
   pem: string;
   /** Every key still needed to verify something, this one included. */
   keys: PublishedKey[];
+}
+
+/** What the institution decides by hand. */
+export interface DecisionRequest {
+  /** Give back what is held, release it, or block more of what is wanted. */
+  decision: "hold" | "release" | "take";
+  /** How much; all that is held if left out. Cents, without a fraction. */
+  amount?: number;
+}
+
+/** What you answer. */
+export interface DefenceRequest {
+  /** Why the Pix is rightly yours; `text_length_max` says how long it may be. */
+  text: string;
 }
 
 /** One POST and what came of it. */
@@ -335,7 +363,7 @@ export interface DivergencePayload {
 
 export type EndpointStatus = "active" | "inactive" | "disabled";
 
-export type ErrorCode = "BAD_REQUEST" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CURSOR_EXPIRED" | "PAYLOAD_TOO_LARGE" | "EXTERNAL_ID_CONFLICT" | "AMOUNT_OUT_OF_RANGE" | "LIMIT_EXCEEDED" | "INVALID_PIX_KEY" | "PIX_KEY_NOT_OWNED" | "PIX_KEY_NOT_FOUND" | "INVALID_TAX_ID" | "INVALID_ACCOUNT" | "INVALID_QR_CODE" | "QR_CODE_EXPIRED" | "QR_CODE_ALREADY_PAID" | "AMOUNT_MISMATCH" | "SAME_ACCOUNT" | "HOLDER_BLOCKED" | "ORIGINAL_NOT_REFUNDABLE" | "REFUND_EXCEEDS_ORIGINAL" | "REFUND_WINDOW_CLOSED" | "INSUFFICIENT_FUNDS" | "INVALID_WEBHOOK_URL" | "RATE_LIMITED" | "INTERNAL_ERROR" | "SERVICE_UNAVAILABLE" | "OUTCOME_UNKNOWN";
+export type ErrorCode = "BAD_REQUEST" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CURSOR_EXPIRED" | "PAYLOAD_TOO_LARGE" | "EXTERNAL_ID_CONFLICT" | "AMOUNT_OUT_OF_RANGE" | "LIMIT_EXCEEDED" | "INVALID_PIX_KEY" | "PIX_KEY_NOT_OWNED" | "PIX_KEY_NOT_FOUND" | "INVALID_TAX_ID" | "INVALID_ACCOUNT" | "INVALID_QR_CODE" | "QR_CODE_EXPIRED" | "QR_CODE_ALREADY_PAID" | "AMOUNT_MISMATCH" | "SAME_ACCOUNT" | "HOLDER_BLOCKED" | "ORIGINAL_NOT_REFUNDABLE" | "REFUND_EXCEEDS_ORIGINAL" | "REFUND_WINDOW_CLOSED" | "REFUND_INFRACTION_OPEN" | "INFRACTION_ANSWERED" | "INFRACTION_CLOSED" | "INSUFFICIENT_FUNDS" | "INVALID_WEBHOOK_URL" | "RATE_LIMITED" | "INTERNAL_ERROR" | "SERVICE_UNAVAILABLE" | "OUTCOME_UNKNOWN";
 
 /** What the payload does not say; fields that do not apply are left out. */
 export interface EventDetail {
@@ -393,7 +421,7 @@ export interface FaultMatch {
 
 /** One way in which the network misbehaves. */
 export interface FaultRule {
-  /** What happens. reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>; at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift */
+  /** What happens. reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>, suspect:release or suspect:return, or either with :<ms>; at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift */
   effect: string;
   /** To which messages. */
   match?: FaultMatch;
@@ -418,7 +446,7 @@ export interface FeedEvent {
   /** When it happened. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
   /** What it is about. */
-  resource: "adjustment" | "charge" | "movement" | "refund" | "transfer";
+  resource: "adjustment" | "charge" | "infraction" | "movement" | "refund" | "transfer";
   /** The id of that charge, transfer, refund or movement. Below 2^53. */
   resource_id: number;
   /** What the payload of the event's family says, such as `TransferPayload`, as webhooks post it. */
@@ -437,7 +465,7 @@ export interface Health {
   duration: string;
   /** When the checks were made. RFC 3339, UTC, with microseconds. */
   timestamp: string;
-  /** By name: `database`, `disk`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `database_loss`, `books`, `feed`, and in live mode `settings` and `institutions`. */
+  /** By name: `database`, `disk`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `database_loss`, `books`, `feed`, where a standby is read from `standby`, and in live mode `settings` and `institutions`. */
   checks: Record<string, CheckResult>;
   /** The process that answered. */
   system: SystemInfo;
@@ -449,7 +477,7 @@ export type HealthStatus = "healthy" | "degraded" | "unhealthy";
 export interface HolderBalance {
   /** Money that can be spent. Cents. */
   available_funds: number;
-  /** Money in the account, reserved money included. Cents. */
+  /** Money in the account, reserved and blocked money included. Cents. */
   current_funds: number;
   /** Whether money may come in. */
   able_to_deposit: boolean;
@@ -470,7 +498,129 @@ export interface HolderRequest {
   /** What is put into the account at once; nothing if left out. Cents, without a fraction. */
   balance?: number;
   /** Its client's scopes; all of them if left out. */
-  scopes?: ("charge.read" | "charge.write" | "cob.read" | "cob.write" | "cobv.read" | "cobv.write" | "ledger.read" | "lotecobv.read" | "lotecobv.write" | "payloadlocation.read" | "payloadlocation.write" | "pix.read" | "pix.write" | "refund.read" | "refund.write" | "transfer.read" | "transfer.write" | "webhook.read" | "webhook.write")[];
+  scopes?: ("charge.read" | "charge.write" | "cob.read" | "cob.write" | "cobv.read" | "cobv.write" | "infraction.read" | "infraction.write" | "ledger.read" | "lotecobv.read" | "lotecobv.write" | "payloadlocation.read" | "payloadlocation.write" | "pix.read" | "pix.write" | "refund.read" | "refund.write" | "transfer.read" | "transfer.write" | "webhook.read" | "webhook.write")[];
+}
+
+/** A Pix that you received and somebody contests; your institution judges it. */
+export interface Infraction {
+  /** The service's own name for it. Below 2^53. */
+  id: number;
+  /** Your institution's name for it. */
+  infraction_id: string;
+  /** The Pix. */
+  end_to_end_id: string;
+  /** Its transfer. Below 2^53. */
+  transfer_id: number;
+  /** The charge that it has paid. Below 2^53. */
+  charge_id?: number;
+  /** The txid that it names. */
+  transaction_identification?: string;
+  /** Your own name for the charge. */
+  external_id?: string;
+  /** How much is contested. Cents, without a fraction. */
+  amount: number;
+  /** How much of your money is blocked for it. Cents. */
+  held: number;
+  /** How much your institution has given back. Cents. */
+  taken: number;
+  /** That the payer was deceived, or that the Pix went wrong by a fault. */
+  reason: "fraud" | "operational_flaw";
+  /** What has happened, by the words of the directory of keys. */
+  situation: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
+  /** What the payer says. */
+  words?: string;
+  /** TAKEN and RELEASED are its ends. */
+  status: "ANSWERED" | "OPEN" | "RELEASED" | "TAKEN";
+  /** When it was opened. RFC 3339, UTC, with microseconds. */
+  open_timestamp: string;
+  /** Until when you can answer. RFC 3339, UTC, with microseconds. */
+  respond_by: string;
+  /** How many characters of an answer your institution takes. */
+  text_length_max: number;
+  /** Your answer. */
+  defence?: InfractionDefence;
+  /** When it was recorded. RFC 3339, UTC, with microseconds. */
+  create_timestamp: string;
+  /** When it last changed. RFC 3339, UTC, with microseconds. */
+  last_modified: string;
+}
+
+/** What you answered. */
+export interface InfractionDefence {
+  /** Your words. */
+  text: string;
+  /** SENDING until your institution has it. */
+  status: "REFUSED" | "SENDING" | "SENT";
+  /** Why your institution did not take it: then you may answer again, in time. */
+  refusal?: string;
+  /** When you answered. RFC 3339, UTC, with microseconds. */
+  create_timestamp: string;
+}
+
+/** An event `infraction.*`. */
+export interface InfractionEvent {
+  /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
+  id: number;
+  /** What has happened. */
+  name: "infraction.opened" | "infraction.answered" | "infraction.taken" | "infraction.released" | "infraction.reminded";
+  /** The facts. */
+  payload: InfractionPayload;
+  /** When it happened. RFC 3339, UTC, with microseconds. */
+  create_timestamp: string;
+}
+
+/** What ``infraction.*`` events say. */
+export interface InfractionPayload {
+  /** The infraction's id here. Below 2^53. */
+  id: number;
+  /** Your institution's name of it. */
+  infraction_id: string;
+  /** The Pix that is contested, by its name on the whole network. */
+  end_to_end_id: string;
+  /** The id of its transfer. */
+  transfer_id: number;
+  /** The charge that the Pix has paid. */
+  charge_id?: number;
+  /** The txid that the Pix names. */
+  transaction_identification?: string;
+  /** Your own name for the charge, or the one that the service made. */
+  external_id?: string;
+  /** How much of the Pix is contested. Cents. */
+  amount: number;
+  /** How much of your money is blocked because of it. Cents. */
+  held: number;
+  /** How much your institution has given back because of it. Cents. */
+  taken: number;
+  /** What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault. */
+  reason: "fraud" | "operational_flaw";
+  /** What has happened, by the words of the directory of keys. */
+  situation: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
+  /** What the payer says. */
+  words?: string;
+  /** `OPEN`, `ANSWERED`, `TAKEN` or `RELEASED`. */
+  status: "ANSWERED" | "OPEN" | "RELEASED" | "TAKEN";
+  /** Until when you can answer. RFC 3339, UTC, with microseconds. */
+  respond_by: string;
+  /** Where you answer: the path of the operation. */
+  respond_to: string;
+  /** When it was recorded here. RFC 3339, UTC, with microseconds. */
+  create_timestamp: string;
+}
+
+/** Somebody outside contests a Pix that you received. */
+export interface InfractionRequest {
+  /** Names the Pix. */
+  end_to_end_id: string;
+  /** How much is contested; all of it if left out. Cents, without a fraction. */
+  amount?: number;
+  /** What the payer's institution says. */
+  reason?: "fraud" | "operational_flaw";
+  /** What has happened. */
+  situation?: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
+  /** What the payer says. */
+  words?: string;
+  /** What becomes of it after seven days: `by_answer` releases what you have answered and takes what you have not; `never` lets the block end by itself after eleven. */
+  judged?: "by_answer" | "never" | "release" | "take";
 }
 
 /** A transfer to an account. */
@@ -671,7 +821,7 @@ export interface Payment {
   end_to_end_id: string;
   /** The amount paid. Cents, without a fraction. */
   amount: number;
-  /** CONFIRMED once the money is durably in your account; ERROR if the service refused it or the network cancelled it. */
+  /** CONFIRMED once the money is durably in your account; PROCESSING while it is held as suspect; ERROR if the service refused it, the network cancelled it or your institution returned it. */
   status: "CONFIRMED" | "ERROR" | "PROCESSING";
   /** Why it was refused, as the scheme says it. */
   code?: string;
@@ -693,6 +843,8 @@ export interface PaymentRequest {
   payer?: OutsidePayer;
   /** What the payer writes: `infoPagador` of the central bank's Pix API. */
   payer_message?: string;
+  /** Set, your institution holds it as suspect: it releases or returns it after 72 hours, or before by `decide`. */
+  suspect?: "release" | "return";
 }
 
 /** A public key as a JWK (RFC 7517). */
@@ -920,6 +1072,24 @@ export interface SandboxHolder {
   key: string;
 }
 
+/** An infraction as the sandbox has it. */
+export interface SandboxInfraction {
+  /** Its name, under which the sandbox is told of a decision. */
+  infraction_id: string;
+  /** The Pix. */
+  end_to_end_id: string;
+  /** How much is contested. Cents, without a fraction. */
+  amount: number;
+  /** How much is to be blocked, once there is so much. Cents. */
+  wanted: number;
+  /** How much of that is blocked. Cents. */
+  held: number;
+  /** How far it is. */
+  status: "ANSWERED" | "OPEN" | "RELEASED" | "TAKEN";
+  /** Until when you can answer. RFC 3339, UTC, with microseconds. */
+  respond_by: string;
+}
+
 /** What OAuth 2 libraries read about this server (RFC 8414). */
 export interface ServerMetadata {
   /** As `iss` in tokens. */
@@ -1048,7 +1218,7 @@ export interface TransferEvent {
   /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
   id: number;
   /** What has happened. */
-  name: "transfer.in.processing" | "transfer.in.confirmed" | "transfer.in.error" | "transfer.out.processing" | "transfer.out.confirmed" | "transfer.out.error" | "transfer.in.completed" | "transfer.out.waiting";
+  name: "transfer.in.processing" | "transfer.in.confirmed" | "transfer.in.error" | "transfer.out.processing" | "transfer.out.confirmed" | "transfer.out.error" | "transfer.in.completed" | "transfer.out.waiting" | "transfer.in.held";
   /** The facts. */
   payload: TransferPayload;
   /** When it happened. RFC 3339, UTC, with microseconds. */
@@ -1129,6 +1299,14 @@ export interface TransferPayload {
   status: "CANCELLED" | "CONFIRMED" | "ERROR" | "PROCESSING" | "RETURNED";
   /** When the transfer was accepted. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
+  /** Of `transfer.in.held` alone. */
+  hold?: CreditHold;
+}
+
+/** What the institution decides by hand of a payment that it holds. */
+export interface VerdictRequest {
+  /** Release it, so that it is yours and pays its charge; or return it to its payer. */
+  decision: "release" | "return";
 }
 
 /** One event on its way to one endpoint. */
@@ -1162,4 +1340,4 @@ export interface WebhookEndpoint {
 }
 
 /** An event, as it is posted. */
-export type WebhookEvent = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | DivergenceEvent | AdjustmentEvent;
+export type WebhookEvent = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | DivergenceEvent | AdjustmentEvent | InfractionEvent;

@@ -1,9 +1,9 @@
 // Prints which operation each method asks for, as JSON: {"charges.create": "create_charge", ...}.
-import { Account, Charges, Deliveries, Endpoints, Events, Identity, Refunds, Transfers } from "../dist/esm/resources.js";
+import { Account, Charges, Deliveries, Endpoints, Events, Identity, Infractions, Refunds, Transfers } from "../dist/esm/resources.js";
 import { OPERATIONS } from "../dist/esm/operations.js";
 import { Sandbox } from "../dist/esm/sandbox.js";
 
-const GROUPS = { charges: Charges, transfers: Transfers, refunds: Refunds, endpoints: Endpoints, deliveries: Deliveries };
+const GROUPS = { charges: Charges, transfers: Transfers, refunds: Refunds, infractions: Infractions, endpoints: Endpoints, deliveries: Deliveries };
 const MORE = { events: Events, identity: Identity, sandbox: Sandbox, "": Account };
 
 /** Takes whatever it is asked, and remembers the one operation that it was. */

@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
 from cryptography.x509.oid import NameOID
 
-from pixconnect.domain.money.outside_location import LocationUnreachable
 from pixconnect.domain.simulation.sandbox_control import READ_AUTHORITY, SandboxControl, SandboxUnavailable
+from pixconnect.domain.standard.outside_location import LocationUnreachable
 
 Trusted = Callable[[], Awaitable[Sequence[x509.Certificate]]]
 """Returns the trusted authorities; raises ``LocationUnreachable`` if they must be fetched and nobody answers."""

@@ -11,15 +11,14 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct, field
 
+from pixconnect.domain.due.terms import VALID_DAYS
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.money.outside_location import OutsideCharge
+from pixconnect.domain.money.charge_contents import LIFETIME_S
+from pixconnect.domain.standard.outside_location import OutsideCharge
 
 KEY_LENGTH_MAX: Final = 77
 
-# The defaults of ``CobExpiracao`` and ``validadeAposVencimento`` in the Pix API.
-_PAYABLE_FOR_S: Final = 86_400
-_PAYABLE_AFTER_DUE_DAYS: Final = 30
 # The ``modalidadeAlteracao`` of a charge whose payer chooses the amount.
 _ANY_AMOUNT: Final = 1
 
@@ -132,7 +131,7 @@ def _find_expiry(calendar: _Calendar, created_at: datetime | None) -> datetime |
         return _find_expiry_after_due(calendar, date.fromisoformat(calendar.due_on[:10]))
     if created_at is None:
         return None
-    payable_for_s = _PAYABLE_FOR_S
+    payable_for_s = LIFETIME_S
     if calendar.payable_for_s is not None:
         payable_for_s = _parse_count(calendar.payable_for_s, "calendario.expiracao")
     return created_at + timedelta(seconds=payable_for_s)
@@ -140,7 +139,7 @@ def _find_expiry(calendar: _Calendar, created_at: datetime | None) -> datetime |
 
 def _find_expiry_after_due(calendar: _Calendar, due_on: date) -> datetime:
     """The end of the last day, in Sao Paulo."""
-    days = _PAYABLE_AFTER_DUE_DAYS
+    days = VALID_DAYS
     if calendar.payable_after_due_days is not None:
         days = _parse_count(calendar.payable_after_due_days, "calendario.validadeAposVencimento")
     last_on = due_on + timedelta(days=days)

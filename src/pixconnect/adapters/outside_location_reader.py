@@ -7,7 +7,7 @@
                 jku, on the same host ──GET──► JWK set ──► the key of that kid and x5t#S256 ──► its chain leads to a CA
                                                                       └──► has signed ──► the payload is read
 
-This is the port ``domain.money.outside_location.Locations``. The QR code chooses the host, so all requests go through
+This is the port ``domain.standard.outside_location.Locations``. The QR code chooses the host, so all requests go through
 ``OutgoingHttp``, and a bound holds for each holder and for all together. ``InvalidQrCode`` says what the other side did
 wrong; ``LocationUnreachable`` says that a later try may succeed.
 """
@@ -31,7 +31,7 @@ from pixconnect.adapters.outside_location_signature import (
 )
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.address_rules import Target, TargetRefused, parse_target
 from pixconnect.flow.outgoing_limit import OutgoingLimit
 from pixconnect.http.client import ConnectionFailed, ReceivedAnswer

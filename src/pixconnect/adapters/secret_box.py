@@ -75,6 +75,7 @@ class AesSecretBox:
         for key in keys:
             try:
                 return key.cipher.decrypt(body[:_NONCE_LENGTH], body[_NONCE_LENGTH:], about.encode())
+            # Nothing in a value of version 1 says which key it was: the next one is tried.
             except (InvalidTag, ValueError):
                 continue
         raise SealBroken(f"{about}: sealed with another secret key, or damaged")
@@ -163,6 +164,7 @@ def _make_key_file(path: Path, entropy: Entropy) -> None:
             file.flush()
             os.fsync(file.fileno())
         path.hardlink_to(draft)
+    # Another process was first: its key is the installation's, and ours has sealed nothing.
     except FileExistsError:
         return
     finally:

@@ -9,9 +9,11 @@ from typing import Final
 import msgspec
 import structlog
 
+from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.running.database_server import DatabaseServer
 
 FILE_NAME: Final = "database.json"
+"""The home cell's; that of another cell has its number in it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -19,8 +21,8 @@ _log = structlog.get_logger(__name__)
 class ServerFile:
     """In the home of this machine, which all processes of ours on it share."""
 
-    def __init__(self, home: Path) -> None:
-        self._path = home / FILE_NAME
+    def __init__(self, home: Path, number: int = HOME) -> None:
+        self._path = home / (FILE_NAME if number == HOME else f"database-{number}.json")
 
     def read(self) -> DatabaseServer | None:
         try:
@@ -30,7 +32,7 @@ class ServerFile:
 
     def write(self, server: DatabaseServer) -> None:
         # Not synced: after a power cut an older one, or none, is as good as what a process that has just begun knows.
-        unfinished = self._path.with_name(f"{FILE_NAME}.{os.getpid()}")
+        unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         try:
             unfinished.write_bytes(msgspec.json.encode(server))
             unfinished.rename(self._path)

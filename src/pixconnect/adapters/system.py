@@ -58,8 +58,8 @@ class SystemClock:
     def real_now(self) -> datetime:
         return datetime.now(UTC)
 
-    def monotonic_s(self) -> float:
-        return time.monotonic()
+    # Asked six times for each request: the machine's own function, without one of ours around it.
+    monotonic_s = staticmethod(time.monotonic)
 
 
 class SystemEntropy:

@@ -20,24 +20,32 @@ import structlog
 
 from pixconnect.api.frame import envelope
 from pixconnect.api.frame.authentication import authenticate, read_address, read_sender
-from pixconnect.api.frame.envelope import Listing
+from pixconnect.api.frame.envelope import Headers, Listing
 from pixconnect.api.frame.operation import NOBODY, AnyOperation, Later, Request
 from pixconnect.api.frame.prepared import PreparedOperation, prepare, read_headers, receive_body
 from pixconnect.api.frame.request_lines import RequestLines
 from pixconnect.api.frame.routing import Router
 from pixconnect.api.frame.sending import refusal_headers, send_response, write_answer
 from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.standby import read_at_standby
 from pixconnect.api.operations import choose_refusal_form, list_routes
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import Network, authorize, check_certificate
+from pixconnect.domain.identity.access import Caller, Network, authorize, check_certificate
 from pixconnect.flow.overload import TOO_MANY
 from pixconnect.flow.refusal_pace import RefusalPace
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.current_request import current_request, has_written
-from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, is_of_own_file, lacks_memory, say_why
+from pixconnect.foundation.database_failure import (
+    DATABASE_AWAY,
+    DATABASE_BUSY,
+    DATABASE_REFUSES,
+    is_of_own_file,
+    lacks_memory,
+    say_undone,
+)
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.metrics import Histogram
-from pixconnect.http.asgi import Receive, Scope, Send, WholeAnswer
+from pixconnect.http.asgi import TRACEPARENT, Receive, Scope, Send, WholeAnswer
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -45,6 +53,7 @@ _DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
 """Raised by reads, and by writes that were not done; one that may have been done raises ``OutcomeUnknown``."""
 
 _READING: Final = frozenset({"GET", "HEAD"})
+_REFUSED_FROM: Final = 400
 _RATE_LIMITED: Final = envelope.STATUSES["RATE_LIMITED"]
 _FULL: Final = envelope.STATUSES["SERVICE_UNAVAILABLE"]
 _log = structlog.get_logger(__name__)
@@ -83,14 +92,14 @@ class Application:
         self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog | RequestLines
     ) -> None:
         self._services = services
-        self._is_sandbox = services.context.policy.is_sandbox
-        self._now = services.context.clock.now
-        self._monotonic_s = services.context.clock.monotonic_s
-        self._entropy = services.context.entropy
+        self._is_sandbox = services.home.policy.is_sandbox
+        self._now = services.home.clock.now
+        self._monotonic_s = services.home.clock.monotonic_s
+        self._entropy = services.home.entropy
         self._access_log = access_log
         self._rates = services.rates
         self._refusal_pace = RefusalPace()
-        self._admission = services.admission
+        self._admissions = services.admissions
         self._turns = services.turns
         self.answers: Counter[tuple[str, int]] = Counter()
         """How many there were, by operation and status; for the metrics."""
@@ -123,12 +132,16 @@ class Application:
         # An error of rates has its own headers, of the rate that was exceeded.
         if self._rates is not None and status != _RATE_LIMITED:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]
+        if progress.operation is not None and progress.operation.scope == "transfer.write" and status != _RATE_LIMITED:
+            own_headers = [*own_headers, *self._read_lookups_left(progress.caller)]
         # Counted before it is slowed down or sent: a slow reader would make the service look slow.
         self._count(progress.operation, status, self._monotonic_s() - started_s)
         try:
-            interval_s = self._refusal_pace.interval_s(status, progress.cost_s, is_known=progress.caller is not NOBODY)
-            if not interval_s and progress.operation is not None:
-                interval_s = progress.operation.pace_s
+            interval_s = 0.0 if progress.operation is None else progress.operation.pace_s
+            # Of successes only what has a pace of its own waits.
+            if status >= _REFUSED_FROM:
+                is_known = progress.caller is not NOBODY
+                interval_s = self._refusal_pace.interval_s(status, progress.cost_s, is_known=is_known) or interval_s
             if interval_s:
                 await self._slow_down(progress, interval_s)
             await send_response(send, scope, status, [*own_headers, (b"x-request-id", request_id.encode())], content)
@@ -136,6 +149,11 @@ class Application:
             # Otherwise a client that guesses could hang up before we send the refusal, and leave no line in the log.
             if self._access_log.wants(status):
                 self._note_access(progress, status, said)
+
+    def _read_lookups_left(self, caller: Caller) -> Headers:
+        context = self._services.of(caller)
+        left = context.lookups.recall_left(context, caller.holder_id)
+        return [] if left is None else envelope.rate_headers(left)
 
     async def _pass(self, progress: _Progress, receive: Receive) -> object:
         """Answer a request: all that may refuse it or let it wait, in the order in which it meets that.
@@ -169,8 +187,9 @@ class Application:
         party = current_party.get()
         # Not reads: one may wait for events for half a minute and costs nothing meanwhile.
         is_admitted = prepared.has_body and not prepared.is_public
-        if is_admitted:
-            self._admission.enter(party)
+        admission = self._admissions.of(progress.caller.holder_id) if is_admitted else None
+        if admission is not None:
+            admission.enter(party)
         try:
             raw_body = await receive_body(headers, receive, prepared.operation.body_max) if prepared.has_body else b""
             request = self._decode(progress, prepared, raw_parameters, raw_body)
@@ -183,8 +202,8 @@ class Application:
             # Who waits for events has no turn meanwhile.
             return await answer.answer(partial(self._turns.hold, party)) if type(answer) is Later else answer
         finally:
-            if is_admitted:
-                self._admission.leave(party)
+            if admission is not None:
+                admission.leave(party)
 
     def _authorize(self, progress: _Progress, scope: str | None) -> None:
         """From here on the caller is known, to logs and to whatever is shared out; it must have the scope."""
@@ -206,7 +225,7 @@ class Application:
             raise
         if prepared.is_change:
             sender = read_sender(headers, progress.peer, self._services.trusted_proxies)
-            caller = caller.asking(sender, progress.request_id)
+            caller = caller.asking(sender, progress.request_id, progress.scope.get(TRACEPARENT))
         return Request(
             caller=caller,
             parameter=parameter,
@@ -230,9 +249,16 @@ class Application:
         finally:
             self._turns.release(party)
 
+    def find_operation(self, scope: Scope) -> AnyOperation | None:
+        """What a request asks for; ``None`` where there is no such operation."""
+        try:
+            return self._router.find(scope["method"], scope["raw_path"])[0].operation
+        except errors.PixConnectError:
+            return None
+
     def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
         """Refuse without a task what a full process refuses; ``None`` for whatever needs ``__call__``."""
-        if not self._admission.is_full or self._rates is not None or self._access_log.wants(_FULL):
+        if not self._is_full() or self._rates is not None or self._access_log.wants(_FULL):
             return None
         headers = cast("Mapping[bytes, bytes]", scope["headers_by_name"] or {})
         caller = self._services.verifier.recall(headers.get(b"authorization", b""))
@@ -246,7 +272,11 @@ class Application:
                 authorize(caller, prepared.scope)
         except errors.PixConnectError:
             return None
-        if prepared.is_public or not prepared.has_body or not self._admission.refuses(caller.holder_id):
+        if (
+            prepared.is_public
+            or not prepared.has_body
+            or not self._admissions.of(caller.holder_id).refuses(caller.holder_id)
+        ):
             return None
         # It counts this request, so we ask it last.
         if not self._refusal_pace.is_due_now(caller.holder_id, started_s):
@@ -257,9 +287,17 @@ class Application:
         own_headers = [*refusal_headers(refused), (b"x-request-id", request_id.encode())]
         return WholeAnswer(refused.status, own_headers, refused.content)
 
+    def _is_full(self) -> bool:
+        admissions = self._admissions
+        return admissions.home.is_full or (not admissions.is_alone and any(each.is_full for each in admissions))
+
     async def _slow_down(self, progress: _Progress, interval_s: float) -> None:
         """Let an answer wait if this party gets many that are paced."""
-        party: Hashable = progress.caller.holder_id or progress.address
+        party: Hashable = progress.caller.holder_id
+        if not party:
+            # While the database is away nobody can be let in, and who shares an address would wait for all others there.
+            authorization = progress.headers.get(b"authorization")
+            party = (authorization and self._services.verifier.recall_party(authorization)) or progress.address
         delay_s = self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s)
         if delay_s:
             await asyncio.sleep(delay_s)
@@ -289,14 +327,21 @@ class Application:
 
 def make_application(services: Services, access_log: AccessLog | RequestLines) -> Application:
     """The interface of this mode as one ASGI application."""
-    return Application(services, list_routes(is_sandbox=services.context.policy.is_sandbox), access_log)
+    routes, standby = list_routes(is_sandbox=services.home.policy.is_sandbox), services.standby
+    if standby is not None:
+        routes = tuple(read_at_standby(row, standby, services) if row.may_be_old else row for row in routes)
+    return Application(services, routes, access_log)
 
 
 def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
     """The error that the caller gets."""
     if isinstance(error, _DATABASE_GONE) and not is_of_own_file(error):
         _log.warning("the database gives no answer", error=type(error).__name__)
-        error = errors.ServiceUnavailable(say_why(error))
+        error = errors.ServiceUnavailable(say_undone(error))
+    elif isinstance(error, DATABASE_REFUSES):
+        # Its own words name the table: they are for whoever has taken the right away, and can give it back.
+        _log.critical("the database refuses the service a right: run `pixconnect migrate`", said=str(error))
+        error = errors.ServiceUnavailable(say_undone(error))
     elif not isinstance(error, errors.PixConnectError) and lacks_memory(error):
         _log.error("no memory is left", operation=progress.operation.id if progress.operation else None)
         if progress.scope["method"] not in _READING:

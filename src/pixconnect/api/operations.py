@@ -14,6 +14,7 @@ from pixconnect.api.contract import (
     endpoint,
     feed,
     health,
+    infraction,
     ledger,
     movement,
     oauth,
@@ -21,10 +22,11 @@ from pixconnect.api.contract import (
     refund,
     sandbox,
     statement,
+    suspect_credit,
     transfer,
     transfer_parties,
 )
-from pixconnect.api.docs import documents, guides
+from pixconnect.api.docs import documents, guides, security_contact
 from pixconnect.api.faces.operations import find_face_form, list_face_routes
 from pixconnect.api.frame import access
 from pixconnect.api.frame.decoding import FORM_MAX
@@ -45,6 +47,7 @@ from pixconnect.api.frame.parameters import (
     END_TO_END_ID,
     EXTERNAL_ID,
     ID,
+    INFRACTION,
     NONE,
     PAGE,
     PICTURE,
@@ -77,7 +80,7 @@ CHARGES: Final = Section(
         Row("get_charge_payment", "GET", "/v1/connect/charge/id/{id}/payment", "charge.read",
             ID, Nothing, Nothing, charge.PaidBy, charge.get_charge_paid_by),
         Row("list_charges_by_holder", "GET", "/v1/connect/charge/list", "charge.read",
-            NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges),
+            NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges, may_be_old=True),
         Row("get_location", "GET", payload.LOCATION_PATH + "{txid}", None,
             TXID, Anything, Nothing, Document, payload.get_payload, media_types=(payload.JOSE_TYPE,),
             refusals=payload.REFUSALS, pace_s=payload.PACE_S),
@@ -112,7 +115,7 @@ TRANSFERS: Final = Section(
         Row("get_transfer_by_end_to_end_id", "GET", "/v1/connect/transfer/end-to-end-id/{endToEndId}", "transfer.read",
             END_TO_END_ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_end_to_end_id),
         Row("list_transfers_by_holder", "GET", "/v1/connect/transfer/list", "transfer.read",
-            NONE, transfer.TransferListQuery, Nothing, Listing[transfer.Transfer], transfer.list_transfers),
+            NONE, transfer.TransferListQuery, Nothing, Listing[transfer.Transfer], transfer.list_transfers, may_be_old=True),
         Row("search_transfers", "GET", "/v1/connect/transfer/search", "transfer.read",
             NONE, transfer.TransferSearchQuery, Nothing, Listing[transfer.Transfer], transfer.search_transfers),
     ),
@@ -136,7 +139,20 @@ REFUNDS: Final = Section(
             "/v1/connect/refund/return-identification/{returnIdentification}", "refund.read",
             RETURN_IDENTIFICATION, Nothing, Nothing, refund.Refund, refund.get_refund_by_return_identification),
         Row("list_refunds_by_holder", "GET", "/v1/connect/refund/list", "refund.read",
-            NONE, refund.RefundListQuery, Nothing, Listing[refund.Refund], refund.list_refunds),
+            NONE, refund.RefundListQuery, Nothing, Listing[refund.Refund], refund.list_refunds, may_be_old=True),
+    ),
+)
+
+INFRACTIONS: Final = Section(
+    title="Infractions",
+    text="Pix that somebody contests: what your institution has blocked and decided, and how you answer it.",
+    operations=(
+        Row("list_infractions", "GET", "/v1/connect/infraction/list", "infraction.read",
+            NONE, infraction.InfractionListQuery, Nothing, Listing[infraction.Infraction], infraction.list_infractions),
+        Row("get_infraction_by_id", "GET", "/v1/connect/infraction/id/{id}", "infraction.read",
+            ID, Nothing, Nothing, infraction.Infraction, infraction.get_infraction_by_id),
+        Row("defend_infraction", "POST", "/v1/connect/infraction/id/{id}/defence", "infraction.write",
+            ID, Nothing, infraction.DefenceRequest, infraction.Infraction, infraction.defend_infraction),
     ),
 )
 
@@ -147,16 +163,16 @@ LEDGER: Final = Section(
         Row("retrieve_current_balance", "GET", "/v1/connect/ledger/balance", "ledger.read",
             NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance),
         Row("list_transactions_by_holder", "GET", "/v1/connect/ledger/list", "ledger.read",
-            NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions),
+            NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions, may_be_old=True),
         Row("retrieve_statement", "GET", "/v1/connect/ledger/statement", "ledger.read",
             NONE, statement.StatementQuery, Nothing, statement.Statement, statement.retrieve_statement,
-            media_types=tuple(statement.MEDIA_TYPES.values())),
+            media_types=tuple(statement.MEDIA_TYPES.values()), may_be_old=True),
         Row("retrieve_balance", "GET", "/v1/connect/balance", "ledger.read",
             NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance,
             summary="Read your balance (alternative path)"),
         Row("list_transactions", "GET", "/v1/connect/transactions/list", "ledger.read",
             NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions,
-            summary="List your transactions (alternative path)"),
+            summary="List your transactions (alternative path)", may_be_old=True),
     ),
 )
 
@@ -175,7 +191,8 @@ WEBHOOKS: Final = Section(
         Row("delete_webhook_endpoint", "DELETE", "/v1/webhook/endpoints/{id}", "webhook.write",
             ID, Nothing, Nothing, endpoint.WebhookEndpoint, endpoint.delete_endpoint),
         Row("list_webhook_deliveries", "GET", "/v1/webhook/endpoints/{id}/deliveries", "webhook.read",
-            ID, endpoint.DeliveryListQuery, Nothing, Listing[endpoint.WebhookDelivery], endpoint.list_deliveries),
+            ID, endpoint.DeliveryListQuery, Nothing, Listing[endpoint.WebhookDelivery], endpoint.list_deliveries,
+            may_be_old=True),
         Row("get_webhook_delivery", "GET", "/v1/webhook/deliveries/{id}", "webhook.read",
             ID, Nothing, Nothing, endpoint.WebhookDelivery, endpoint.get_delivery),
         Row("redeliver_webhook", "POST", "/v1/webhook/deliveries/{id}/redeliver", "webhook.write",
@@ -183,7 +200,7 @@ WEBHOOKS: Final = Section(
         Row("redeliver_unacknowledged", "POST", "/v1/webhook/endpoints/{id}/redeliver", "webhook.write",
             ID, Nothing, endpoint.RedeliverRequest, endpoint.Redelivered, endpoint.redeliver_unacknowledged),
         Row("list_events", "GET", "/v1/webhook/events", "webhook.read",
-            NONE, ListQuery, Nothing, Listing[endpoint.WebhookEvent], endpoint.list_events),
+            NONE, ListQuery, Nothing, Listing[endpoint.WebhookEvent], endpoint.list_events, may_be_old=True),
         Row("read_event_feed", "GET", "/v1/webhook/feed", "webhook.read",
             NONE, feed.EventFeedQuery, Nothing, feed.EventFeed, feed.read_event_feed),
         Row("replay_events", "POST", "/v1/webhook/endpoints/{id}/replay", "webhook.write",
@@ -237,12 +254,18 @@ SANDBOX: Final = Section(
     operations=(
         Row("sandbox_pay", "POST", "/sandbox/v1/payments", "any",
             NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay),
+        Row("sandbox_judge_payment", "POST", "/sandbox/v1/payments/{endToEndId}/decide", "any",
+            END_TO_END_ID, Nothing, suspect_credit.VerdictRequest, sandbox.Payment, suspect_credit.judge_credit),
         Row("sandbox_give_back", "POST", "/sandbox/v1/returns", "any",
             NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back),
         Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",
             NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit),
         Row("sandbox_move", "POST", "/sandbox/v1/movements", "any",
             NONE, Nothing, movement.MovementRequest, movement.MovementOutcome, movement.move),
+        Row("sandbox_open_infraction", "POST", "/sandbox/v1/infractions", "any",
+            NONE, Nothing, infraction.InfractionRequest, infraction.SandboxInfraction, infraction.open_infraction),
+        Row("sandbox_decide_infraction", "POST", "/sandbox/v1/infractions/{infractionId}/decide", "any",
+            INFRACTION, Nothing, infraction.DecisionRequest, infraction.SandboxInfraction, infraction.decide_infraction),
         Row("sandbox_open_holder", "POST", "/sandbox/v1/holders", "any",
             NONE, Nothing, sandbox.HolderRequest, sandbox.SandboxHolder, sandbox.open_holder),
         Row("sandbox_list_keys", "GET", "/sandbox/v1/keys", "any",
@@ -272,6 +295,9 @@ PAGES: Final = (
         NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,)),
     Row("get_docs_script", "GET", "/docs/page.js", None,
         NONE, Anything, Nothing, Document, documents.get_docs_script, media_types=(documents.SCRIPT_TYPE,)),
+    Row("get_security_contacts", "GET", security_contact.PATH, None,
+        NONE, Anything, Nothing, Document, security_contact.get_security_contacts,
+        media_types=(security_contact.MEDIA_TYPE,)),
     Row("get_pix_openapi", "GET", "/pix/openapi.json", None,
         NONE, Anything, Nothing, Document, documents.get_pix_openapi, media_types=(documents.OPENAPI_TYPE,)),
     Row("get_reading_index", "GET", "/llms.txt", None,
@@ -309,7 +335,7 @@ CALLBACKS: Final = (
 
 def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
     """The interface; the sandbox's own operations do not exist in live mode."""
-    always = (CHARGES, TRANSFERS, REFUNDS, LEDGER, WEBHOOKS, IDENTITY, SERVICE)
+    always = (CHARGES, TRANSFERS, REFUNDS, INFRACTIONS, LEDGER, WEBHOOKS, IDENTITY, SERVICE)
     return (*always, SANDBOX) if is_sandbox else always
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
@@ -18,12 +18,16 @@ from pixconnect.assembly.base import (
     open_base,
     open_own_secret_box,
 )
+from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.config import Settings
+from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import OPERATOR_ROLE
+from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.operator import Operator
@@ -31,9 +35,12 @@ from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.secret_key import refuse_other_key
 from pixconnect.usecases.running import installation
+from pixconnect.usecases.running.known_cells import find_open_cell, list_cells, refuse_cell_as_home, refuse_other_claim
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.writing.write_queues import WriteQueues
 
+FindNumber = Callable[[Operator], Awaitable[int]]
+"""Answers in which cell a verb acts, asking the home cell."""
 _CONNECTIONS_MAX: Final = 4
 """One holds a lock while others read and write."""
 
@@ -52,11 +59,21 @@ def prepare_home(settings: Settings) -> AesSecretBox:
 
 @asynccontextmanager
 async def open_operator(
-    settings: Settings, *, url: str = "", role: str = OPERATOR_ROLE, connections_max: int = 1, compares_key: bool = True
+    settings: Settings,
+    *,
+    url: str = "",
+    role: str = OPERATOR_ROLE,
+    connections_max: int = 1,
+    compares_key: bool = True,
+    known: KnownCell | None = None,
 ) -> AsyncGenerator[Operator]:
     """Open what operators' verbs need, by their role or a lesser one.
 
+    Args:
+        known: The cell that these settings lead to; ``None`` is the home cell.
+
     Raises:
+        InstallationError: The database is of the other mode, or another cell than the home cell.
         SchemaError: The tables are not those of this program.
         SecretKeyError: There is no secret key.
         SealBroken: It is not the key of these tables, and ``compares_key``: what it sealed nobody could open.
@@ -65,7 +82,8 @@ async def open_operator(
     secret_box = open_own_secret_box(settings, entropy)
     # A verb may be the first to meet the database after a restore, and give out ids.
     policy = make_policy(settings)
-    server = ServerWatch(ServerFile(settings.home_path), has_rail=policy.has_rail)
+    file = ServerFile(settings.home_path, HOME if known is None else known.number)
+    server = ServerWatch(file, has_rail=policy.has_rail, cluster=settings.database_cluster)
     connections = await pool.open_pool(
         url or settings.operators_url,
         role=role,
@@ -77,11 +95,11 @@ async def open_operator(
     server.on_start(connections.expire)
     try:
         async with connections.acquire() as connection:
-            await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
-            await installation.check_mode(connection, settings.mode)
+            number = await _check_database(connection, settings, known)
             if compares_key:
                 await refuse_other_key(connection, secret_box)
             await server.begin(connection)
+            policy = structs.replace(policy, cell=number)
         yield Operator(
             pool=connections,
             clock=SystemClock(),
@@ -96,6 +114,37 @@ async def open_operator(
         )
     finally:
         await connections.close()
+
+
+async def _check_database(connection: pool.Connection, settings: Settings, known: KnownCell | None) -> int:
+    """The tables must be this program's, of this mode, and of the cell that was wanted, whose number is answered."""
+    await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+    if known is not None:
+        await refuse_other_claim(connection, known)
+    await installation.check_mode(connection, settings.mode)
+    number = await installation_store.read_cell(connection)
+    # What is made here beside the home cell nobody would find.
+    if known is None:
+        refuse_cell_as_home(number)
+    return number
+
+
+@asynccontextmanager
+async def open_operator_at(settings: Settings, find_number: FindNumber) -> AsyncGenerator[Operator]:
+    """Open what operators' verbs need in the cell that is found, through the home cell, which knows the others.
+
+    Raises:
+        ServiceUnavailable: There is no such cell that is open.
+    """
+    async with AsyncExitStack() as opened:
+        home = await opened.enter_async_context(open_operator(settings))
+        number = await find_number(home)
+        if number == HOME:
+            yield home
+            return
+        known = find_open_cell(await list_cells(home), number)
+        there = await opened.enter_async_context(open_operator(settings_of(settings, known), known=known))
+        yield structs.replace(there, home=home.pool)
 
 
 class OperatorsWrites(Struct, frozen=True, kw_only=True):

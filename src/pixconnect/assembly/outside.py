@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from cryptography import x509
+from msgspec import Struct
 
 from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
 from pixconnect.adapters.dns_lookup import DnsLookup
@@ -21,6 +22,7 @@ from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import LIMITS as WEBHOOK_LIMITS
 from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.assembly.institutions import CallCounts
 from pixconnect.config import Settings, SettingsError
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.webhooks.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
@@ -35,6 +37,35 @@ _RECEIVERS_HINT = (
 def has_rail(settings: Settings) -> bool:
     """Whether ``open_rail`` opens one: without a rail no order is handed over."""
     return settings.mode == "sandbox"
+
+
+class SharedParts(Struct, frozen=True, kw_only=True):
+    """What a process reaches outside, once for all cells."""
+
+    rail: Rail
+    control: HttpSandboxControl | None
+    locations: LocationReader
+    receivers: WebhookSender
+    calls: CallCounts
+    """Those to institutions, by account and outcome."""
+
+
+@asynccontextmanager
+async def open_shared_parts(
+    settings: Settings, secret_box: AesSecretBox, clock: SystemClock
+) -> AsyncGenerator[SharedParts]:
+    """Open it; raises ``SettingsError`` and ``ClientCertificateError``."""
+    async with (
+        open_rail(settings, secret_box) as (rail, control),
+        open_outgoing(settings, clock, control) as (locations, receivers),
+    ):
+        yield SharedParts(
+            rail=rail,
+            control=control,
+            locations=locations,
+            receivers=receivers,
+            calls=CallCounts(),
+        )
 
 
 @asynccontextmanager

@@ -6,22 +6,32 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from msgspec import structs
+
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.assembly.base import (
+    Base,
     connect_as_service,
     keep_up,
     listen_for_metrics,
     open_base,
     running_beside,
 )
+from pixconnect.assembly.cells import OpenedCell, open_cells
+from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings
+from pixconnect.domain.frame.trace import Tracer
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.http import descriptors
 from pixconnect.http.metrics import serve_metrics
+from pixconnect.usecases.frame.cells import Cells, UnreachableCells
+from pixconnect.usecases.frame.order_traces import OrderTraces
 from pixconnect.worker import run as worker_run
+from pixconnect.worker.accounts import OpenRail
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.run import WorkerParts
+from pixconnect.worker.traces import TracedAttempts, TracedRail, TracedReceivers
 
 
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
@@ -31,25 +41,63 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
     async with (
         # It asks for no lists, whose best plan depends on what is looked for.
         open_base(settings, "pixconnect worker", plans_once=True) as base,
-        running_beside(*keep_up(settings, base, for_others=True)),
+        running_beside(*keep_up(base, for_others=True)),
+        open_tracer(settings, "pixconnect-worker") as tracer,
     ):
-        parts = WorkerParts(
-            context=base.context,
-            signing=base.keyring,
-            notifier=base.notifier,
-            calls=base.calls,
-            connect=connect_as_service(settings, "pixconnect leases"),
-            limits=QueueLimits(
-                endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max
-            ),
-            attempt_log=AttemptLog(
-                base.context.clock,
-                is_on=settings.log_level in {"debug", "info"},
-            ),
-            event_retention_days=settings.event_retention_days,
-            serve_metrics=partial(serve_metrics, listen_for_metrics(settings)),
-            open_account_rail=lambda opened, memory: InstitutionRail(
-                opened.institution, memory, base.context.clock, opened.own_sender
-            ),
-        )
-        await worker_run.work(parts, stop, report_ready)
+        away = UnreachableCells()
+        cells = Cells(base.context, away)
+        parts = _trace_work(_make_parts(base, cells), tracer)
+        # Its figures are the home cell's.
+        parts = structs.replace(parts, serve_metrics=partial(serve_metrics, listen_for_metrics(settings)))
+
+        async def work_in(cell: OpenedCell) -> None:
+            async with running_beside(*keep_up(cell.base, for_others=True)):
+                own = _trace_work(_make_parts(cell.base, cells), tracer)
+                cells.add(cell.number, own.context)
+                await worker_run.work(own, cell.stop, cell.report_ready)
+
+        async with open_cells(base, "pixconnect worker", away, work_in, stop=stop, plans_once=True):
+            await worker_run.work(parts, stop, report_ready)
+
+
+def _make_parts(base: Base, cells: Cells) -> WorkerParts:
+    """What works in one cell, by leases of that cell."""
+    settings, clock = base.settings, base.context.clock
+    return WorkerParts(
+        context=base.context,
+        cells=cells,
+        signing=base.keyring,
+        notifier=base.notifier,
+        calls=base.shared.calls,
+        connect=connect_as_service(settings, "pixconnect leases"),
+        limits=QueueLimits(
+            endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max
+        ),
+        attempt_log=AttemptLog(clock, is_on=settings.log_level in {"debug", "info"}),
+        event_retention_days=settings.event_retention_days,
+        open_account_rail=lambda opened, memory: InstitutionRail(opened.institution, memory, clock, opened.own_sender),
+    )
+
+
+def _trace_work(parts: WorkerParts, tracer: Tracer | None) -> WorkerParts:
+    """A worker's parts, with spans around calls to rails and receivers where traces are sent."""
+    if tracer is None:
+        return parts
+    context = parts.context
+    traces = OrderTraces(context.pool)
+    return structs.replace(
+        parts,
+        context=structs.replace(
+            context,
+            rail=TracedRail(context.rail, tracer, traces, context.clock, one_by_one=False),
+            receivers=TracedReceivers(context.receivers),
+            traces=traces,
+        ),
+        open_account_rail=_trace_accounts(parts, tracer, traces),
+        attempt=TracedAttempts(context.pool, tracer).attempt,
+    )
+
+
+def _trace_accounts(parts: WorkerParts, tracer: Tracer, traces: OrderTraces) -> OpenRail:
+    clock, open_rail = parts.context.clock, parts.open_account_rail
+    return lambda opened, memory: TracedRail(open_rail(opened, memory), tracer, traces, clock, one_by_one=True)

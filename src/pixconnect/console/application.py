@@ -32,6 +32,7 @@ from pixconnect.console.parts import ConsoleParts
 from pixconnect.console.streams import Streams
 from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.domain.identity.console import Visitor
 from pixconnect.flow.overload import Admission
@@ -40,6 +41,8 @@ from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send
 from pixconnect.usecases.identity import console_session
+from pixconnect.usecases.money import holder
+from pixconnect.usecases.running.standby import Standby
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -89,6 +92,12 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     is_sign_in: bool = False
     """Whether its form may begin a session."""
     is_file: bool = False
+    may_be_old: bool = False
+    """Whether a standby may be read from: never where a visitor sees what became of an act."""
+    refused: Callable[[Visit, errors.PixConnectError, int], Awaitable[Response]] | None = None
+    """The page of a form that says at the field what is wrong with it, with what was typed; otherwise a page says so alone."""
+    pace: RatePolicy | None = None
+    """How often its party may ask for it, where a look costs more than a page."""
 
 
 class Console:
@@ -97,23 +106,24 @@ class Console:
     def __init__(self, parts: ConsoleParts, routes: Sequence[PageRoute], use: Callable[[], None]) -> None:
         self._parts = parts
         self._use = use
-        self._paces = Paces(parts.context.clock)
+        self._paces = Paces(parts.home.clock)
         self._streams = Streams()
         self._turns = parts.turns
         self._admission = Admission(UNDER_WAY_MAX)
         self.refused_acts: Counter[tuple[str, str]] = Counter()
         """How many there were, by the path of the form and the code of the refusal; for the metrics."""
-        table = [Route(row.path, self._open(row), methods=[row.method]) for row in routes]
+        rows = [row if parts.standby is None else _read_at_standby(row, parts, parts.standby) for row in routes]
+        table = [Route(row.path, self._open(row), methods=[row.method]) for row in rows]
         table.append(Route("/assets/{name}", self._asset))
         self._app = Starlette(routes=table, exception_handlers={HTTPException: self._refuse_route})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._use()
-        started_s = self._parts.context.clock.monotonic_s()
+        started_s = self._parts.home.clock.monotonic_s()
 
         async def send_on(message: Message) -> None:
             if message["type"] == RESPONSE_START:
-                took_ms = (self._parts.context.clock.monotonic_s() - started_s) * 1000
+                took_ms = (self._parts.home.clock.monotonic_s() - started_s) * 1000
                 message["headers"] = [*message["headers"], *self._own_headers(message["headers"], took_ms)]
             await send(message)
 
@@ -149,6 +159,9 @@ class Console:
                     _check_origin(request, self._parts)
                 if visit.visitor is None and not row.is_public:
                     return _lead_to_door(request)
+                visit = await self._name_holder(visit)
+                if row.pace is not None:
+                    self._paces.spend(row.pace, visit.who.party)
                 if is_act:
                     visit = msgspec.structs.replace(visit, sent=await self._read_form(visit, row))
                 # Repeating an act here would do it again at each look, and a file is not a page to follow.
@@ -159,6 +172,8 @@ class Console:
                 await _slow_down(visit, error)
                 if is_act:
                     self._note_refused(visit, row, error)
+                if row.refused is not None and isinstance(error, errors.BadRequest | errors.RuleBroken):
+                    return await row.refused(visit, error, _status_of(error))
                 return refuse(visit, error)
 
         return answer
@@ -172,6 +187,13 @@ class Console:
         if visitor is not None:
             current_party.set(visitor.party)
         return visitor
+
+    async def _name_holder(self, visit: Visit) -> Visit:
+        """The same with the holder's name; a holder that does not exist would look like one who has nothing."""
+        if visit.visitor is None or visit.holder_id is None:
+            return visit
+        found = await holder.read_holder(self._parts.operator, visit.holder_id)
+        return msgspec.structs.replace(visit, holder_name=found.name)
 
     async def _find_visitor(self, token: str | None, *, is_used: bool = True) -> Visitor | None:
         if token is None:
@@ -205,9 +227,9 @@ class Console:
     async def _follow(self, visit: Visit, page: Page) -> AsyncGenerator[bytes]:
         """The live part of a page, each time that it has changed."""
         visit, token = msgspec.structs.replace(visit, is_part=True), visit.request.cookies.get(self._parts.cookie_name)
-        until_s, shown = self._parts.context.clock.monotonic_s() + STREAM_S, b""
+        until_s, shown = self._parts.home.clock.monotonic_s() + STREAM_S, b""
         with self._streams.hold(visit.who.session_id, visit.who.party) as stream:
-            while self._parts.context.clock.monotonic_s() < until_s and not stream.gives_way.is_set():
+            while self._parts.home.clock.monotonic_s() < until_s and not stream.gives_way.is_set():
                 self._use()
                 try:
                     # A page that is only left open keeps no session from ending, and one that has ended shows nothing more.
@@ -257,6 +279,21 @@ class Console:
         return refuse(visit, errors.NotFound("there is no such page"))
 
 
+def _read_at_standby(row: PageRoute, parts: ConsoleParts, standby: Standby) -> PageRoute:
+    """The same page, which is made of what the standby shows if it may be."""
+    if not row.may_be_old:
+        return row
+    home = msgspec.structs.replace(parts.home, pool=standby.pool)
+    there = msgspec.structs.replace(parts, cells=parts.cells.with_home(home))
+
+    async def make(visit: Visit) -> Response:
+        return await standby.read(
+            lambda: row.page(msgspec.structs.replace(visit, parts=there)), lambda: row.page(visit)
+        )
+
+    return msgspec.structs.replace(row, page=make)
+
+
 async def _slow_down(visit: Visit, error: Exception) -> None:
     # Or a stranger's few connections would have the process say no, and write it down, for as much of a core as there is.
     if visit.visitor is None and isinstance(error, errors.RateLimited):
@@ -272,13 +309,17 @@ def refuse(visit: Visit, error: Exception) -> Response:
     elif not isinstance(error, errors.PixConnectError):
         _log.error("page failed", path=cut_text(visit.request.url.path), exc_info=error)
         error = errors.InternalError("internal error")
-    status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 422)
+    status = _status_of(error)
     headers = {"retry-after": str(error.retry_after_s)} if isinstance(error, errors.RateLimited) else None
     # A page costs a hundred times what this does, and a stranger may ask for very many.
     if visit.visitor is None and status in _TOLD_SHORTLY:
         return PlainTextResponse(f"{error}\n", status, headers)
     whole = msgspec.structs.replace(visit, is_part=False)
     return whole.page("error.html", status=status, headers=headers, error_status=status, reason=str(error))
+
+
+def _status_of(error: Exception) -> int:
+    return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 422)
 
 
 def _check_origin(request: Request, parts: ConsoleParts) -> None:

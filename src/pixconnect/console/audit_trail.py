@@ -38,18 +38,18 @@ async def show_audit(visit: Visit) -> Response:
 
 async def show_proof(visit: Visit) -> Response:
     _refuse_holders(visit)
-    runs = await verify.list_runs(visit.parts.context, RUNS_MAX, FINDINGS_MAX)
+    runs = await verify.list_runs(visit.parts.home, RUNS_MAX, FINDINGS_MAX)
     return visit.page("proof.html", runs=runs, findings_max=FINDINGS_MAX)
 
 
 async def show_cases(visit: Visit) -> Response:
     _refuse_holders(visit)
-    return visit.page("cases.html", cases=await case_usecases.list_cases(visit.parts.context))
+    return visit.page("cases.html", cases=await case_usecases.list_cases(visit.parts.home))
 
 
 async def show_case(visit: Visit) -> Response:
     _refuse_holders(visit)
-    shown = await case_usecases.read_case(visit.parts.context, visit.path_id())
+    shown = await case_usecases.read_case(visit.parts.home, visit.path_id())
     return visit.page("case.html", shown=shown, kinds=KINDS)
 
 
@@ -99,8 +99,8 @@ async def propose_ending(visit: Visit) -> Response:
 
 async def show_approvals(visit: Visit) -> Response:
     _refuse_holders(visit)
-    waiting = await approval_usecases.list_waiting_transfers(visit.parts.context, visit.chosen_id, APPROVALS_MAX)
-    return visit.page("approvals.html", waiting=waiting, now=visit.parts.context.clock.now())
+    waiting = await approval_usecases.list_waiting_transfers(visit.parts.home, visit.chosen_id, APPROVALS_MAX)
+    return visit.page("approvals.html", waiting=waiting, now=visit.parts.home.clock.now())
 
 
 async def approve_waiting(visit: Visit) -> Response:

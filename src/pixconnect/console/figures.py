@@ -39,9 +39,9 @@ _ORDERS: Final = dict[str, tuple[str, ...]](
 async def show_figures(visit: Visit) -> Response:
     chosen = visit.query("days") if visit.query("days") in SPANS else _DEFAULT
     length, step = SPANS[chosen]
-    final_at = await service_now(visit.parts.context.clock, visit.parts.context.pool)
+    final_at = await service_now(visit.context.clock, visit.context.pool)
     steps = charts.list_steps(final_at - length, final_at, step, lambda at: at.astimezone(SAO_PAULO))
-    found = await figures.read_figures(visit.parts.context, visit.viewer, steps[0], final_at, step)
+    found = await figures.read_figures(visit.context, visit.viewer, steps[0], final_at, step)
 
     def label(at: datetime) -> str:
         return f"{at:%H:%M}" if step == "hour" else f"{at:%d/%m}"
@@ -90,4 +90,4 @@ def _with_pending(series: list[Series]) -> list[Series]:
     ]
 
 
-ROUTES: Final = (PageRoute(path="/figures", page=show_figures),)
+ROUTES: Final = (PageRoute(path="/figures", page=show_figures, may_be_old=True),)

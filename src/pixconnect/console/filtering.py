@@ -13,6 +13,14 @@ WHEN_FIELD = "when"
 AMOUNT_FIELD = "amount"
 
 
+def read_or_complain(visit: Visit, statuses: Sequence[str] = (), event_types: Sequence[str] = ()) -> tuple[Wanted, str]:
+    """The same, or nothing and why it cannot be read: a list says that beside what was typed."""
+    try:
+        return read_wanted(visit, statuses, event_types), ""
+    except errors.BadRequest as error:
+        return Wanted(), str(error)
+
+
 def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequence[str] = ()) -> Wanted:
     """What a list's address asks for; a link of another list may have statuses and types that this one drops."""
     amount, when = visit.query(AMOUNT_FIELD), visit.query(WHEN_FIELD)

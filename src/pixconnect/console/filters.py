@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Literal, cast
 
 import msgspec
 from markupsafe import Markup, escape
 
 from pixconnect.console.language import Language
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.tax_id import write_tax_id
 
 Tone = Literal["good", "going", "bad", "over", "back", "dot"]
 
@@ -38,6 +41,11 @@ TONES: Final = dict[str, Tone](
     done="good",
     cancelled="over",
     open="going",
+    answered="going",
+    taken="back",
+    released="good",
+    block_open="going",
+    block_ended="over",
     closed="over",
     provisional="going",
     closed_with_cases="bad",
@@ -81,6 +89,11 @@ def shape(wanted: Tone) -> Markup:
     return Markup('<svg class="shape {}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>').format(wanted, drawn)
 
 
+def last_day(charge: Charge) -> date:
+    """The last day on which a charge with a due date may be paid: its time is over at the midnight after it."""
+    return (charge.expires_at - timedelta(microseconds=1)).astimezone(SAO_PAULO).date()
+
+
 def as_json(value: object) -> str:
     """A record as people read JSON; bytes, which only machines compare, are left out."""
     plain = msgspec.to_builtins(value, builtin_types=(datetime, bytes))
@@ -93,6 +106,25 @@ def pretty(text: str) -> str:
         return msgspec.json.format(text, indent=2)
     except msgspec.DecodeError:
         return text
+
+
+class _Payload(msgspec.Struct):
+    amount: int | None = None
+    external_id: str | None = None
+    end_to_end_id: str | None = None
+    return_identification: str | None = None
+
+
+class _Body(msgspec.Struct):
+    payload: _Payload
+
+
+def event_payload(body: str) -> _Payload:
+    """What people know an event's thing by: its amount and its names; those that the event does not tell are missing."""
+    try:
+        return msgspec.json.decode(body, type=_Body).payload
+    except msgspec.DecodeError:
+        return _Payload()
 
 
 def machine_time(at: datetime) -> str:
@@ -133,10 +165,13 @@ def of_language(language: Language) -> dict[str, Any]:
 
 GLOBALS: Final[Mapping[str, Any]] = dict(
     one_second=timedelta(seconds=1),
+    last_day=last_day,
+    tax_id=write_tax_id,
     tone=tone,
     shape=shape,
     as_json=as_json,
     pretty=pretty,
+    event_payload=event_payload,
     machine_time=machine_time,
     escape=escape,
 )

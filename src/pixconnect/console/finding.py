@@ -1,4 +1,4 @@
-"""One field that finds anything by any id."""
+"""One field that finds anything by any id, or by what else people know of it; and holders, with all that is theirs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,26 @@ from typing import Final
 from starlette.responses import RedirectResponse, Response
 
 from pixconnect.console.application import PageRoute
+from pixconnect.console.paces import SEARCHES
 from pixconnect.console.visit import Visit
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import wanted as wanted_rules
-from pixconnect.usecases.reading import search
+from pixconnect.usecases.money import holder
+from pixconnect.usecases.reading import holder_page, search
 from pixconnect.usecases.reading.search import Found
+
+LISTED_MAX: Final = 50
+_ASKING: Final = (
+    *("/", "/charges", "/transfers", "/refunds", "/events"),
+    *("/deliveries", "/endpoints", "/ledger", "/figures", "/sandbox", "/resends/new"),
+)
+"""Pages that may ask whose things they are about."""
 
 _PATHS: Final = dict(
     charge="/charges/{id}",
     transfer="/transfers/{id}",
     refund="/refunds/{id}",
+    infraction="/infractions/{id}",
     event="/events/{id}",
     delivery="/deliveries/{id}",
     endpoint="/endpoints/{id}",
@@ -25,28 +36,65 @@ _PATHS: Final = dict(
 async def find(visit: Visit) -> Response:
     text = visit.query("q")
     if not text:
-        return visit.page("found.html", found=[], text="", lists=[])
+        return visit.page("found.html", found=[], text="", lists=[], searched_to=None)
     # A person who got an id does not know its owner: an operator searches all holders.
-    found = await search.find_anything(visit.parts.context, visit.who.viewer(), text)
-    lines = [(one, _place(visit, one)) for one in found]
+    result = await search.find_known(visit.context, visit.who.viewer(), text)
+    lines = [(one, _place(visit, one)) for one in result.found]
     # If only one thing has the id, go there directly.
-    if len(lines) == 1 and lines[0][1]:
+    if len(lines) == 1 and lines[0][1] and result.searched_to is None:
         return RedirectResponse(lines[0][1], 303)
-    return visit.page("found.html", found=lines, text=text, lists=_list_where(visit, text))
-
-
-def _list_where(visit: Visit, text: str) -> list[tuple[str, str]]:
-    """Where a text that is no id may be looked for: an amount with or without a day, a tax id, or a part of a name."""
-    asked = wanted_rules.read_known(text)
-    return [(kind, visit.link(f"/{kind}s", **asked)) for kind in ("charge", "transfer", "refund")] if asked else []
+    # The lists go on where this has ended.
+    lists = [
+        (kind, visit.link(f"/{kind}s", **result.asked))
+        for kind in ("charge", "transfer", "refund")
+        if result.asked and visit.viewer.may_see(kind)
+    ]
+    return visit.page("found.html", found=lines, text=text, lists=lists, searched_to=result.searched_to)
 
 
 def _place(visit: Visit, found: Found) -> str:
     """The address of its page; empty for things without a page."""
-    if found.kind == "holder":
-        return f"/charges?holder={found.id}"
+    if found.kind in {"holder", "key", "client"}:
+        # A holder's visitor has no such page.
+        return f"/holders/{found.holder_id}" if visit.who.kind != "holder" else ""
     form = _PATHS.get(found.kind)
     return "" if form is None else visit.link(form.format(id=found.id))
 
 
-ROUTES: Final = (PageRoute(path="/search", page=find),)
+async def list_holders(visit: Visit) -> Response:
+    """Holders by their ids, or by a part of their names; each leads to its page, or to the page that asked whose."""
+    _refuse_holders(visit)
+    name, after_id = visit.query("name"), wanted_rules.read_id(visit.query("after")) or 0
+    operator = visit.parts.operator
+    if name:
+        named = await holder_page.list_named_holders(operator, name)
+        listed = [(each, None) for each in named]
+    else:
+        listed = [(each, funds) for each, funds in await holder.list_holders(operator, after_id, LISTED_MAX + 1)]
+    to = visit.query("to")
+    is_more = len(listed) > LISTED_MAX and not name
+    return visit.page(
+        "holders.html",
+        listed=listed[:LISTED_MAX],
+        next=listed[LISTED_MAX - 1][0].id if is_more else None,
+        form="{to}?holder={id}" if to in _ASKING else "/holders/{id}",
+        to=to if to in _ASKING else "",
+    )
+
+
+async def show_holder(visit: Visit) -> Response:
+    _refuse_holders(visit)
+    page = await holder_page.read_holder_page(visit.parts.operator, visit.path_id())
+    return visit.page("holder.html", shown=page, now=visit.context.clock.now())
+
+
+def _refuse_holders(visit: Visit) -> None:
+    if visit.who.kind == "holder":
+        raise errors.Forbidden("these pages are for operators")
+
+
+ROUTES: Final = (
+    PageRoute(path="/search", page=find, pace=SEARCHES, may_be_old=True),
+    PageRoute(path="/holders", page=list_holders, may_be_old=True),
+    PageRoute(path="/holders/{id}", page=show_holder),
+)

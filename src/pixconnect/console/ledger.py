@@ -19,7 +19,8 @@ from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.statement import Statement, StatementLine
 from pixconnect.foundation import outgoing_text
-from pixconnect.usecases.money import ledger, statement
+from pixconnect.usecases.money import ledger
+from pixconnect.usecases.reading import statement
 
 SHOWN_MAX: Final = 200
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -31,12 +32,12 @@ async def show_ledger(visit: Visit) -> Response:
     if visit.holder_id is None:
         return visit.page("ledger.html", balance=None, extent=None, lines=[], is_cut=False)
     caller = _caller(visit)
-    balance = await ledger.read_balance(visit.parts.context, caller)
+    balance = await ledger.read_balance(visit.context, caller)
     found = await _open(visit, caller)
     # The newest that fit on a page; the file has all of them.
     first = max(found.extent.first_number, found.extent.last_number - SHOWN_MAX + 1)
     shown = structs.replace(found, extent=structs.replace(found.extent, first_number=first))
-    lines = [line async for part in statement.read_parts(visit.parts.context, shown) for line in part]
+    lines = [line async for part in statement.read_parts(visit.context, shown) for line in part]
     return visit.page(
         "ledger.html",
         balance=balance,
@@ -101,11 +102,11 @@ def _attach(name: str, media_type: str, content: AsyncIterator[bytes], size: int
 
 
 async def _open(visit: Visit, caller: Caller) -> Statement:
-    now = visit.parts.context.clock.now()
+    now = visit.context.clock.now()
     when = visit.query("when")
     initial_at, final_at = wanted.read_instants(when) if when else (now - _MONTH, None)
     return await statement.open_statement(
-        visit.parts.context, caller, initial_at or _LONG_AGO, final_at or now + timedelta(days=1), visit.language.code
+        visit.context, caller, initial_at or _LONG_AGO, final_at or now + timedelta(days=1), visit.language.code
     )
 
 
@@ -114,13 +115,13 @@ async def _write_csv(visit: Visit, found: Statement) -> Parts:
     separator = ";" if visit.language.code == "pt" else ","
     heading = ("when", "what", "id", "end_to_end_id", "external_id", "amount", "balance")
     yield 0, outgoing_text.in_spreadsheet([heading], separator)
-    async for part in statement.read_parts(visit.parts.context, found):
+    async for part in statement.read_parts(visit.context, found):
         yield len(part), outgoing_text.in_spreadsheet([_row(visit, line, found) for line in part], separator)
 
 
 async def _write_json(visit: Visit, found: Statement) -> Parts:
     opening = b"[\n"
-    async for part in statement.read_parts(visit.parts.context, found):
+    async for part in statement.read_parts(visit.context, found):
         yield len(part), opening + b",\n".join(map(msgspec.json.encode, part))
         opening = b",\n"
     # A file without its end is no valid JSON: so a reader notices one that was cut off.
@@ -153,9 +154,9 @@ def _caller(visit: Visit) -> Caller:
 _FORMATS: Final = dict(csv=("text/csv", _write_csv), json=("application/json", _write_json))
 
 ROUTES: Final = (
-    PageRoute(path="/ledger", page=show_ledger),
-    PageRoute(path="/ledger/export", page=export_ledger, is_file=True),
-    PageRoute(path="/ledger/saving", page=begin_export, method="POST"),
+    PageRoute(path="/ledger", page=show_ledger, may_be_old=True),
+    PageRoute(path="/ledger/export", page=export_ledger, is_file=True, may_be_old=True),
+    PageRoute(path="/ledger/saving", page=begin_export, method="POST", may_be_old=True),
     PageRoute(path="/ledger/saving", page=show_export),
     PageRoute(path="/ledger/saving/file", page=take_export, is_file=True),
 )

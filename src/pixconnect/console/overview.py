@@ -13,7 +13,7 @@ from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.credential import list_ending
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.money.unresolved import list_late_charges
-from pixconnect.usecases.reading import browse, browse_webhooks
+from pixconnect.usecases.reading import browse, browse_webhooks, infraction_page
 from pixconnect.usecases.reading import overview as overview_usecases
 
 NEWEST_COUNT: Final = 6
@@ -22,7 +22,7 @@ LATE_SHOWN_MAX: Final = 5
 
 
 async def show_overview(visit: Visit) -> Response:
-    context, viewer = visit.parts.context, visit.viewer
+    context, viewer = visit.context, visit.viewer
     charges = transfers = None
     if viewer.may("charge.read"):
         charges = await browse.browse_charges(context, viewer, Wanted(), None, NEWEST_COUNT)
@@ -40,11 +40,14 @@ async def show_overview(visit: Visit) -> Response:
     accounts = await day_usecases.list_accounts_days(context) if shows_days else []
     ending = await list_ending(context.pool, context.clock.real_now()) if shows_days else []
     late = await list_late_charges(context, LATE_SHOWN_MAX if shows_days else 0)
+    contested_count, first_ends_at = await infraction_page.count_unanswered(context, viewer)
     return visit.page(
         "overview.html",
         money={each.holder_id: each for each in money},
         is_first_holders=visit.holder_id is None and len(holders) == HOLDERS_MAX,
         waiting=None if visit.who.kind == "holder" else await overview_usecases.read_waiting_work(context),
+        contested_count=contested_count,
+        first_ends_at=first_ends_at,
         service=await visit.parts.health.read_health(),
         accounts=accounts,
         ending=ending,

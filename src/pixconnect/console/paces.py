@@ -23,6 +23,8 @@ SIGN_INS: Final = RatePolicy(name="sign-ins", tokens_max=20, refill_per_s=1)
 """Forms that sign in, of an address."""
 ACTS: Final = RatePolicy(name="acts", tokens_max=60, refill_per_s=1)
 """Forms that change something, of one holder's visitors or of one operator."""
+SEARCHES: Final = RatePolicy(name="searches", tokens_max=30, refill_per_s=1)
+"""Searches of one holder's visitors or of one operator: one may look at rows for a second."""
 KNOWN_MAX: Final = 4096
 """Sessions that we know to be valid without asking the database, those seen last."""
 

@@ -10,15 +10,17 @@ from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.domain.identity.access import Network
 from pixconnect.flow.turns import Turns
+from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.running.health import HealthWatch
+from pixconnect.usecases.running.standby import Standby
 
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):
-    context: Context
+    cells: Cells
     """With the service's rights: reads, and holders' own acts."""
     operator: Operator
     """With the console's own rights besides: sessions and the audit."""
@@ -41,7 +43,14 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     auth_url: str
     version: str
     trusted_proxies: Sequence[Network]
+    standby: Standby | None = None
+    """From which lists, searches, figures and files are read; ``None`` where there is none."""
+
+    @property
+    def home(self) -> Context:
+        """For what concerns no holder."""
+        return self.cells.home
 
     @property
     def is_sandbox(self) -> bool:
-        return self.context.policy.is_sandbox
+        return self.home.policy.is_sandbox

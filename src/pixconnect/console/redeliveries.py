@@ -19,13 +19,13 @@ _STATUSES: Final[tuple[DeliveryStatus, ...]] = get_args(DeliveryStatus)
 
 
 async def list_redeliveries(visit: Visit) -> Response:
-    jobs = await redelivery_job.list_redeliveries(visit.parts.context, visit.viewer)
+    jobs = await redelivery_job.list_redeliveries(visit.context, visit.viewer)
     return visit.page("redeliveries.html", jobs=jobs)
 
 
 async def ask_redelivery(visit: Visit) -> Response:
     wanted = _read_filter(visit)
-    counted = await redelivery_job.count_matching(visit.parts.context, visit.viewer, wanted)
+    counted = await redelivery_job.count_matching(visit.context, visit.viewer, wanted)
     # The form has this page's own query: it sends exactly what we counted.
     query = visit.request.url.query
     return visit.page("redelivery_new.html", wanted=wanted, counted=counted, action=f"/resends?{query}")
@@ -35,7 +35,7 @@ async def start_redelivery(visit: Visit) -> Response:
     visit.form()
     wanted = _read_filter(visit)
     # Counted anew, not read from the form, which may be old or sent twice.
-    counted = await redelivery_job.count_matching(visit.parts.context, visit.viewer, wanted)
+    counted = await redelivery_job.count_matching(visit.context, visit.viewer, wanted)
     shown = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value not in (None, ())}
     _, act = visit.act("resend start", f"holder {wanted.holder_id}", shown)
     job = await redelivery_job.start_redelivery(
@@ -45,13 +45,13 @@ async def start_redelivery(visit: Visit) -> Response:
 
 
 async def show_redelivery(visit: Visit) -> Response:
-    job = await redelivery_job.read_redelivery(visit.parts.context, visit.viewer, visit.path_id())
+    job = await redelivery_job.read_redelivery(visit.context, visit.viewer, visit.path_id())
     return visit.page("redelivery.html", job=job)
 
 
 async def stop_redelivery(visit: Visit) -> Response:
     visit.form()
-    job = await redelivery_job.read_redelivery(visit.parts.context, visit.viewer, visit.path_id())
+    job = await redelivery_job.read_redelivery(visit.context, visit.viewer, visit.path_id())
     visit = visit.about(job.holder_id)
     _, act = visit.act("resend stop", f"resend {job.id}")
     await redelivery_job.cancel_redelivery(visit.acting, visit.viewer, job.id, act)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from datetime import timedelta
 from typing import Final
 
@@ -11,7 +10,7 @@ from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.forms import read_field
-from pixconnect.console.payments import show_due
+from pixconnect.console.payments import picture_of, show_due
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.money.charge import ChargeRequest
@@ -31,6 +30,8 @@ FAULTS: Final = (
     ("no_answer", "submit"),
     ("lost", "submit"),
     ("two_steps:30000", "payment"),
+    ("suspect:release:30000", "payment"),
+    ("suspect:return:30000", "payment"),
     ("unavailable", None),
 )
 
@@ -42,7 +43,7 @@ _GIVEN_BACK: Final = dict(CONFIRMED="returned", PROCESSING="not_yet", ERROR="not
 
 async def show_sandbox(visit: Visit) -> Response:
     _check_sandbox(visit)
-    context = visit.parts.context
+    context = visit.context
     rules = await sandbox.call(context, sandbox_control.READ_FAULTS, None)
     due = await sandbox.call(context, sandbox_control.READ_DUE, None)
     return visit.page(
@@ -59,16 +60,15 @@ async def show_sandbox(visit: Visit) -> Response:
 
 async def show_phone(visit: Visit) -> Response:
     _check_sandbox(visit)
-    found = await timeline.read_timeline(visit.parts.context, visit.viewer, "charge", visit.path_id())
+    found = await timeline.read_timeline(visit.context, visit.viewer, "charge", visit.path_id())
     subject = found.facts.charge
     if subject is None:
         raise errors.InvariantBroken("a charge's line of time has the charge")
-    picture = base64.b64encode(visit.parts.draw_qr(subject.br_code)).decode()
     return visit.page(
         "phone.html",
         charge=subject,
         due=show_due(subject, found.now),
-        picture=f"data:image/png;base64,{picture}",
+        picture=picture_of(visit.parts.draw_qr, subject.br_code),
         now=found.now,
     )
 
@@ -76,7 +76,7 @@ async def show_phone(visit: Visit) -> Response:
 async def pay(visit: Visit) -> Response:
     _check_sandbox(visit)
     form = visit.form()
-    found = await timeline.read_timeline(visit.parts.context, visit.viewer, "charge", visit.path_id())
+    found = await timeline.read_timeline(visit.context, visit.viewer, "charge", visit.path_id())
     subject = found.facts.charge
     if subject is None:
         raise errors.InvariantBroken("a charge's line of time has the charge")
@@ -87,7 +87,7 @@ async def pay(visit: Visit) -> Response:
         return visit.go(path, said="refused")
     caller, act = visit.act("sandbox pay", f"charge {subject.id}")
     payer = OutsidePayer(name=read_field(form, "name") or None)
-    deed = sandbox.pay_by_code(visit.parts.context, caller, subject.br_code, None, payer)
+    deed = sandbox.pay_by_code(visit.context, caller, subject.br_code, None, payer)
     arrival = await visit.do_in_sandbox(act, deed)
     # Another payer may have paid it since the phone was shown: the bank then refuses this payment, and no money moves.
     return visit.go(path, said=_PAID[arrival.status])
@@ -98,7 +98,7 @@ async def deposit(visit: Visit) -> Response:
     form = visit.form()
     cents, _ = wanted.read_amounts(read_field(form, "amount"))
     caller, act = visit.act("sandbox deposit", f"holder {visit.holder_id}", {"amount": cents})
-    await visit.do_in_sandbox(act, ledger.deposit(visit.parts.context, caller.holder_id, cents or 0))
+    await visit.do_in_sandbox(act, ledger.deposit(visit.context, caller.holder_id, cents or 0))
     return visit.go("/ledger", said="deposited")
 
 
@@ -106,11 +106,11 @@ async def give_back(visit: Visit) -> Response:
     """Return a transfer as its receiver."""
     _check_sandbox(visit)
     visit.form()
-    found = await timeline.read_timeline(visit.parts.context, visit.viewer, "transfer", visit.path_id())
+    found = await timeline.read_timeline(visit.context, visit.viewer, "transfer", visit.path_id())
     transfer = next(each for each in found.facts.transfers if each.id == visit.path_id())
     visit = visit.about(transfer.holder_id)
     caller, act = visit.act("sandbox return", f"transfer {transfer.id}")
-    deed = sandbox.give_back(visit.parts.context, caller, transfer.end_to_end_id, None, "MD06")
+    deed = sandbox.give_back(visit.context, caller, transfer.end_to_end_id, None, "MD06")
     arrival = await visit.do_in_sandbox(act, deed)
     return visit.go(f"/transfers/{transfer.id}", said=_GIVEN_BACK[arrival.status])
 
@@ -121,13 +121,13 @@ async def make_charge(visit: Visit) -> Response:
     form = visit.form()
     visit.viewer.require("charge.write")
     caller, act = visit.act("sandbox test event", f"holder {visit.holder_id}")
-    account = await visit.parts.context.directory.read_account(caller.holder_id)
+    account = await visit.context.directory.read_account(caller.holder_id)
     keys = await holder.list_pix_keys(visit.parts.operator, caller.holder_id)
     if not keys:
         raise errors.BadRequest(f"holder {caller.holder_id} ({account.party.name}) has no Pix key: add one first")
     cents = wanted.read_amounts(read_field(form, "amount"))[0] if read_field(form, "amount") else TEST_AMOUNT_CENTS
     request = ChargeRequest(amount_cents=cents or TEST_AMOUNT_CENTS, key=keys[0].key)
-    made = await visit.do_in_sandbox(act, charge.create_charge(visit.parts.context, caller, request))
+    made = await visit.do_in_sandbox(act, charge.create_charge(visit.context, caller, request))
     if read_field(form, "next").startswith("/endpoints/"):
         return visit.go(read_field(form, "next"), said="tested")
     return visit.go(f"/sandbox/phone/{made.id}")
@@ -136,7 +136,7 @@ async def make_charge(visit: Visit) -> Response:
 async def move_clock(visit: Visit) -> Response:
     _check_sandbox(visit)
     form = visit.form()
-    context, control = visit.parts.context, sandbox.find_control(visit.parts.context)
+    context, control = visit.context, sandbox.find_control(visit.context)
     text = read_field(form, "by")
     if not text or (text != "reset" and not (text.isascii() and text.isdecimal() and len(text) < 10)):
         raise errors.BadRequest("by: a number of seconds")
@@ -152,7 +152,7 @@ async def set_fault(visit: Visit) -> Response:
     """Add one rule before the others, or clear all."""
     _check_sandbox(visit)
     form = visit.form()
-    context, wanted_effect = visit.parts.context, read_field(form, "effect")
+    context, wanted_effect = visit.context, read_field(form, "effect")
     if wanted_effect == "none":
         rules: list[FaultRule] = []
     else:

@@ -65,6 +65,8 @@ class Visit(Struct, frozen=True, kw_only=True):
     """A form's fields, whoever sent it."""
     owner_id: int | None = None
     """Whose thing an operator acts on, where the address names the thing and no holder."""
+    holder_name: str = ""
+    """Of the holder whose visitor it is, or that the address names."""
 
     @property
     def who(self) -> Visitor:
@@ -94,7 +96,8 @@ class Visit(Struct, frozen=True, kw_only=True):
         return client_address(peer, self.request.headers.get("x-forwarded-for", ""), self.parts.trusted_proxies)
 
     def query(self, name: str) -> str:
-        return self.request.query_params.get(name, "").strip()
+        # PostgreSQL takes no NUL: a text with one finds nothing, as any other that nobody has written.
+        return self.request.query_params.get(name, "").strip().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
     def path_id(self, name: str = "id") -> int:
         """A number in the path; if it cannot be an id, the answer is 404."""
@@ -130,9 +133,14 @@ class Visit(Struct, frozen=True, kw_only=True):
         return self.sent
 
     @property
+    def context(self) -> Context:
+        """Of the cell of the holder on the page; of the home cell where there is none."""
+        return self.parts.cells.of(self.holder_id)
+
+    @property
     def acting(self) -> Context:
         """The context of use cases that record their act themselves: on connections that may write the audit."""
-        return msgspec.structs.replace(self.parts.context, pool=self.parts.operator.pool)
+        return msgspec.structs.replace(self.context, pool=self.parts.operator.pool)
 
     def act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> tuple[Caller, Act]:
         """Who acts on a holder's things, and the audit's record of the act.

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
-from pixconnect.console.filtering import read_wanted
+from pixconnect.console.filtering import read_or_complain
 from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.clock import format_instant
@@ -26,13 +26,22 @@ _STATUSES: Final = dict[str, Literal["active", "inactive"]](active="active", ina
 
 
 async def list_events(visit: Visit) -> Response:
-    wanted = read_wanted(visit, event_types=EVENT_TYPES)
-    page = await browse.browse_events(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
-    return visit.page("events.html", page=page, event_types=EVENT_TYPES, wanted=wanted)
+    wanted, complaint = read_or_complain(visit, event_types=EVENT_TYPES)
+    page = None
+    if not complaint:
+        page = await browse.browse_events(visit.context, visit.viewer, wanted, visit.query("after") or None)
+    return visit.page(
+        "events.html",
+        status=400 if complaint else 200,
+        page=page,
+        event_types=EVENT_TYPES,
+        wanted=wanted,
+        complaint=complaint,
+    )
 
 
 async def show_event(visit: Visit) -> Response:
-    found = await browse_webhooks.read_event(visit.parts.context, visit.viewer, visit.path_id())
+    found = await browse_webhooks.read_event(visit.context, visit.viewer, visit.path_id())
     # The API lists events and shows no single one: what happened in this very microsecond.
     at = format_instant(found.event.created_at)
     return visit.page(
@@ -46,15 +55,26 @@ async def show_event(visit: Visit) -> Response:
 
 
 async def list_deliveries(visit: Visit) -> Response:
-    wanted = read_wanted(visit, DELIVERY_STATUSES, EVENT_TYPES)
-    page = await browse_webhooks.browse_deliveries(
-        visit.parts.context, visit.viewer, wanted, visit.query("after") or None
+    wanted, complaint = read_or_complain(visit, DELIVERY_STATUSES, EVENT_TYPES)
+    page = None
+    if not complaint:
+        page = await browse_webhooks.browse_deliveries(
+            visit.context, visit.viewer, wanted, visit.query("after") or None
+        )
+    return visit.page(
+        "deliveries.html",
+        status=400 if complaint else 200,
+        page=page,
+        statuses=DELIVERY_STATUSES,
+        event_types=EVENT_TYPES,
+        wanted=wanted,
+        complaint=complaint,
+        now=visit.context.clock.now(),
     )
-    return visit.page("deliveries.html", page=page, statuses=DELIVERY_STATUSES, event_types=EVENT_TYPES, wanted=wanted)
 
 
 async def show_delivery(visit: Visit) -> Response:
-    found = await timeline.read_delivery_view(visit.parts.context, visit.viewer, visit.path_id())
+    found = await timeline.read_delivery_view(visit.context, visit.viewer, visit.path_id())
     return visit.page(
         "delivery.html",
         delivery=found.delivery,
@@ -62,7 +82,7 @@ async def show_delivery(visit: Visit) -> Response:
         endpoint=found.endpoint,
         request_headers=found.headers,
         wait=found.waiting,
-        now=visit.parts.context.clock.now(),
+        now=visit.context.clock.now(),
         curl=f"curl -s {visit.parts.api_url}/v1/webhook/deliveries/{found.delivery.id} "
         '-H "Authorization: Bearer $TOKEN"',
         cli=f"pixconnect events resend {found.delivery.event_id}",
@@ -72,7 +92,7 @@ async def show_delivery(visit: Visit) -> Response:
 async def redeliver_delivery(visit: Visit) -> Response:
     visit.form()
     visit.viewer.require("webhook.write")
-    found = await timeline.read_delivery_view(visit.parts.context, visit.viewer, visit.path_id())
+    found = await timeline.read_delivery_view(visit.context, visit.viewer, visit.path_id())
     visit = visit.about(found.delivery.holder_id)
     caller, act = visit.act("delivery resend", f"delivery {found.delivery.id}")
     await redelivery.redeliver(visit.acting, caller, found.delivery.id, act)
@@ -80,14 +100,14 @@ async def redeliver_delivery(visit: Visit) -> Response:
 
 
 async def list_endpoints(visit: Visit) -> Response:
-    lines = await browse_webhooks.list_endpoint_lines(visit.parts.context, visit.viewer)
-    return visit.page("endpoints.html", lines=lines, event_types=EVENT_TYPES, now=visit.parts.context.clock.now())
+    lines = await browse_webhooks.list_endpoint_lines(visit.context, visit.viewer)
+    return visit.page("endpoints.html", lines=lines, event_types=EVENT_TYPES, now=visit.context.clock.now())
 
 
 async def add_endpoint(visit: Visit) -> Response:
     form = visit.form()
     visit.viewer.require("webhook.write")
-    secret = read_field(form, "secret") or visit.parts.context.entropy.token(_SECRET_LENGTH)
+    secret = read_field(form, "secret") or visit.context.entropy.token(_SECRET_LENGTH)
     caller, act = visit.act("endpoint add", f"holder {visit.holder_id}", {"url": read_field(form, "url")})
     types = [each for each in form.getlist("type") if isinstance(each, str)] or EVENT_TYPES
     request = EndpointRequest(url=read_field(form, "url"), secret=secret, event_types=types)
@@ -99,16 +119,14 @@ async def add_endpoint(visit: Visit) -> Response:
 async def show_endpoint(visit: Visit) -> Response:
     line = await _find_line(visit)
     wanted = Wanted(endpoint_id=line.endpoint.id)
-    page = await browse_webhooks.browse_deliveries(visit.parts.context, visit.viewer, wanted, None, page_size=20)
+    page = await browse_webhooks.browse_deliveries(visit.context, visit.viewer, wanted, None, page_size=20)
     return visit.page(
         "endpoint.html",
         line=line,
         page=page,
         event_types=EVENT_TYPES,
-        now=visit.parts.context.clock.now(),
-        changes=await origin.list_shown_changes(
-            visit.parts.context, line.endpoint, is_operator=visit.who.kind != "holder"
-        ),
+        now=visit.context.clock.now(),
+        changes=await origin.list_shown_changes(visit.context, line.endpoint, is_operator=visit.who.kind != "holder"),
     )
 
 
@@ -128,7 +146,7 @@ async def change_endpoint(visit: Visit) -> Response:
 
 async def rotate_secret(visit: Visit) -> Response:
     visit, before = await _begin_change(visit)
-    secret = visit.parts.context.entropy.token(_SECRET_LENGTH)
+    secret = visit.context.entropy.token(_SECRET_LENGTH)
     caller, act = visit.act("endpoint rotate", f"endpoint {before.id}")
     change = EndpointChange(secret=secret)
     changed = await endpoint.change_endpoint(visit.acting, caller, before.id, change, act)
@@ -151,13 +169,13 @@ async def _begin_change(visit: Visit) -> tuple[Visit, Endpoint]:
 
 
 async def _find_line(visit: Visit) -> browse_webhooks.EndpointLine:
-    return await browse_webhooks.browse_endpoint(visit.parts.context, visit.viewer, visit.path_id())
+    return await browse_webhooks.browse_endpoint(visit.context, visit.viewer, visit.path_id())
 
 
 ROUTES: Final = (
-    PageRoute(path="/events", page=list_events),
+    PageRoute(path="/events", page=list_events, may_be_old=True),
     PageRoute(path="/events/{id}", page=show_event),
-    PageRoute(path="/deliveries", page=list_deliveries),
+    PageRoute(path="/deliveries", page=list_deliveries, may_be_old=True),
     PageRoute(path="/deliveries/{id}", page=show_delivery),
     PageRoute(path="/deliveries/{id}/resend", page=redeliver_delivery, method="POST"),
     PageRoute(path="/endpoints", page=list_endpoints),

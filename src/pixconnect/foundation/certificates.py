@@ -35,9 +35,11 @@ class Certificate(Struct, frozen=True, kw_only=True):
 
 def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])
+    # X.509 counts whole seconds, and what we keep has to be what the certificate says.
     expires_at = (now + AUTHORITY_LIFETIME).replace(microsecond=0)
     builder = (
         _builder(subject, subject, key, now, expires_at)
+        # It signs leaves, and no authority below it.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
     )
@@ -117,6 +119,7 @@ def _issue(
 
 def _general_name(host: str) -> x509.GeneralName:
     try:
+        # In an address of the web an IPv6 address stands in brackets.
         return x509.IPAddress(ip_address(host.strip("[]")))
     except ValueError:
         return x509.DNSName(host.encode("idna").decode())

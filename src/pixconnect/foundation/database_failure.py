@@ -40,6 +40,9 @@ DATABASE_BUSY: Final = (
 )
 """The database is there and could not do it in time. The transaction was not done, its COMMIT included."""
 
+DATABASE_REFUSES: Final = (asyncpg.InsufficientPrivilegeError,)
+"""It does not let us: somebody has taken a right away, and `migrate` gives it back. The statement was not done."""
+
 DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
 """Any failure; for work in the background, which logs it and tries again."""
 
@@ -55,8 +58,10 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def say_why(error: BaseException) -> str:
-    """Why the database cannot do it now, for callers: a database that is full or out of connections can be reached."""
+    """Why the database cannot do it now: a database that is full or out of connections can be reached."""
     match error:
+        case asyncpg.InsufficientPrivilegeError():
+            return "the database refuses the service a right that it needs"
         case asyncpg.DiskFullError():
             return full_disk.MESSAGE
         case asyncpg.OutOfMemoryError():
@@ -67,3 +72,8 @@ def say_why(error: BaseException) -> str:
             return "the database has reached a limit of its server"
         case _:
             return "the database cannot be reached"
+
+
+def say_undone(error: BaseException) -> str:
+    """The same for a caller whose request was not done: a 503 says so, whoever of us met the failure first."""
+    return f"{say_why(error)}; nothing was done"

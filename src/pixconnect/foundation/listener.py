@@ -47,9 +47,12 @@ async def _listen_once(
 ) -> bool:
     lost = asyncio.Event()
     try:
+        # Before it listens, so that a connection that breaks in between is told of too.
         connection.add_termination_listener(lambda _: lost.set())
         await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: hear(str(payload)))
+        # Once it hears: who catches up now may see something twice, and misses nothing.
         await stay(lost)
         return lost.is_set()
     finally:
+        # Not by the protocol: a server that is gone would let us wait for its answer.
         connection.terminate()

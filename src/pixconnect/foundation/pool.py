@@ -7,6 +7,7 @@ role that owns nothing.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 import asyncpg
 
 from pixconnect.flow.shares import FairSemaphore
+from pixconnect.foundation import pooler
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.shared_pool import SharedPool
@@ -36,9 +38,18 @@ LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 5_000
 
+# How long a COMMIT may take, with what it waits for at standbys: whoever asked hears in time that nobody knows.
+COMMIT_TIMEOUT_S = 3.5
+# As the driver writes it; a savepoint has other words.
+_COMMIT = "COMMIT;"
+_END_AFTER_S = 0.05
+
 # How long the round trip may take that ends a cancelled statement.
 _FINISH_TIMEOUT_S = 2.0
 _CLOSE_TIMEOUT_S = 1.0
+
+# Whoever waits for a standby that is gone could have asked the primary.
+_STANDBY_CONNECT_TIMEOUT_S = 2
 
 # After so many queries a connection is replaced. That is rare, because a new one has to prepare all statements again.
 _QUERIES_MAX = 50_000_000
@@ -79,6 +90,7 @@ async def open_pool(
         timeout=5,
         max_inactive_connection_lifetime=300,
         max_queries=_QUERIES_MAX,
+        connect=pooler.connect,
         connection_class=_PooledConnection,
         init=look,
         reset=_bring_to_rest,
@@ -86,9 +98,49 @@ async def open_pool(
     )
 
 
+async def open_standby_pool(
+    url: str,
+    *,
+    primary: SharedPool,
+    role: str,
+    schema: str,
+    connections_max: int,
+    name: str,
+    check: Callable[[Connection], Awaitable[None]],
+) -> SharedPool:
+    """Open a pool that reads at a standby; arguments as in ``open_pool``, and no connection before one is asked for.
+
+    Args:
+        primary: The pool of the server that it follows.
+        check: Called before each use of a connection; what it raises is the answer to whoever wanted to use it.
+    """
+    pool = _StandbyPool(
+        url,
+        semaphore=FairSemaphore(connections_max, waiting_max=WAITING_MAX, what="reads"),
+        min_size=0,
+        max_size=connections_max,
+        command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
+        timeout=_STANDBY_CONNECT_TIMEOUT_S,
+        max_inactive_connection_lifetime=300,
+        max_queries=_QUERIES_MAX,
+        connect=pooler.connect,
+        connection_class=_StandbyConnection,
+        setup=check,
+        reset=_bring_to_rest,
+        # It may be promoted while we are connected, and then would take a write.
+        server_settings=_session_settings(role, schema, name, plans_once=False)
+        | dict(default_transaction_read_only="on"),
+    )
+    pool.primary = primary
+    return await pool
+
+
 def _watched(operation: Operation) -> Operation:
     async def watched(connection: _PooledConnection, *args: object, **options: object) -> object:
         connection.is_at_rest = False
+        connection.is_committing = args[:1] == (_COMMIT,)
+        if connection.is_committing:
+            options["timeout"] = COMMIT_TIMEOUT_S
         try:
             result = await operation(connection, *args, **options)
         except asyncpg.ReadOnlySQLTransactionError:
@@ -97,7 +149,7 @@ def _watched(operation: Operation) -> Operation:
         except asyncpg.DiskFullError:
             database_disk.note()
             raise
-        connection.is_at_rest = True
+        connection.is_at_rest, connection.heard_s = True, time.monotonic()
         return result
 
     return cast(Operation, watched)
@@ -107,15 +159,43 @@ class _PooledConnection(_AnyConnection):
     # A statement that is new to a connection is prepared first, which begins a transaction at the server, and executing it ends
     # that. A cancellation between the two leaves a transaction open that the driver does not know of.
     is_at_rest = True
+    # When it last answered, by this process's monotonic clock.
+    heard_s = float("-inf")
     # After a failover the server may be a standby; a new connection may be led to the new primary. And a session of before the
     # tables were put back raises the same (`refuse_old_session`).
     is_to_be_replaced = False
+    is_committing = False
+    ends_when_cancelled = False
+
+    def _cancel_current_command(self, *waiters: asyncio.Future[None]) -> None:
+        # A cancelled COMMIT no longer waits for the standby: everybody would see, and answer by, what a failover then forgets.
+        if not self.is_committing and not self.ends_when_cancelled:
+            super()._cancel_current_command(*waiters)  # type: ignore[misc]  the driver's stubs leave it out
+            return
+        # After the steps of whoever gets this failure: the driver stumbles over a connection that ends while it is released.
+        asyncio.get_running_loop().call_later(_END_AFTER_S, self.terminate)
 
     execute = _watched(_AnyConnection.execute)
     executemany = _watched(_AnyConnection.executemany)
     fetch = _watched(_AnyConnection.fetch)
     fetchrow = _watched(_AnyConnection.fetchrow)
     fetchval = _watched(_AnyConnection.fetchval)
+
+
+class _StandbyPool(SharedPool):
+    def note_failure(self, error: BaseException, began_s: float) -> None:
+        # Whoever watches the standby looks for it, and everybody else asks the primary meanwhile.
+        pass
+
+
+class _StandbyConnection(_PooledConnection):
+    # A server that hangs would not answer the request to cancel either, and whoever gave up would wait for that.
+    ends_when_cancelled = True
+    # How new its tables are known to be, by this process's monotonic clock.
+    known_s = float("-inf")
+
+    def note_known(self, known_s: float) -> None:
+        self.known_s = known_s
 
 
 async def close_pool(connections: Pool) -> None:
@@ -154,7 +234,7 @@ async def connect(
     session = _session_settings(role, schema, name, plans_once=plans_once)
     if reads_tables:
         session |= _READING_TABLES
-    return await asyncpg.connect(url, timeout=5, server_settings=session)
+    return await pooler.connect(url, timeout=5, server_settings=session)
 
 
 # A slice of a million rows is joined by hashing in memory, or beside it.

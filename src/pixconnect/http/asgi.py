@@ -2,7 +2,8 @@
 
 Our server adds to a scope ``headers_by_name``, the headers as a dictionary, or ``None`` if one of them came twice; and
 ``client_certificate``, the thumbprint of the certificate that the client showed, or ``None``, with whom it names in
-``client_name``. It asks an application that is ``Prompt`` for an answer before it makes a task of a request.
+``client_name``. Where traces are sent ``traceparent`` is the one that the request belongs to. It asks an application that is
+``Prompt`` for an answer before it makes a task of a request.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -13,6 +14,7 @@ REQUEST: Final = "http.request"
 DISCONNECT: Final = "http.disconnect"
 RESPONSE_START: Final = "http.response.start"
 RESPONSE_BODY: Final = "http.response.body"
+TRACEPARENT: Final = "traceparent"
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -189,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._read is not None:
             # The request is answered already, so its body is dropped, up to a limit.
             self._unread_octets += len(body)
-            if self._unread_octets > limits.UNREAD_MAX:
+            if self._unread_octets > limits.UNREAD_BODY_MAX:
                 self.transport.close()
 
     def on_message_complete(self) -> None:
@@ -202,7 +202,6 @@ class Connection(asyncio.BufferedProtocol):
             self._read.complete()
 
     def read_on(self) -> None:
-        """Go on, because there is room again for a body or for the next request."""
         if self._rest and not self._is_stopped:
             self._parse(self._rest)
         elif not self._rest:
@@ -219,7 +218,8 @@ class Connection(asyncio.BufferedProtocol):
             self.connections.release(self, len(self._rest) + (self._head_octets if is_begun else 0))
         if self._waiting:
             self._run_next()
-        self.read_on()
+        if self._rest or self.flow.read_paused:
+            self.read_on()
 
     def refuse(self, status: HTTPStatus) -> None:
         if self.transport.is_closing():

@@ -12,8 +12,11 @@ FIELDS_MAX: Final = 128
 TRAILERS_MAX: Final = 1024
 # Octets of a body that the application has not read yet; more stays in the socket.
 BODY_HELD_MAX: Final = 128 * 1024
-# Octets of a body that we read and drop when the application no longer wants it.
+# Octets that we read and drop of what follows octets that are not HTTP/1.1.
 UNREAD_MAX: Final = 1024 * 1024
+# The same of a body that the application no longer wants: twice the largest that any operation takes. Most clients send all
+# of a body before they look for the answer, and would never see why one was refused.
+UNREAD_BODY_MAX: Final = 8 * 1024 * 1024
 
 # From a connection to its first request.
 FIRST_OCTET_TIMEOUT_S: Final = 10

@@ -1,14 +1,19 @@
 """What the network answers to an order, and what it reports of it."""
 
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
 from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.block_report import BlockReport, InfractionReport
 from pixconnect.domain.money.rail import (
+    Acknowledgement,
     CreditAccepted,
     CreditCancelled,
+    CreditHeld,
     CreditReport,
     MovementReport,
     NotTaken,
@@ -22,11 +27,14 @@ from pixconnect.domain.money.rail import (
     Taken,
 )
 from pixconnect.sandbox.behaviour import Behaviour
+from pixconnect.sandbox.outbox import Pending
 from pixconnect.sandbox.tables import Acknowledged, KnownOrder, MerchantClaim, NewOrder
 
+ArrivalReport = CreditReport | ReturnReport | MovementReport
 OrderAnswer = Taken | Rejected | NotTaken | None
 """``None`` is an answer that was lost on its way."""
 
+_decode_report = msgspec.json.Decoder(Report).decode
 _TAKEN: Final = Taken()
 _NOT_TAKEN: Final = NotTaken()
 
@@ -88,15 +96,16 @@ def outcome_report(order_id: str, due_at: datetime, code: str | None) -> Settled
 
 
 def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
-    """Make the two reports of a payment that the network accepts first and settles later, in this order."""
+    """Make the two reports of a payment that the network accepts or holds first and settles later, in this order."""
     fields = structs.asdict(credit)
-    accepted = CreditAccepted(**fields)
+    held_for = timedelta(milliseconds=how.ends_after_ms or 0)
+    accepted = CreditHeld(**fields, until=credit.reported_at + held_for) if how.is_suspect else CreditAccepted(**fields)
     end = credit if how.cancel_code is None else CreditCancelled(**fields, code=how.cancel_code)
     first, last = (end, accepted) if how.is_early else (accepted, end)
     return [structs.replace(first, report_id=f"{credit.end_to_end_id}/1"), last]
 
 
-def arrival_id_of(report: CreditReport | ReturnReport | MovementReport) -> str:
+def arrival_id_of(report: ArrivalReport) -> str:
     """The name that an arrival has."""
     match report:
         case CreditReport():
@@ -107,14 +116,15 @@ def arrival_id_of(report: CreditReport | ReturnReport | MovementReport) -> str:
             return report.item_id
 
 
-def read_acknowledgement(
-    report: CreditReport | ReturnReport | MovementReport, refusal_code: str | None
-) -> Acknowledged:
+def read_acknowledgement(report: ArrivalReport, refusal_code: str | None) -> Acknowledged:
     arrival_id = arrival_id_of(report)
     is_first = report.report_id != arrival_id
     # A cancelled payment has failed, whatever the service says to that.
     code = report.code if isinstance(report, CreditCancelled) else refusal_code
-    return Acknowledged(arrival_id, code, is_first=is_first, goes_on=is_first and refusal_code is None)
+    goes_on = is_first and refusal_code is None
+    # Heard of after its end, it was credited or refused at once, and never held.
+    is_held = goes_on and isinstance(report, CreditHeld)
+    return Acknowledged(arrival_id, code, is_first=is_first, goes_on=goes_on, is_held=is_held)
 
 
 def redate(report: Report, due_at: datetime) -> Report:
@@ -124,4 +134,32 @@ def redate(report: Report, due_at: datetime) -> Report:
         return report
     if isinstance(report, MovementReport):
         return structs.replace(report, settled_at=due_at)
+    if isinstance(report, BlockReport | InfractionReport):
+        return structs.replace(report, told_at=due_at)
+    if isinstance(report, CreditHeld):
+        report = structs.replace(report, until=report.until + (due_at - report.reported_at))
     return structs.replace(report, reported_at=due_at)
+
+
+def sort_acknowledged(
+    acknowledgements: Sequence[Acknowledgement], find: Callable[[str], Report | None]
+) -> tuple[list[str], list[str], dict[str, Acknowledged]]:
+    """Of orders, of contests and of what comes from outside, what was acknowledged first; ``find`` knows what was reported."""
+    orders: list[str] = []
+    contested: list[str] = []
+    arrivals: dict[str, Acknowledged] = {}
+    for acknowledgement in acknowledgements:
+        report_id = acknowledgement.report_id
+        report = find(report_id)
+        if isinstance(report, SettledReport | RejectedReport):
+            orders.append(report_id)
+        elif isinstance(report, InfractionReport):
+            contested.append(report_id)
+        elif isinstance(report, ArrivalReport):
+            arrivals.setdefault(report_id, read_acknowledgement(report, acknowledgement.refusal_code))
+    return orders, contested, arrivals
+
+
+def make_pending(report: str, due_at: datetime) -> Pending:
+    """What is told of what comes from outside, by its deadline; the report is JSON."""
+    return Pending(redate(_decode_report(report), due_at))

@@ -14,12 +14,13 @@ import msgspec
 import structlog
 from msgspec import Meta, Struct
 
+from pixconnect.domain.money.block_report import Defence
 from pixconnect.domain.money.rail import Acknowledgement, DirectoryEntry, Order, RefundOrder
 from pixconnect.domain.simulation.sandbox_control import SandboxRefusal, SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send
-from pixconnect.sandbox import http_messages, outside, statement
+from pixconnect.sandbox import calls, contesting, http_messages, outside, statement
 from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.outside import Answering, Outside
 
@@ -59,6 +60,7 @@ class StatementQuestion(Struct, frozen=True, kw_only=True):
 
 _orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode
 _refund_orders = msgspec.json.Decoder(Annotated[list[RefundOrder], _Group]).decode
+_defences = msgspec.json.Decoder(Annotated[list[Defence], _Group]).decode
 _ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
 _acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group]).decode
 _report_question = msgspec.json.Decoder(ReportQuestion).decode
@@ -95,7 +97,7 @@ class SandboxApplication:
         if path == "/rail/reports":
             # Not finished for nobody, as the others are: reports that are handed out to nobody come 5 s late.
             return await self._guard(path, _reports(self._world, body))
-        handler = _ROUTES.get((method, path)) or outside.CALLS.get(path.removeprefix("/control/"))
+        handler = _ROUTES.get((method, path)) or calls.CALLS.get(path.removeprefix("/control/"))
         if handler is None:
             return http_messages.failure(404, "invalid", "there is no such path")
         # Done to its end even if the client disconnects: an order must not be taken by half.
@@ -157,6 +159,10 @@ async def _submit_refunds(world: Outside, body: bytes) -> SandboxAnswer:
     return SandboxAnswer(200, _encode(await world.network.submit_refunds(_refund_orders(body))))
 
 
+async def _defend(world: Outside, body: bytes) -> SandboxAnswer:
+    return SandboxAnswer(200, _encode(await contesting.hear_defences(world, _defences(body))))
+
+
 async def _query(world: Outside, body: bytes) -> SandboxAnswer:
     return SandboxAnswer(200, _encode(await world.network.query(_ids(body))))
 
@@ -204,6 +210,7 @@ _ROUTES: Final[Mapping[tuple[str, str], Answering]] = {
     ("POST", "/rail/lookups"): _look_up_together,
     ("POST", "/rail/orders"): _submit,
     ("POST", "/rail/refund-orders"): _submit_refunds,
+    ("POST", "/rail/defences"): _defend,
     ("POST", "/rail/query"): _query,
     ("POST", "/rail/acknowledgements"): _acknowledge,
     ("GET", "/rail/waiting"): _waiting_since,

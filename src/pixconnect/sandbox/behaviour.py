@@ -1,14 +1,16 @@
 """How the network treats one message; decided when it comes in."""
 
+from datetime import timedelta
 from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct, structs
 
 from pixconnect.domain.money import reject_code
+from pixconnect.domain.rules.register import ARRANGEMENT
 
-# The scheme rejects (AB03) what has not settled 40 s after it was accepted (Manual de Tempos 7.0).
-LOST_AFTER_MS: Final = 40_000
+# The scheme rejects (AB03) what has not settled by then.
+LOST_AFTER_MS: Final = ARRANGEMENT.find_constant("settlement_deadline").duration // timedelta(milliseconds=1)
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
@@ -28,6 +30,8 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     """From accepting a payment of a holder to its end; ``None`` is as the sandbox is set: usually one step."""
     cancel_code: str | None = None
     """Why a payment that was accepted is cancelled; ``None`` settles."""
+    is_suspect: bool = False
+    """Whether the institution holds a payment of a holder until its end."""
     fee_cents: int | None = None
     """What the institution takes of the holder for it, by a movement of its own."""
     dated_back_s: int | None = None
@@ -43,6 +47,8 @@ USUAL: Final = Behaviour()
 SLOW: Final = Behaviour(delay_ms=3_000)
 SILENT: Final = Behaviour(is_answered=False, reports_count=0)
 CANCELLED_AFTER_MS: Final = 50
+HELD_MS: Final = ARRANGEMENT.find_constant("precautionary_block").duration // timedelta(milliseconds=1)
+SUSPECT_CODE: Final = "FRAD"
 LOST_INSIDE: Final = Behaviour(delay_ms=LOST_AFTER_MS, code="AB03")
 
 _EFFECTS: Final = {
@@ -70,6 +76,9 @@ def behaviour_of(effect: str) -> Behaviour:
     if kind == "cancel":
         code, _, after_ms = argument.partition(":")
         return Behaviour(cancel_code=code, ends_after_ms=int(after_ms or CANCELLED_AFTER_MS))
+    if kind == "suspect":
+        verdict, _, after_ms = argument.partition(":")
+        return hold(USUAL, is_returned=verdict == "return", after_ms=int(after_ms or HELD_MS))
     if kind == "fee":
         return Behaviour(fee_cents=int(argument))
     if kind == "dated_back":
@@ -77,6 +86,13 @@ def behaviour_of(effect: str) -> Behaviour:
     if kind == "reject":
         return Behaviour(code=argument)
     return _EFFECTS[kind]
+
+
+def hold(behaviour: Behaviour, *, is_returned: bool, after_ms: int = HELD_MS) -> Behaviour:
+    """Hold a payment as suspect, and release or return it after some time."""
+    return structs.replace(
+        behaviour, is_suspect=True, ends_after_ms=after_ms, cancel_code=SUSPECT_CODE if is_returned else None
+    )
 
 
 def reject(behaviour: Behaviour, code: str) -> Behaviour:

@@ -26,6 +26,7 @@ _AT_FACES: Final[Mapping[Operation | None, Set[str]]] = {
 _ONLY_OF: Final[Mapping[str, Set[Operation]]] = {
     "fee": frozenset({"payment", "submit"}),
     "dated_back": frozenset({"payment", "return"}),
+    "suspect": frozenset({"payment"}),
 }
 _ONLY_AT_FACES: Final = frozenset({"html", "too_many", "token_ended", "lag", "page_shift"})
 

@@ -15,13 +15,11 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import asyncpg
-import msgspec
 from asyncpg.pool import PoolConnectionProxy
 
-from pixconnect.domain.frame import identifiers
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.rail import (
     Acknowledgement,
@@ -29,14 +27,12 @@ from pixconnect.domain.money.rail import (
     Order,
     QueryAnswer,
     RefundOrder,
-    RejectedReport,
-    Report,
-    SettledReport,
     Taken,
     Unknown,
 )
+from pixconnect.domain.rules.name_window import is_outside_window
 from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
-from pixconnect.sandbox import answers, movement, network_behaviour, tables
+from pixconnect.sandbox import answers, infraction, movement, network_behaviour, tables
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.fault import Faults
 from pixconnect.sandbox.movement import NewFee
@@ -49,8 +45,8 @@ from pixconnect.sandbox.tables import Acknowledged, AfterStep, KnownOrder, NewAr
 HELD_BACK_S: Final = 0.3
 
 _DYNAMIC_TXID_MIN = 26
+Written = TypeVar("Written")
 _TAKEN: Final = Taken()
-_decode_report = msgspec.json.Decoder(Report).decode
 
 
 class Network:
@@ -74,7 +70,8 @@ class Network:
         self._latency_ms = latency_ms
         self._schedule = Schedule()
         self._lock = SharedLock()
-        self._refunds = asyncio.Lock()
+        self.giving_back = asyncio.Lock()
+        """Held by whoever decides how much of a payment is given back: two must not both have what is left of it."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_stale = True
         self._waiting: dict[str, asyncio.Future[str | None]] = {}
@@ -103,8 +100,7 @@ class Network:
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
         """Take refund orders; the payer's institution rejects (AM09) more than it sent."""
-        # One group at a time: two of them must not both have what is left of an original.
-        async with self._refunds:
+        async with self.giving_back:
             originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
             behaviours = network_behaviour.of_refunds(self._faults, orders, originals)
             new = [
@@ -128,7 +124,7 @@ class Network:
     async def _close_windows(self, ids: Sequence[str]) -> dict[str, KnownOrder]:
         """Close ids that are outside their window for good: an order that comes under one later is rejected."""
         now = self._clock.now()
-        outside = sorted({order_id for order_id in ids if identifiers.is_outside_window(order_id, now)})
+        outside = sorted({order_id for order_id in ids if is_outside_window(order_id, now)})
         if not outside:
             return {}
         # Written before the answer, under the primary key of orders: an order that arrives at this moment finds it
@@ -138,15 +134,7 @@ class Network:
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Take acknowledgements; only the first one of a report counts."""
-        orders: list[str] = []
-        arrivals: dict[str, Acknowledged] = {}
-        for acknowledgement in acknowledgements:
-            report_id = acknowledgement.report_id
-            report = self.outbox.find(report_id)
-            if isinstance(report, SettledReport | RejectedReport):
-                orders.append(report_id)
-            elif report is not None:
-                arrivals.setdefault(report_id, answers.read_acknowledgement(report, acknowledgement.refusal_code))
+        orders, contested, arrivals = answers.sort_acknowledged(acknowledgements, self.outbox.find)
         steps: list[AfterStep] = []
         async with self._lock.shared():
             now = self._clock.now()
@@ -154,13 +142,30 @@ class Network:
                 await tables.close_orders(self._pool, orders)
             if arrivals:
                 steps = await self._end_arrivals(arrivals, now)
-            self.outbox.close((*orders, *arrivals))
+            for contest in await infraction.acknowledge_all(self._pool, contested, now) if contested else ():
+                self._schedule_contest(contest, now)
+            self.outbox.close((*orders, *contested, *arrivals))
             for step in steps:
                 if step.is_open:
-                    self._schedule.add(step.due_at, [_next_pending(step.report, step.due_at)])
-        self._tell_payers(step for step in steps if not step.is_open)
+                    self._schedule.add(step.due_at, [answers.make_pending(step.report, step.due_at)])
+        self._tell_payers((step.id, step.code) for step in steps if not step.is_open or step.is_held)
+        self._tell_payers((name, None) for name in contested)
         if any(step.is_open for step in steps):
             self._sweep()
+
+    def _schedule_contest(self, contest: infraction.Contest, now: datetime) -> None:
+        for due_at, pending in infraction.list_pending(contest, now):
+            self._schedule.add(due_at, [pending])
+
+    async def change(self, write: Callable[[PoolConnectionProxy, datetime], Awaitable[Written]]) -> Written:
+        """Write what was decided, and tell what is to be told by it: now, and by time."""
+        async with self._lock.exclusive():
+            self._is_stale = True
+            async with self._pool.acquire() as connection, connection.transaction():
+                written = await write(connection, self._clock.now())
+            # What was to be told before is forgotten with all the rest, and read again.
+            await self._load()
+        return written
 
     async def _end_arrivals(self, arrivals: Mapping[str, Acknowledged], now: datetime) -> list[AfterStep]:
         acknowledged = list(arrivals.values())
@@ -178,11 +183,11 @@ class Network:
         self._waiting_fees -= ended.keys()
         return steps
 
-    def _tell_payers(self, ended: Iterable[AfterStep]) -> None:
-        for step in ended:
-            waiting = self._waiting.pop(step.id, None)
+    def _tell_payers(self, ended: Iterable[tuple[str, str | None]]) -> None:
+        for name, code in ended:
+            waiting = self._waiting.pop(name, None)
             if waiting is not None and not waiting.done():
-                waiting.set_result(step.code)
+                waiting.set_result(code)
 
     async def insert_arrivals(self, groups: Sequence[Sequence[tuple[NewArrival, Pending | None]]]) -> None:
         """Store what comes from outside, and schedule the reports of it."""
@@ -266,7 +271,7 @@ class Network:
         await self._refresh()
         await self._save_faults()
         now = self._clock.now()
-        is_late = [identifiers.is_outside_window(order.id, now) for order in new]
+        is_late = [is_outside_window(order.id, now) for order in new]
         arriving: dict[str, NewOrder] = {}
         for order, how, late in zip(new, behaviours, is_late, strict=True):
             if how.arrives and not how.is_refused and not late:
@@ -366,6 +371,7 @@ class Network:
         self._clock.set_offset(await tables.read_offset(self._pool))
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
+        contests = await infraction.list_unfinished(self._pool)
         self._schedule.clear()
         self.outbox.clear()
         now = self._clock.now()
@@ -375,7 +381,9 @@ class Network:
         self._waiting_fees = {waits_for for *_, waits_for in arrivals if waits_for is not None}
         for _, due_at, report, is_due, waits_for in arrivals:
             if waits_for is None:
-                self._schedule.add(now if is_due else due_at, [_next_pending(report, due_at)])
+                self._schedule.add(now if is_due else due_at, [answers.make_pending(report, due_at)])
+        for contest in contests:
+            self._schedule_contest(contest, now)
         self._is_stale = False
         self._sweep()
 
@@ -389,7 +397,3 @@ class Network:
         if next_due_at is not None:
             wait_s = (next_due_at - self._clock.now()).total_seconds()
             self._timer = asyncio.get_running_loop().call_later(min(max(wait_s, 0.001), 3600), self._sweep)
-
-
-def _next_pending(report: str, due_at: datetime) -> Pending:
-    return Pending(answers.redate(_decode_report(report), due_at))

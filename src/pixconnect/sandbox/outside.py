@@ -5,7 +5,7 @@ stopped.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
 from datetime import timedelta
 from itertools import count
 from typing import Final, Literal
@@ -17,14 +17,10 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money import br_code
-from pixconnect.domain.money.rail import CreditReport, DirectoryEntry, MovementReport, ReturnReport
-from pixconnect.domain.simulation import sandbox_control
+from pixconnect.domain.money.rail import CreditHeld, CreditReport, DirectoryEntry, MovementReport, ReturnReport
 from pixconnect.domain.simulation.sandbox_control import (
-    Answered,
     Arrival,
     ArrivalStatus,
-    Asked,
-    ControlCall,
     Due,
     FaultAnswer,
     FaultRule,
@@ -37,7 +33,16 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.sandbox import answers, behaviour, directory, fault, location, movement, registry, tables
+from pixconnect.sandbox import (
+    answers,
+    behaviour,
+    directory,
+    fault,
+    location,
+    movement,
+    registry,
+    tables,
+)
 from pixconnect.sandbox.batch_writer import BatchWriter
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
@@ -71,6 +76,8 @@ class Outside(Struct):
     code_numbers: Iterator[int]
     arrivals: BatchWriter[Sequence[tuple[NewArrival, Pending | None]]]
     """What belongs together is written together."""
+    infractions: asyncio.Lock
+    """Held by who decides one of them: it reads what was told, and tells on."""
     two_steps_ms: int
     """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
 
@@ -93,6 +100,7 @@ async def open_outside(
         entry_numbers=count(await registry.last_entry_number(pool) + 1),
         code_numbers=count(await registry.last_code_number(pool) + 1),
         arrivals=BatchWriter(network.insert_arrivals),
+        infractions=asyncio.Lock(),
         two_steps_ms=two_steps_ms,
     )
 
@@ -181,11 +189,13 @@ async def serve_location(outside: Outside, token: str) -> str | None:
 
 async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
     number = next(outside.network.arrival_numbers)
-    end_to_end_id = _network_id(outside, "E", number)
+    end_to_end_id = make_network_id(outside, "E", number)
     key, amount_cents = transfer.credit_party.key, transfer.amount_cents
     how = await _find_behaviour(
         outside, Message(operation="payment", id=end_to_end_id, key=key, amount_cents=amount_cents)
     )
+    if transfer.suspect is not None:
+        how = behaviour.hold(how, is_returned=transfer.suspect == "return")
     report = CreditReport(
         report_id=end_to_end_id,
         end_to_end_id=end_to_end_id,
@@ -207,7 +217,7 @@ async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
     if order is None or order.kind != "order" or order.code is not None or not order.is_over:
         raise SandboxRefusal("unknown", "end_to_end_id: the network has settled no such transfer")
     number = next(outside.network.arrival_numbers)
-    return_id = _network_id(outside, "D", number)
+    return_id = make_network_id(outside, "D", number)
     amount_cents = asked.amount_cents or order.amount_cents
     how = await _find_behaviour(
         outside, Message(operation="return", id=return_id, key=order.key, amount_cents=amount_cents)
@@ -227,7 +237,7 @@ async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
 async def move(outside: Outside, asked: OutsideMovement) -> Arrival:
     """Move money as the institution or a person in its app does."""
     number = next(outside.network.arrival_numbers)
-    item_id = _network_id(outside, "M", number)
+    item_id = make_network_id(outside, "M", number)
     now = outside.clock.now()
     report = movement.make_report(asked, item_id, now)
     arrival = movement.make_arrival(report, number, now)
@@ -294,8 +304,12 @@ async def _arrive(
         written.append(
             movement.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
         )
-    is_waited_for = how.is_answered and delay_ms + (ends_after_ms or 0) < ACKNOWLEDGED_TIMEOUT_S * 1000
-    return await _await_end(outside, report, written, is_waited_for=is_waited_for)
+    # One that is held is answered once the service has heard that it is.
+    wait_ms = delay_ms + (0 if isinstance(first, CreditHeld) else ends_after_ms or 0)
+    is_waited_for = how.is_answered and wait_ms < ACKNOWLEDGED_TIMEOUT_S * 1000
+    end = await _await_end(outside, report, written, is_waited_for=is_waited_for)
+    is_held = isinstance(first, CreditHeld) and end.status == "CONFIRMED"
+    return msgspec.structs.replace(end, status="PROCESSING") if is_held else end
 
 
 async def _await_end(
@@ -362,36 +376,5 @@ async def _check_answers(how: Behaviour) -> None:
     await asyncio.sleep((how.delay_ms or 0) / 1000)
 
 
-def _network_id(outside: Outside, letter: Literal["E", "D", "M"], number: int) -> str:
-    instant = outside.clock.now()
-    return f"{letter}{directory.ISPB}{instant:%Y%m%d%H%M}{outside.chance.text(11, letter, number)}"
-
-
-def _answering(
-    call: ControlCall[Asked, Answered], do: Callable[[Outside, Asked], Awaitable[Answered]]
-) -> tuple[str, Answering]:
-    """Decode the call, execute it, and encode the answer."""
-    decode = msgspec.json.Decoder(call.asked).decode
-
-    async def answer(outside: Outside, body: bytes) -> SandboxAnswer:
-        return SandboxAnswer(200, msgspec.json.encode(await do(outside, decode(body))))
-
-    return call.name, answer
-
-
-CALLS: Final[Mapping[str, Answering]] = dict(
-    (
-        _answering(sandbox_control.PAY, pay),
-        _answering(sandbox_control.GIVE_BACK, give_back),
-        _answering(sandbox_control.MOVE, move),
-        _answering(sandbox_control.LIST_KEYS, list_keys),
-        _answering(sandbox_control.ADD_KEY, add_key),
-        _answering(sandbox_control.MAKE_QR_CODE, make_qr_code),
-        _answering(sandbox_control.READ_FAULTS, read_faults),
-        _answering(sandbox_control.REPLACE_FAULTS, replace_faults),
-        _answering(sandbox_control.DRAW_FAULT, find_effect),
-        _answering(sandbox_control.READ_AUTHORITY, read_authority),
-        _answering(sandbox_control.SET_OFFSET, set_offset),
-        _answering(sandbox_control.READ_DUE, read_due),
-    )
-)
+def make_network_id(outside: Outside, letter: Literal["E", "D", "M", "I"], number: int) -> str:
+    return f"{letter}{directory.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, letter, number)}"

@@ -92,12 +92,16 @@ create table arrival (
     next_report text,
     next_after_ms integer,
     waits_for text,
+    held_at timestamp with time zone,
+    let_go_at timestamp with time zone,
     constraint arrival_pkey primary key (number),
     constraint arrival_id_key unique (id),
     constraint arrival_amount_cents_check check (amount_cents > 0),
     constraint arrival_kind_check check (kind in ('credit', 'return', 'movement_in', 'movement_out'))
 ) with (fillfactor=70);
 create index arrival_by_time on arrival (coalesce(settled_at, due_at), id) where code is null and not is_open;
+create index arrival_held_by_time on arrival (held_at, id) where held_at is not null;
+create index arrival_let_go_by_time on arrival (let_go_at, id) where let_go_at is not null;
 grant insert, select, update on table arrival to pixconnect_sandbox;
 comment on table arrival is
     'Payments and returns from outside, and what the institution moves by itself, of which the service is told.';
@@ -121,6 +125,9 @@ comment on column arrival.next_report is
 comment on column arrival.next_after_ms is 'How long after that acknowledgement it is told, in milliseconds.';
 comment on column arrival.waits_for is
     'The payment of which it is a fee, as long as that has not settled; null for all others.';
+comment on column arrival.held_at is 'Since when it is held as suspect, by the sandbox''s clock; null where it never was.';
+comment on column arrival.let_go_at is
+    'When it was released or returned, by the sandbox''s clock; null where it was not held or still is.';
 
 -- directory_entry: The Pix keys of people and shops outside.
 create table directory_entry (
@@ -167,6 +174,37 @@ comment on column merchant_code.key is 'The Pix key that is paid.';
 comment on column merchant_code.amount_cents is 'How much, in cents.';
 comment on column merchant_code.created_at is 'When it was made, by the sandbox''s clock.';
 comment on column merchant_code.paid_by is 'The order that paid it; null until then.';
+
+-- infraction: Payments that somebody outside contests, as the service is told of them.
+create table infraction (
+    number bigint not null,
+    name text not null,
+    report text not null,
+    sequence integer not null,
+    is_open boolean not null,
+    judged text not null,
+    defence text,
+    next_report text,
+    taken_at timestamp with time zone not null,
+    due_at timestamp with time zone,
+    is_due boolean default false not null,
+    constraint infraction_pkey primary key (number),
+    constraint infraction_name_key unique (name),
+    constraint infraction_judged_check check (judged in ('by_answer', 'take', 'release', 'never'))
+);
+grant insert, select, update on table infraction to pixconnect_sandbox;
+comment on table infraction is 'Payments that somebody outside contests, as the service is told of them.';
+comment on column infraction.number is 'Counts up in the order in which they were opened.';
+comment on column infraction.name is 'Its name; what is told of it has this name and its sequence.';
+comment on column infraction.report is 'What the service was told last, as JSON.';
+comment on column infraction.sequence is 'Counts what it was told.';
+comment on column infraction.is_open is 'Whether it has not acknowledged that yet.';
+comment on column infraction.judged is 'How it is judged when the time to answer is over.';
+comment on column infraction.defence is 'What the holder answered; null where nothing.';
+comment on column infraction.next_report is 'What the service is told next, as JSON; null where nothing is to come.';
+comment on column infraction.taken_at is 'When this was decided, by the sandbox''s clock.';
+comment on column infraction.due_at is 'When the service is told next, by the sandbox''s clock; null where nothing is to come.';
+comment on column infraction.is_due is 'Whether its time had come before the clock was moved back.';
 
 -- fault_rule: What the simulated network does wrong on purpose, as callers have set it.
 create table fault_rule (

@@ -8,10 +8,12 @@ from functools import partial
 from typing import Final
 
 import asyncpg
+import structlog
 from msgspec import Struct
 
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation import pool as pool_module
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.privileges import SANDBOX_ROLE
 from pixconnect.foundation.schema_history import refuse_other_tables
 from pixconnect.http import descriptors
@@ -32,6 +34,9 @@ _CONNECTIONS_MAX = 8
 _GRACE_S = 1
 _TAKEOVER_TRIES_MAX = 300
 _TAKEOVER_WAIT_S = 0.1
+_AGAIN_AFTER_S = 0.25
+
+_log = structlog.get_logger(__name__)
 
 
 class AlreadyRunningError(Exception):
@@ -55,11 +60,46 @@ async def serve(
 ) -> None:
     """Be the sandbox until told to stop, on a listener that is bound to 127.0.0.1.
 
+    What it knows beside its tables goes with the connection that holds the lock, and is read again wherever the database is.
+
     Raises:
         AlreadyRunningError: Another process is the sandbox of this database.
         SchemaError: Its tables are not those of this program.
-        OSError: The database cannot be reached.
+        OSError: The database cannot be reached; once it was, it is waited for.
     """
+    is_first = True
+    while not stop.is_set():
+        # Whoever asks while the database is away hears so at once, and not when it gives up.
+        hanging_up = None if is_first else await asyncio.start_server(_hang_up, sock=listener.dup())
+
+        def tell_ready(hanging_up: asyncio.Server | None = hanging_up) -> None:
+            nonlocal is_first
+            if hanging_up is not None:
+                hanging_up.close()
+            if is_first:
+                on_ready()
+            is_first = False
+
+        try:
+            with listener.dup() as own:  # what serves closes it
+                await _serve_while_connected(settings, own, clock, stop, tell_ready)
+        except DATABASE_FAILED as error:
+            if is_first:
+                raise
+            _log.warning("the sandbox waits for the database", reason=type(error).__name__)
+            await asyncio.sleep(_AGAIN_AFTER_S)
+        finally:
+            if hanging_up is not None:
+                hanging_up.close()
+
+
+async def _hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+
+
+async def _serve_while_connected(
+    settings: SandboxSettings, listener: socket.socket, clock: Clock, stop: asyncio.Event, on_ready: Callable[[], None]
+) -> None:
     port: int = listener.getsockname()[1]
     lost = asyncio.Event()
     async with (
@@ -70,8 +110,6 @@ async def serve(
         server = Server(application, connections_max=connections_max, grace_s=_GRACE_S)
         # Requests that wait for a report or an acknowledgement are answered first: they would outlast the grace period.
         await server.serve_until([listener], [stop, lost], on_ready=on_ready, on_stop=application.release)
-    if lost.is_set():
-        raise ConnectionError("the connection to the database was lost")
 
 
 @asynccontextmanager
@@ -100,7 +138,7 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
 
 @asynccontextmanager
 async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], None]) -> AsyncGenerator[None]:
-    """Hold the database's lock. When its connection ends, this process ends too, and its supervisor starts another."""
+    """Hold the database's lock; ``on_lost`` hears when its connection ends, and with it the lock."""
     connection = await pool_module.connect(
         settings.database_url, role=SANDBOX_ROLE, schema=SCHEMA, name="pixconnect sandbox lock"
     )

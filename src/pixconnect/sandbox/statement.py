@@ -1,7 +1,8 @@
 """What has settled, item by item in the order of time, and its sum.
 
 An order settles when it is due, without a write; what comes from outside settles when the service acknowledges it. Items of
-both tables are one list, which is read page by page: there may be a million of them.
+both tables are one list, with what is held as suspect until it is let go. It is read page by page: there may be a million of
+them.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,18 @@ union all
         and (coalesce(settled_at, due_at), id) > ($2, $3) and coalesce(settled_at, due_at) < $4
     order by coalesce(settled_at, due_at), id limit $5
 )
+union all
+(
+    select id || '/held', 'held', amount_cents, held_at from arrival
+    where held_at is not null and (held_at, id || '/held') > ($2, $3) and held_at >= $2 and held_at < $4
+    order by held_at, id limit $5
+)
+union all
+(
+    select id || '/let_go', 'let_go', amount_cents, let_go_at from arrival
+    where let_go_at is not null and (let_go_at, id || '/let_go') > ($2, $3) and let_go_at >= $2 and let_go_at < $4
+    order by let_go_at, id limit $5
+)
 order by settled_at, id limit $5
 """
 
@@ -39,6 +52,7 @@ select (
         select coalesce(sum(case kind when 'movement_out' then -amount_cents else amount_cents end), 0)
         from arrival where code is null and not is_open
     )
+    + (select coalesce(sum(amount_cents), 0) from arrival where held_at is not null and let_go_at is null)
     - (select coalesce(sum(amount_cents), 0) from settlement where code is null and (is_due or due_at < $1::timestamptz))
 )::bigint
 """

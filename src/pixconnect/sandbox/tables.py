@@ -65,13 +65,20 @@ ACKNOWLEDGE_ARRIVALS = """
 update arrival a set
     is_open = r.goes_on, is_due = not r.goes_on, code = coalesce(a.code, r.code), next_report = null, next_after_ms = null,
     report = case when r.goes_on then a.next_report else a.report end,
-    taken_at = case when r.goes_on then $5::timestamptz else a.taken_at end,
-    due_at = case when r.goes_on then $5::timestamptz + a.next_after_ms * interval '1 millisecond' else a.due_at end,
-    settled_at = case when not r.goes_on and coalesce(a.code, r.code) is null then $5::timestamptz end
-from unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[]) as r (id, code, is_first, goes_on),
+    taken_at = case when r.goes_on then $6::timestamptz else a.taken_at end,
+    due_at = case when r.goes_on then $6::timestamptz + a.next_after_ms * interval '1 millisecond' else a.due_at end,
+    settled_at = case when not r.goes_on and coalesce(a.code, r.code) is null then $6::timestamptz end,
+    held_at = case when r.is_held then $6::timestamptz else a.held_at end,
+    let_go_at = case when not r.goes_on and a.held_at is not null then $6::timestamptz end
+from unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[]) as r (id, code, is_first, goes_on, is_held),
     (select set_config('synchronous_commit', 'off', true)) as hurry
 where a.id = r.id and a.is_open and (a.next_report is not null) = r.is_first
-returning a.id, a.is_open, a.code, a.due_at, a.report
+returning a.id, a.is_open, a.code, a.due_at, a.report, a.is_open and a.held_at is not null
+"""
+
+# What comes from outside and what is contested is numbered together.
+LAST_NUMBER = """
+select greatest((select coalesce(max(number), 0) from arrival), (select coalesce(max(number), 0) from infraction))
 """
 
 OPEN_ORDERS = "select id, due_at, code, is_due from settlement where is_open order by due_at, id"
@@ -83,7 +90,7 @@ update arrival a set
     is_due = r.code is not null
 from unnest($1::text[], $2::text[]) as r (id, code)
 where a.id = r.id and a.waits_for is not null
-returning a.id, a.is_open, a.code, a.due_at, a.report
+returning a.id, a.is_open, a.code, a.due_at, a.report, false
 """
 
 OPEN_ARRIVALS = "select id, due_at, report, is_due, waits_for from arrival where is_open order by due_at, number"
@@ -163,6 +170,8 @@ class Acknowledged(NamedTuple):
     """Whether it answers the first of two steps."""
     goes_on: bool
     """Whether the next step follows."""
+    is_held: bool
+    """Whether the institution holds it from now on."""
 
 
 class AfterStep(NamedTuple):
@@ -173,6 +182,7 @@ class AfterStep(NamedTuple):
     code: str | None
     due_at: datetime
     report: str
+    is_held: bool
 
 
 class Original(NamedTuple):
@@ -268,7 +278,9 @@ async def open_arrivals(executor: Executor) -> list[tuple[str, datetime, str, bo
 
 
 async def last_number(executor: Executor) -> int:
-    return await executor.fetchval("select coalesce(max(number), 0) from arrival")
+    return await executor.fetchval(
+        "select coalesce(max(number), 0) from (select number from arrival union all select number from infraction) as made"
+    )
 
 
 async def read_offset(executor: Executor) -> timedelta:
@@ -279,7 +291,7 @@ async def write_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, a
     """Store the clock's new offset, and adjust open deadlines when it moves back."""
     async with pool.acquire() as connection, connection.transaction():
         if after < before:
-            for table in ("settlement", "arrival"):
+            for table in ("settlement", "arrival", "infraction"):
                 await connection.execute(KEEP_SETTLED.format(table=table), before, after)
                 await connection.execute(BRING_NEARER.format(table=table), before, after)
         await connection.execute("update clock set moved_by = $1", offset)

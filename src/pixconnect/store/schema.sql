@@ -14,9 +14,9 @@ grant usage on schema pixconnect to pixconnect_funding;
 
 grant usage on schema pixconnect to pixconnect_service;
 
-create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding', 'deficit', 'difference');
+create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding', 'deficit', 'difference', 'blocked');
 
-create sequence charge_id increment 512;
+create sequence charge_id increment 512 maxvalue 35184372088831;
 grant usage on sequence charge_id to pixconnect_service;
 
 create sequence delivery_id;
@@ -25,16 +25,16 @@ grant select, usage on sequence delivery_id to pixconnect_service;
 create sequence event_feed_position;
 grant select, usage on sequence event_feed_position to pixconnect_service;
 
-create sequence holder_id;
+create sequence holder_id maxvalue 35184372088831;
 grant usage on sequence holder_id to pixconnect_operator;
 
-create sequence location_id increment 512;
+create sequence location_id increment 512 maxvalue 35184372088831;
 grant usage on sequence location_id to pixconnect_service;
 
-create sequence refund_id increment 512;
+create sequence refund_id increment 512 maxvalue 35184372088831;
 grant usage on sequence refund_id to pixconnect_service;
 
-create sequence transfer_id increment 512;
+create sequence transfer_id increment 512 maxvalue 35184372088831;
 grant usage on sequence transfer_id to pixconnect_service;
 
 create sequence webhook_endpoint_id;
@@ -295,11 +295,12 @@ create table origin_batch (
     written_at timestamp with time zone default clock_timestamp() not null,
     ids bigint[] storage external not null,
     request_ids text[] storage external not null,
+    traceparents text[] storage external,
     constraint origin_batch_pkey primary key (id)
 );
 create index origin_batch_of_fact on origin_batch (holder_id, kind, at);
-grant insert (kind, holder_id, client_id, jti, peer, operator, at, ids, request_ids), select on table origin_batch to
-    pixconnect_service;
+grant insert (kind, holder_id, client_id, jti, peer, operator, at, ids, request_ids, traceparents), select on table origin_batch
+    to pixconnect_service;
 comment on table origin_batch is
     'Who asked for what: a row for what one client asked for by one token from one address in one batch; kept for 400 days.';
 comment on column origin_batch.id is 'Counts up.';
@@ -313,6 +314,8 @@ comment on column origin_batch.at is 'The instant that the facts themselves have
 comment on column origin_batch.written_at is 'When the row was written, in real time; what is old is deleted by this.';
 comment on column origin_batch.ids is 'The ids of the facts.';
 comment on column origin_batch.request_ids is 'The HTTP request that asked for each of them, in the same order.';
+comment on column origin_batch.traceparents is
+    'The traceparent (W3C Trace Context) of each of them, in the same order; null where no traces are sent.';
 
 -- origin: Who asked for each charge, transfer, refund and change of an endpoint: a row of origin_batch for each fact.
 create view origin as
@@ -325,9 +328,10 @@ create view origin as
     fact.request_id,
     origin_batch.operator,
     origin_batch.at,
-    origin_batch.written_at
+    origin_batch.written_at,
+    fact.traceparent
    FROM origin_batch
-     CROSS JOIN LATERAL UNNEST(origin_batch.ids, origin_batch.request_ids) fact(id, request_id);
+     CROSS JOIN LATERAL UNNEST(origin_batch.ids, origin_batch.request_ids, origin_batch.traceparents) fact(id, request_id, traceparent);
 grant select on table origin to pixconnect_service;
 comment on view origin is
     'Who asked for each charge, transfer, refund and change of an endpoint: a row of origin_batch for each fact.';
@@ -341,6 +345,8 @@ comment on column origin.request_id is 'The HTTP request that asked for it.';
 comment on column origin.operator is 'The operator who asked; null where a client did.';
 comment on column origin.at is 'The instant that the fact itself has.';
 comment on column origin.written_at is 'When it was written, in real time.';
+comment on column origin.traceparent is
+    'The traceparent (W3C Trace Context) under which it was asked for; null where no traces are sent.';
 
 -- check_charge_amount: migrations 0031, 0064
 create function check_charge_amount() returns trigger language plpgsql security definer set search_path to 'pixconnect',
@@ -827,10 +833,16 @@ begin
 end $function$;
 revoke execute on function check_account_is_open() from public;
 
--- check_payer: migration 0074
+-- check_payer: migrations 0074, 0139
 create function check_payer() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
+    if new.counterparty = erased_party() and exists (
+        select from erased_text
+        where kind = 'transfer' and erased_text.id = new.id and erased_text.holder_id = new.holder_id and part = 'all'
+    ) then
+        return null;
+    end if;
     if new.direction <> 'IN' or new.institution_id is null or not exists (
         select from payer_completion as completion
         where completion.transfer_id = new.id and completion.holder_id = new.holder_id and completion.before = old.counterparty
@@ -845,6 +857,32 @@ begin
     return null;
 end $function$;
 revoke execute on function check_payer() from public;
+
+-- check_suspect_credit: migration 0149
+create function check_suspect_credit() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if tg_table_name = 'transfer' and exists (
+        -- Few of a holder are open, and an index has these.
+        select from block
+        where block.holder_id = new.holder_id and block.state = 'open' and block.transfer_id = new.id
+            and block.kind = 'precautionary'
+    ) or tg_table_name = 'block' and exists (
+        select from block
+        left join transfer on transfer.id = block.transfer_id and transfer.holder_id = block.holder_id
+        where block.id = new.id and block.holder_id = new.holder_id and (
+            transfer.id is null or (block.state = 'open') <> (transfer.status = 'PROCESSING')
+            or block.state = 'open' and block.covered_cents <> transfer.amount_cents
+            or block.covered_cents <> block.held_cents or block.held_cents <> block.wanted_cents
+        )
+    ) then
+        raise exception 'a suspect credit of holder % is not held as its transfer says', new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_suspect_credit_is_held_whole';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_suspect_credit() from public;
 
 -- refuse_other_end: migration 0050
 create function refuse_other_end() returns trigger language plpgsql
@@ -983,6 +1021,8 @@ create trigger check_open after insert on transfer for each row when (new.instit
     check_account_is_open();
 create trigger check_payer after update of counterparty on transfer for each row when (old.counterparty is distinct from
     new.counterparty) execute function check_payer();
+create constraint trigger check_suspect_credit after update on transfer deferrable initially deferred for each row when
+    (old.direction = 'IN' and old.status = 'PROCESSING' and new.status <> 'PROCESSING') execute function check_suspect_credit();
 create trigger keep_end after update of handed_at, settled_at, network_settled_at, outcome_code, outcome_reason on transfer for
     each row when ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at
     or old.settled_at is distinct from new.settled_at or old.network_settled_at is distinct from new.network_settled_at or
@@ -1034,6 +1074,24 @@ comment on column transfer.network_settled_at is
 comment on column transfer.institution_id is
     'The account on which it happened; null is the installation''s own rail, or by book.';
 
+-- keep_unless_erased: migration 0139
+create function keep_unless_erased() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if to_jsonb(new) - tg_argv[0] <> to_jsonb(old) - tg_argv[0] or to_jsonb(new) -> tg_argv[0] <> erased_party()
+        or not exists (
+            select from erased_text
+            where kind = 'transfer' and id = new.transfer_id and holder_id = new.holder_id and part = 'all'
+        )
+    then
+        raise exception 'rows of % are never changed or deleted', tg_table_name
+            using errcode = 'integrity_constraint_violation', constraint = tg_table_name || '_is_append_only';
+    end if;
+    return new;
+end $function$;
+revoke execute on function keep_unless_erased() from public;
+
 -- payer_completion: Payments whose payer an institution told only later; rows are never changed or deleted.
 create table payer_completion (
     transfer_id bigint not null,
@@ -1045,8 +1103,9 @@ create table payer_completion (
     constraint payer_completion_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id,
         holder_id)
 );
-create trigger payer_completion_is_append_only before delete or update or truncate on payer_completion for each statement
-    execute function refuse_change();
+create trigger keep_unless_erased before update on payer_completion for each row execute function keep_unless_erased('before');
+create trigger payer_completion_is_append_only before delete or truncate on payer_completion for each statement execute function
+    refuse_change();
 grant insert, select on table payer_completion to pixconnect_service;
 comment on table payer_completion is 'Payments whose payer an institution told only later; rows are never changed or deleted.';
 comment on column payer_completion.transfer_id is 'The payment.';
@@ -1141,8 +1200,9 @@ create table settled_payee (
     constraint settled_payee_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
 );
 create trigger check_settled_payee before insert on settled_payee for each row execute function check_settled_payee();
-create trigger settled_payee_is_append_only before delete or update or truncate on settled_payee for each statement execute
-    function refuse_change();
+create trigger keep_unless_erased before update on settled_payee for each row execute function keep_unless_erased('payee');
+create trigger settled_payee_is_append_only before delete or truncate on settled_payee for each statement execute function
+    refuse_change();
 grant insert, select on table settled_payee to pixconnect_service;
 comment on table settled_payee is
     'Whom transfers over accounts at institutions have reached, as it was told with their end; rows are never changed or deleted.';
@@ -1230,7 +1290,7 @@ comment on column approval_answer.is_approved is 'Whether it may leave; otherwis
 comment on column approval_answer.decided_by is 'The operator, as the audit names them.';
 comment on column approval_answer.decided_at is 'When they said so, in service time.';
 
--- check_refunds: migrations 0010, 0018, 0050, 0074
+-- check_refunds: migrations 0010, 0018, 0050, 0074, 0146
 create function check_refunds() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -1267,7 +1327,10 @@ begin
         -- Taken of what was there, in as many entries as that needs: each is judged by post_ledger_entries, and all make its amount.
         select coalesce(sum(entry.amount_cents), 0) from ledger_entry as entry
         where entry.transfer_id = refund.transfer_id and entry.holder_id = moved.holder_id and entry.refund_id = moved.id
-    ) <> refund.amount_cents or original.institution_id is null or exists (
+    ) <> refund.amount_cents or original.institution_id is null and not exists (
+        -- Over the installation's own rail nobody gives back by himself but for a contest.
+        select from infraction_return as given where given.refund_id = refund.id and given.holder_id = refund.holder_id
+    ) or exists (
         -- One name is one fact: what is a movement already is taken back with this refund, or is none.
         select from institution_account as account
         join movement on movement.holder_id in (account.house_id, refund.holder_id)
@@ -1441,14 +1504,14 @@ comment on column refund.network_settled_at is
 comment on column refund.made_by is
     'Who made it: this service, also where it records what others sent; or the institution, or a person there.';
 
--- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059, 0062, 0074, 0097
+-- post_ledger_entries: migrations 0001, 0010, 0015, 0025, 0059, 0062, 0074, 0097, 0141
 create function post_ledger_entries() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
 declare
     holders_count bigint;
     numbered_count bigint;
-    others_count bigint; -- of refunds, deposits, movements, repayments and adjustments
+    others_count bigint; -- of refunds, deposits, movements, repayments, adjustments and steps of blocks
     moved_count bigint; -- holders whose balance has moved
     misfit record;
 begin
@@ -1462,6 +1525,7 @@ begin
     update balance set
         available_cents = balance.available_cents + posting.available_cents,
         reserved_cents = balance.reserved_cents + posting.reserved_cents,
+        blocked_cents = balance.blocked_cents + posting.blocked_cents,
         deficit_cents = balance.deficit_cents + posting.deficit_cents,
         settlement_cents = balance.settlement_cents + posting.settlement_cents,
         funding_cents = balance.funding_cents + posting.funding_cents,
@@ -1473,6 +1537,7 @@ begin
         select holder_id,
             sum(amount_cents * ((credit_account = 'available')::int - (debit_account = 'available')::int)) as available_cents,
             sum(amount_cents * ((credit_account = 'reserved')::int - (debit_account = 'reserved')::int)) as reserved_cents,
+            sum(amount_cents * ((credit_account = 'blocked')::int - (debit_account = 'blocked')::int)) as blocked_cents,
             sum(amount_cents * ((debit_account = 'deficit')::int - (credit_account = 'deficit')::int)) as deficit_cents, -- owed
             sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int)) as settlement_cents,
             sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding_cents,
@@ -1491,7 +1556,7 @@ begin
             using errcode = 'integrity_constraint_violation', constraint = 'entries_follow_each_other';
     end if;
 
-    -- Money that is reserved stays within current funds, so a batch that only accepts orders has no numbers.
+    -- Money that is reserved or blocked stays within current funds, so a batch that only accepts orders has no numbers.
     if numbered_count > 0 then
         select entry.holder_id, entry.number into misfit from (
             select numbered.*,
@@ -1501,7 +1566,8 @@ begin
                 lead(number) over following is null as is_last
             from (
                 select holder_id, number, running_balance_cents, created_at,
-                    case when credit_account in ('available', 'reserved') then amount_cents else -amount_cents end as change_cents
+                    case when credit_account in ('available', 'reserved', 'blocked') then amount_cents else -amount_cents end
+                        as change_cents
                 from new_entry where number is not null
             ) as numbered
             window following as (partition by holder_id order by number)
@@ -1512,7 +1578,7 @@ begin
             or entry.created_at <= entry.created_before
             or entry.is_last and (
                 entry.number <> balance.last_number
-                or entry.running_balance_cents <> balance.available_cents + balance.reserved_cents
+                or entry.running_balance_cents <> balance.available_cents + balance.reserved_cents + balance.blocked_cents
             )
         limit 1;
         if found then
@@ -1543,11 +1609,12 @@ begin
                 case when refund.id is not null then 'refund' when transfer.id is not null then 'transfer'
                     when deposit.id is not null then 'deposit' when repayment.id is not null then 'repayment'
                     when coalesce(movement.entry_id, lacking.deficit_entry_id) is not null then 'movement'
-                    when adjustment.id is not null then 'adjustment' end as kind,
+                    when adjustment.id is not null then 'adjustment' when block_step.id is not null then 'block' end as kind,
                 coalesce(refund.flow, transfer.direction, movement.direction, lacking.direction, adjustment.direction,
-                    case when repayment.id is null then 'IN' else 'OUT' end) as direction,
+                    case when repayment.id is null and debit_account <> 'blocked' then 'IN' else 'OUT' end) as direction,
                 coalesce(refund.is_book, transfer.is_book, false) as is_book,
-                coalesce(refund.status, transfer.status, movement.status, lacking.status, adjustment.account, 'MADE') as status,
+                coalesce(refund.status, transfer.status, movement.status, lacking.status, adjustment.account,
+                    block_step.kind, 'MADE') as status,
                 coalesce(refund.made_by, 'service') as made_by,
                 -- What the institution gave back is taken of what was there, in parts: all parts make its amount.
                 bool_and(case refund.made_by when 'institution' then refund.amount_cents = (
@@ -1560,8 +1627,11 @@ begin
                     case debit_account
                         when 'deficit' then adjustment.deficit_cents
                         else adjustment.amount_cents - adjustment.deficit_cents
-                    end
-                ) end) as has_amount
+                    end, block_step.amount_cents
+                ) end
+                -- Whatever moves blocked money is a step of one block, the institution's return too.
+                and ('blocked' not in (debit_account, credit_account) or block_step.amount_cents is not distinct from
+                    entry.amount_cents)) as has_amount
             from (
                 select *, case when refund_id is null and transfer_id is null then id end as lone_id from new_entry
             ) as entry
@@ -1582,6 +1652,8 @@ begin
             left join adjustment on adjustment.holder_id = entry.holder_id
                 and case when 'difference' in (debit_account, credit_account) then entry.lone_id end
                     = case debit_account when 'deficit' then adjustment.deficit_entry_id else adjustment.entry_id end
+            left join block_step on block_step.id = case when 'blocked' in (debit_account, credit_account) then entry.id end
+                and block_step.holder_id = entry.holder_id
             group by 3, 4, 5, 6, 7, 8, 9
         ) as moved
         where not moved.has_amount or not exists (
@@ -1618,8 +1690,8 @@ create table ledger_entry (
     constraint amount_is_positive check (amount_cents > 0),
     constraint ledger_entry_id_check check (id >= 1 and id <= 9007199254740991),
     constraint numbered_if_funds_change check ((number is not null) = ((debit_account in ('available'::ledger_account,
-        'reserved'::ledger_account)) <> (credit_account in ('available'::ledger_account, 'reserved'::ledger_account))) and
-        (number is not null) = (running_balance_cents is not null))
+        'reserved'::ledger_account, 'blocked'::ledger_account)) <> (credit_account in ('available'::ledger_account,
+        'reserved'::ledger_account, 'blocked'::ledger_account))) and (number is not null) = (running_balance_cents is not null))
 );
 create unique index ledger_entry_created_at on ledger_entry (holder_id, created_at) where number is not null;
 create unique index ledger_entry_number on ledger_entry (holder_id, number) where number is not null;
@@ -1640,12 +1712,12 @@ comment on column ledger_entry.debit_account is 'The account that the amount lea
 comment on column ledger_entry.credit_account is 'The account that the amount enters.';
 comment on column ledger_entry.amount_cents is 'How much, in cents; always positive.';
 comment on column ledger_entry.number is
-    'The place in the statement, counted from 1 without gaps; null where available + reserved stays the same.';
+    'The place in the statement, counted from 1 without gaps; null where available + reserved + blocked stays the same.';
 comment on column ledger_entry.running_balance_cents is
-    'Available + reserved after this entry, in cents; null where it has no number.';
+    'Available + reserved + blocked after this entry, in cents; null where it has no number.';
 comment on column ledger_entry.transfer_id is 'The transfer that is its cause.';
 comment on column ledger_entry.refund_id is
-    'The refund that is its cause; without either it is the deposit or repayment of the same id, or the movement or adjustment that names it.';
+    'The refund that is its cause; without either it is the deposit, repayment or step of a block of the same id, or the movement or adjustment that names it.';
 comment on column ledger_entry.created_at is 'When it was written, in service time.';
 
 -- check_order_approval: migration 0125
@@ -1903,8 +1975,8 @@ comment on column open_order.br_code is 'The code that a transfer over an accoun
 comment on column open_order.approval is
     'Of one that had to wait for an operator''s yes: awaited, given, or refused by an operator, by time or by a loss; null for all others.';
 
--- allowed_posting: The entries that a deposit, transfer, refund, movement, repayment or adjustment in a status may have, each
--- once; no others.
+-- allowed_posting: The entries that a deposit, transfer, refund, movement, repayment, adjustment or block in a status may have,
+-- each once; no others.
 create table allowed_posting (
     kind text not null,
     direction text not null,
@@ -1917,8 +1989,8 @@ create table allowed_posting (
 );
 grant select on table allowed_posting to pixconnect_service;
 comment on table allowed_posting is
-    'The entries that a deposit, transfer, refund, movement, repayment or adjustment in a status may have, each once; no others.';
-comment on column allowed_posting.kind is 'What has them: deposit, transfer, refund, movement, repayment or adjustment.';
+    'The entries that a deposit, transfer, refund, movement, repayment, adjustment or block in a status may have, each once; no others.';
+comment on column allowed_posting.kind is 'What has them: deposit, transfer, refund, movement, repayment, adjustment or block.';
 comment on column allowed_posting.direction is 'Whether money comes in (IN) or goes out (OUT).';
 comment on column allowed_posting.is_book is 'Whether it is between two holders of ours.';
 comment on column allowed_posting.status is 'The status that has the entry.';
@@ -1978,8 +2050,8 @@ create table kept_report (
         is null)),
     constraint kept_report_close_reason_check check (length(close_reason) >= 1 and length(close_reason) <= 1000),
     constraint kept_report_closed_by_check check (length(closed_by) >= 1 and length(closed_by) <= 255),
-    constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled', 'return', 'settled',
-        'rejected', 'never_taken', 'taken', 'movement', 'institution_return', 'unreadable')),
+    constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_held', 'credit_cancelled', 'return',
+        'settled', 'rejected', 'never_taken', 'taken', 'movement', 'institution_return', 'block', 'infraction', 'unreadable')),
     constraint kept_report_reason_check check (reason in ('unknown_order', 'contradiction', 'changed_repeat',
         'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned', 'another_account')),
     constraint kept_report_seen_count_check check (seen_count > 0)
@@ -2050,6 +2122,7 @@ create table tally_change (
     change bigint not null
 );
 create index tally_change_list on tally_change (holder_id, kind, status, hour) include (change);
+alter table tally_change replica identity full;
 grant delete, insert, select on table tally_change to pixconnect_service;
 comment on table tally_change is
     'What must still be added to tally: batches only add rows here, and housekeeping sums them up.';
@@ -2104,6 +2177,20 @@ comment on column entry_chain_state.chained_id is 'Each entry up to this id is c
 comment on column entry_chain_state.bound_id is 'Up to this id each entry that there will be is there.';
 comment on column entry_chain_state.bound_at is 'When that was so, in real time.';
 
+-- keep_salts: migration 0139
+create function keep_salts() returns trigger language plpgsql
+as $function$
+begin
+    if (new.holder_id, new.position, cardinality(new.salts)) <> (old.holder_id, old.position, cardinality(old.salts)) or exists (
+        select from unnest(new.salts, old.salts) as salt (now, before) where now <> before or now is not null and before is null
+    ) then
+        raise exception 'rows of % are never changed or deleted', tg_table_name
+            using errcode = 'integrity_constraint_violation', constraint = 'person_salt_is_append_only';
+    end if;
+    return new;
+end $function$;
+revoke execute on function keep_salts() from public;
+
 -- person_salt: What was hashed with each text about a person; rows are never changed or deleted.
 create table person_salt (
     holder_id bigint not null,
@@ -2111,7 +2198,8 @@ create table person_salt (
     salts bytea[] storage external not null,
     constraint person_salt_pkey primary key (holder_id, "position")
 );
-create trigger person_salt_is_append_only before delete or update or truncate on person_salt for each statement execute function
+create trigger keep_salts before update on person_salt for each row execute function keep_salts();
+create trigger person_salt_is_append_only before delete or truncate on person_salt for each statement execute function
     refuse_change();
 grant select on table person_salt to pixconnect_service;
 comment on table person_salt is 'What was hashed with each text about a person; rows are never changed or deleted.';
@@ -2119,6 +2207,48 @@ comment on column person_salt.holder_id is 'The holder of the link.';
 comment on column person_salt.position is 'The link.';
 comment on column person_salt.salts is
     'Sixteen octets of chance for each of its entries; null where nothing is about a person.';
+
+-- erased_text: Transfers and refunds whose texts about people were emptied; only functions of the owner write it. Of charges
+-- none is noted.
+create table erased_text (
+    kind text collate "C" not null,
+    id bigint not null,
+    holder_id bigint not null,
+    part text not null,
+    salt bytea,
+    person_digest bytea,
+    erased_at timestamp with time zone default clock_timestamp() not null,
+    constraint erased_text_pkey primary key (holder_id, kind, id),
+    constraint erased_text_check check ((salt is null) = (person_digest is null) and octet_length(salt) = 16 and
+        octet_length(person_digest) = 32),
+    constraint erased_text_kind_check check (kind in ('transfer', 'refund')),
+    constraint erased_text_part_check check (part in ('message', 'all'))
+);
+grant select on table erased_text to pixconnect_service;
+comment on table erased_text is
+    'Transfers and refunds whose texts about people were emptied; only functions of the owner write it. Of charges none is noted.';
+comment on column erased_text.kind is 'Transfer or refund.';
+comment on column erased_text.id is 'Its id.';
+comment on column erased_text.holder_id is 'Its holder.';
+comment on column erased_text.part is 'Message: what was written with it; all: also who was on the other side.';
+comment on column erased_text.salt is 'What is hashed with what is left of the texts; null where no entry has them.';
+comment on column erased_text.person_digest is
+    'The SHA-256 of that salt and of what is left, which counts in place of the one that is chained.';
+comment on column erased_text.erased_at is 'When something was emptied last, in real time.';
+
+-- text_sweep: How far the walk is that empties what no rule keeps any more.
+create table text_sweep (
+    kind text collate "C" not null,
+    last_id bigint default 0 not null,
+    ended_at timestamp with time zone,
+    constraint text_sweep_pkey primary key (kind),
+    constraint text_sweep_kind_check check (kind in ('transfer', 'refund', 'charge', 'infraction'))
+);
+grant select on table text_sweep to pixconnect_service;
+comment on table text_sweep is 'How far the walk is that empties what no rule keeps any more.';
+comment on column text_sweep.kind is 'Of transfers, refunds, charges or infractions.';
+comment on column text_sweep.last_id is 'Rows up to this id were looked at in this walk.';
+comment on column text_sweep.ended_at is 'When the last walk came to its end, in real time; null while one is under way.';
 
 -- record_facts: What of the audit and of kept reports is chained by hash, as the text that is hashed.
 create view record_facts as
@@ -2344,6 +2474,30 @@ comment on column institution_account.removed_at is
 comment on column institution_account.lost_at is
     'When the database was seen to have forgotten something, in real time, until an operator has said that it is in the books again: the account is read, and nothing leaves it.';
 
+-- refuse_name_of_another_cell: migration 0154
+create function refuse_name_of_another_cell() returns trigger language plpgsql
+as $function$
+declare
+    is_taken boolean;
+begin
+    if tg_argv[0] = 'key' then
+        perform hold_name('key', new.key);
+        is_taken := case tg_table_name when 'pix_key' then exists (select from key_cell where key = new.key)
+            else exists (select from pix_key where key = new.key) end;
+    else
+        perform hold_name('account', new.account_number);
+        is_taken := case tg_table_name when 'holder'
+            then exists (select from account_cell where account_number = new.account_number)
+            else exists (select from holder where account_number = new.account_number) end;
+    end if;
+    if is_taken then
+        raise exception 'this % is of another cell', tg_argv[0]
+            using errcode = 'unique_violation', constraint = 'a_name_is_of_one_cell';
+    end if;
+    return new;
+end $function$;
+revoke execute on function refuse_name_of_another_cell() from public;
+
 -- await_refusals: migration 0051
 create function await_refusals() returns trigger language plpgsql
 as $function$
@@ -2380,6 +2534,7 @@ create table holder (
     street text,
     state text,
     postal_code text,
+    night_begins_late boolean default false not null,
     constraint holder_pkey primary key (id),
     constraint holder_account_number_key unique (account_number),
     constraint an_address_is_whole check (num_nulls(street, state, postal_code) in (0, 3)),
@@ -2399,6 +2554,9 @@ create table holder (
     constraint holder_transfer_limit_cents_check check (transfer_limit_cents >= 0),
     constraint holder_lies_on_an_account foreign key (institution_id) references institution_account(id)
 );
+create index holder_of_tax_id on holder (tax_id);
+create trigger account_is_of_one_cell before insert on holder for each row execute function
+    refuse_name_of_another_cell('account');
 create trigger await_refusals before insert on holder for each row execute function await_refusals();
 create trigger holder_address_moves_access_revision after update of street, city, state, postal_code on holder for each row when
     (old.street is distinct from new.street or old.city is distinct from new.city or old.state is distinct from new.state or
@@ -2406,8 +2564,8 @@ create trigger holder_address_moves_access_revision after update of street, city
 create trigger holder_moves_access_revision after update of disabled_at on holder for each row when (old.disabled_at is distinct
     from new.disabled_at) execute function move_access_revision();
 grant insert, update (city, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
-    disabled_at, institution_id, approve_above_cents, approve_new_payees, street, state, postal_code) on table holder to
-    pixconnect_operator;
+    disabled_at, institution_id, approve_above_cents, approve_new_payees, street, state, postal_code, night_begins_late) on
+    table holder to pixconnect_operator;
 grant select on table holder to pixconnect_service;
 comment on table holder is 'A person or company with an account here.';
 comment on column holder.id is 'Counts up from 1; everything else of a holder names it by this.';
@@ -2437,6 +2595,8 @@ comment on column holder.street is
     'The street and number; null where no address is known, and then no charge with a due date can be made.';
 comment on column holder.state is 'The state, by its two letters.';
 comment on column holder.postal_code is 'The CEP, 8 digits.';
+comment on column holder.night_begins_late is
+    'Whether its night, of which the night limit speaks, begins at the later of the two hours that a holder may choose.';
 
 -- pix_key: The Pix keys of our holders: the directory of our own.
 create table pix_key (
@@ -2451,6 +2611,7 @@ create table pix_key (
 );
 create index pix_key_of_holder on pix_key (holder_id, created_at, key);
 create trigger await_refusals before insert on pix_key for each row execute function await_refusals();
+create trigger key_is_of_one_cell before insert on pix_key for each row execute function refuse_name_of_another_cell('key');
 create trigger key_removal_moves_access_revision after delete on pix_key for each row execute function move_access_revision();
 grant delete, insert on table pix_key to pixconnect_operator;
 grant select on table pix_key to pixconnect_service;
@@ -2507,10 +2668,10 @@ create table client (
     constraint client_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint client_secret_hash_check check (octet_length(secret_hash) = 32),
     constraint only_a_certificate_ends check (certificate_expires_at is null or certificate is not null),
-    constraint scopes_exist check (cardinality(scopes) >= 1 and cardinality(scopes) <= 19 and scopes <@ array['charge.read',
+    constraint scopes_exist check (cardinality(scopes) >= 1 and cardinality(scopes) <= 21 and scopes <@ array['charge.read',
         'charge.write', 'transfer.read', 'transfer.write', 'refund.read', 'refund.write', 'ledger.read', 'webhook.read',
-        'webhook.write', 'cob.read', 'cob.write', 'cobv.read', 'cobv.write', 'lotecobv.read', 'lotecobv.write', 'pix.read',
-        'pix.write', 'payloadlocation.read', 'payloadlocation.write']),
+        'webhook.write', 'infraction.read', 'infraction.write', 'cob.read', 'cob.write', 'cobv.read', 'cobv.write',
+        'lotecobv.read', 'lotecobv.write', 'pix.read', 'pix.write', 'payloadlocation.read', 'payloadlocation.write']),
     constraint secret_key_id_has_its_length check (octet_length(secret_key_id) = 8),
     constraint client_holder_id_fkey foreign key (holder_id) references holder(id)
 );
@@ -2554,7 +2715,23 @@ begin
 end $function$;
 revoke execute on function refuse_balance_without_entry() from public;
 
--- balance: What each holder has and owes, in six accounts that cancel out; only ledger entries move it.
+-- check_uncovered: migration 0141
+create function check_uncovered() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if exists (
+        select from balance join block on block.holder_id = balance.holder_id
+        where balance.holder_id = new.holder_id and balance.available_cents > 0
+            and block.state = 'open' and block.covered_cents < block.held_cents
+    ) then
+        raise exception 'holder % has money available, and a block of it is not covered', new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'blocks_are_covered_first';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_uncovered() from public;
+
+-- balance: What each holder has and owes, in seven accounts that cancel out; only ledger entries move it.
 create table balance (
     holder_id bigint not null,
     available_cents bigint default 0 not null,
@@ -2566,34 +2743,41 @@ create table balance (
     modified_at timestamp with time zone not null,
     deficit_cents bigint default 0 not null,
     difference_cents bigint default 0 not null,
+    blocked_cents bigint default 0 not null,
+    blocks_count integer default 0 not null,
     constraint balance_pkey primary key (holder_id),
-    constraint accounts_are_balanced check ((available_cents + reserved_cents + settlement_cents + funding_cents +
-        difference_cents - deficit_cents) = 0),
+    constraint accounts_are_balanced check ((available_cents + reserved_cents + blocked_cents + settlement_cents + funding_cents
+        + difference_cents - deficit_cents) = 0),
     constraint available_is_not_negative check (available_cents >= 0),
+    constraint blocked_is_not_negative check (blocked_cents >= 0 and blocks_count >= 0),
     constraint deficit_is_not_negative check (deficit_cents >= 0),
     constraint deficit_is_repaid_first check (deficit_cents = 0 or available_cents = 0),
     constraint reserved_is_not_negative check (reserved_cents >= 0),
     constraint balance_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=50);
-create trigger balance_follows_entries before update of available_cents, reserved_cents, deficit_cents, settlement_cents,
-    funding_cents, difference_cents, last_number, last_entry_at on balance for each row execute function
-    refuse_balance_without_entry();
+create trigger balance_follows_entries before update of available_cents, reserved_cents, blocked_cents, deficit_cents,
+    settlement_cents, funding_cents, difference_cents, last_number, last_entry_at, blocks_count on balance for each row execute
+    function refuse_balance_without_entry();
+create constraint trigger blocks_are_covered_first after update on balance deferrable initially deferred for each row when
+    (new.blocks_count > 0 and new.available_cents > 0) execute function check_uncovered();
 grant insert (holder_id, modified_at) on table balance to pixconnect_operator;
 grant select, update (modified_at) on table balance to pixconnect_service;
-comment on table balance is 'What each holder has and owes, in six accounts that cancel out; only ledger entries move it.';
+comment on table balance is 'What each holder has and owes, in seven accounts that cancel out; only ledger entries move it.';
 comment on column balance.holder_id is 'The holder whose money it is.';
 comment on column balance.available_cents is 'What may be spent, in cents; never negative.';
 comment on column balance.reserved_cents is 'What is held for transfers and refunds under way, in cents; never negative.';
 comment on column balance.settlement_cents is
     'What came over the rail, as a negative number, and what went out over it, in cents.';
 comment on column balance.funding_cents is 'What was deposited as play money, as a negative number, in cents.';
-comment on column balance.last_number is 'The number of the last entry that changed available + reserved.';
+comment on column balance.last_number is 'The number of the last entry that changed available + reserved + blocked.';
 comment on column balance.last_entry_at is 'The instant of that entry, in service time: the next one is dated later.';
 comment on column balance.modified_at is 'When an entry last moved it, in service time.';
 comment on column balance.deficit_cents is
     'What the institution took and the holder lacked, in cents; never negative, and nothing is available while there is any.';
 comment on column balance.difference_cents is
     'What was adjusted of what is available, in cents: positive, where the holder has less by it; nobody has it.';
+comment on column balance.blocked_cents is 'What the institution has blocked of what the holder has, in cents; never negative.';
+comment on column balance.blocks_count is 'How many of its blocks are open: as long as it is 0, nobody looks for them.';
 
 -- deposit: Play money that was put into accounts of a sandbox; rows are never changed or deleted.
 create table deposit (
@@ -2803,6 +2987,29 @@ comment on column repayment.source_entry_id is 'The ledger entry that raised wha
 comment on column repayment.amount_cents is 'How much, in cents.';
 comment on column repayment.created_at is 'When it was made, in service time.';
 
+-- lookup_budget: What holders have left of their look-ups of keys and accounts: a row for each that has spent one; no money
+-- hangs on it.
+create table lookup_budget (
+    holder_id bigint not null,
+    tokens double precision not null,
+    read_at timestamp with time zone not null,
+    settled_until timestamp with time zone not null,
+    constraint lookup_budget_pkey primary key (holder_id),
+    constraint lookup_budget_read_at_check check (isfinite(read_at)),
+    constraint lookup_budget_settled_until_check check (isfinite(settled_until)),
+    constraint lookup_budget_tokens_check check (tokens >= '-1000000000'::numeric::double precision and tokens <=
+        '1000000000'::numeric::double precision),
+    constraint lookup_budget_holder_id_fkey foreign key (holder_id) references holder(id)
+) with (fillfactor=50);
+grant insert, select, update on table lookup_budget to pixconnect_service;
+comment on table lookup_budget is
+    'What holders have left of their look-ups of keys and accounts: a row for each that has spent one; no money hangs on it.';
+comment on column lookup_budget.holder_id is 'Who looks up.';
+comment on column lookup_budget.tokens is 'What was left at read_at; below zero where more was spent than there was.';
+comment on column lookup_budget.read_at is 'Real time, from which tokens come back again.';
+comment on column lookup_budget.settled_until is
+    'Service time: payments that were made until then and have settled are among the tokens already.';
+
 -- check_waiting_order: migration 0120
 create function check_waiting_order() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -2848,6 +3055,42 @@ comment on column waiting_order.holder_id is 'From whom it goes.';
 comment on column waiting_order.institution_id is 'The account over which it goes.';
 comment on column waiting_order.waits_for is 'Somebody has to approve it there; or the account there has too little.';
 comment on column waiting_order.since is 'When it was first seen to wait, in service time.';
+
+-- waiting_limits: Higher limits that operators want for holders: each acts once it has waited, or once a second operator
+-- confirms it, and is gone then.
+create table waiting_limits (
+    holder_id bigint not null,
+    transfer_limit_cents bigint,
+    day_limit_cents bigint,
+    night_limit_cents bigint,
+    night_begins_late boolean not null,
+    wanted_by text not null,
+    wanted_at timestamp with time zone not null,
+    acts_at timestamp with time zone not null,
+    constraint waiting_limits_pkey primary key (holder_id),
+    constraint higher_limits_wait check (acts_at > wanted_at),
+    constraint waiting_limits_acts_at_check check (isfinite(acts_at)),
+    constraint waiting_limits_day_limit_cents_check check (day_limit_cents >= 0),
+    constraint waiting_limits_night_limit_cents_check check (night_limit_cents >= 0),
+    constraint waiting_limits_transfer_limit_cents_check check (transfer_limit_cents >= 0),
+    constraint waiting_limits_wanted_at_check check (isfinite(wanted_at)),
+    constraint waiting_limits_wanted_by_check check (length(wanted_by) >= 1 and length(wanted_by) <= 255),
+    constraint waiting_limits_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+create trigger waiting_limits_are_replaced_whole before update on waiting_limits for each statement execute function
+    refuse_change();
+grant delete, insert on table waiting_limits to pixconnect_operator;
+grant select on table waiting_limits to pixconnect_service;
+comment on table waiting_limits is
+    'Higher limits that operators want for holders: each acts once it has waited, or once a second operator confirms it, and is gone then.';
+comment on column waiting_limits.holder_id is 'Whose limits.';
+comment on column waiting_limits.transfer_limit_cents is 'What one outgoing transfer may then be at most; null is no limit.';
+comment on column waiting_limits.day_limit_cents is 'The sum of a day then; null is no limit.';
+comment on column waiting_limits.night_limit_cents is 'The sum of a night then; null is no limit.';
+comment on column waiting_limits.night_begins_late is 'Whether its night then begins at the later hour.';
+comment on column waiting_limits.wanted_by is 'The operator, as the audit names them.';
+comment on column waiting_limits.wanted_at is 'When they wanted it, in real time.';
+comment on column waiting_limits.acts_at is 'From when on it acts without a second operator.';
 
 -- initiated_transfer: Names of transfers that holders were told at the faces of institutions that send in two steps; no money
 -- moves by it.
@@ -3157,76 +3400,6 @@ comment on column adjustment.proposed_by is 'The operator who wanted it.';
 comment on column adjustment.confirmed_by is 'The other operator.';
 comment on column adjustment.created_at is 'When it was made, in service time.';
 
--- entry_facts: What of each entry is chained by hash, as the text that is hashed.
-create view entry_facts as
- SELECT entry.id,
-    entry.holder_id,
-    json_build_array('entry', entry.id, entry.holder_id, entry.debit_account, entry.credit_account, entry.amount_cents, entry.number, entry.running_balance_cents, (entry.created_at AT TIME ZONE 'UTC'::text),
-        CASE
-            WHEN refund.id IS NOT NULL THEN json_build_array('refund', refund.id, refund.return_id, refund.flow, refund.amount_cents, refund.original_end_to_end_id, refund.external_id, refund.reason)
-            WHEN transfer.id IS NOT NULL THEN json_build_array('transfer', transfer.id, transfer.end_to_end_id, transfer.direction, transfer.amount_cents, transfer.txid, transfer.external_id)
-            WHEN movement.item_id IS NOT NULL THEN json_build_array('movement', movement.item_id, movement.kind, movement.direction, movement.amount_cents, movement.deficit_cents, movement.end_to_end_id)
-            WHEN lacking.item_id IS NOT NULL THEN json_build_array('movement', lacking.item_id, lacking.kind, lacking.direction, lacking.amount_cents, lacking.deficit_cents, lacking.end_to_end_id)
-            WHEN repayment.id IS NOT NULL THEN json_build_array('repayment', repayment.source_entry_id, repayment.amount_cents)
-            WHEN deposit.id IS NOT NULL THEN json_build_array('deposit', deposit.amount_cents)
-            WHEN adjustment.id IS NOT NULL THEN json_build_array('adjustment', adjustment.id, adjustment.case_id, adjustment.kind, adjustment.direction, adjustment.account, adjustment.amount_cents, adjustment.deficit_cents, adjustment.opposite_of)
-            ELSE NULL::json
-        END)::text AS facts,
-        CASE
-            WHEN refund.id IS NOT NULL THEN json_build_array(refund.description)
-            WHEN transfer.id IS NOT NULL THEN json_build_array(transfer.own_key, COALESCE(payer_completion.before, transfer.counterparty), transfer.payer_message)
-            WHEN movement.item_id IS NOT NULL THEN json_build_array(movement.description)
-            WHEN lacking.item_id IS NOT NULL THEN json_build_array(lacking.description)
-            ELSE NULL::json
-        END::text AS person
-   FROM ledger_entry entry
-     LEFT JOIN refund ON refund.id = entry.refund_id AND refund.holder_id = entry.holder_id
-     LEFT JOIN transfer ON transfer.id =
-        CASE
-            WHEN entry.refund_id IS NULL THEN entry.transfer_id
-            ELSE NULL::bigint
-        END AND transfer.holder_id = entry.holder_id
-     LEFT JOIN payer_completion ON payer_completion.transfer_id =
-        CASE
-            WHEN transfer.direction = 'IN'::text THEN transfer.id
-            ELSE NULL::bigint
-        END AND payer_completion.holder_id = entry.holder_id
-     LEFT JOIN movement ON movement.entry_id =
-        CASE
-            WHEN entry.transfer_id IS NULL THEN entry.id
-            ELSE NULL::bigint
-        END AND movement.holder_id = entry.holder_id
-     LEFT JOIN movement lacking ON lacking.deficit_entry_id =
-        CASE
-            WHEN entry.debit_account = 'deficit'::ledger_account THEN entry.id
-            ELSE NULL::bigint
-        END AND lacking.holder_id = entry.holder_id
-     LEFT JOIN repayment ON repayment.id =
-        CASE
-            WHEN entry.credit_account = 'deficit'::ledger_account THEN entry.id
-            ELSE NULL::bigint
-        END AND repayment.holder_id = entry.holder_id
-     LEFT JOIN deposit ON deposit.id =
-        CASE
-            WHEN entry.debit_account = 'funding'::ledger_account THEN entry.id
-            ELSE NULL::bigint
-        END AND deposit.holder_id = entry.holder_id
-     LEFT JOIN adjustment ON adjustment.holder_id =
-        CASE
-            WHEN 'difference'::ledger_account = entry.debit_account OR 'difference'::ledger_account = entry.credit_account THEN entry.holder_id
-            ELSE NULL::bigint
-        END AND entry.id =
-        CASE entry.debit_account
-            WHEN 'deficit'::ledger_account THEN adjustment.deficit_entry_id
-            ELSE adjustment.entry_id
-        END;
-grant select on table entry_facts to pixconnect_service;
-comment on view entry_facts is 'What of each entry is chained by hash, as the text that is hashed.';
-comment on column entry_facts.id is 'The entry.';
-comment on column entry_facts.holder_id is 'Its holder.';
-comment on column entry_facts.facts is 'What it is and what caused it, as a JSON array.';
-comment on column entry_facts.person is 'What of its cause is about a person, as a JSON array; null where nothing is.';
-
 -- check_case_ending: migration 0117
 create function check_case_ending() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -3330,6 +3503,263 @@ comment on column case_ending.ended_at is 'When that was, in real time.';
 comment on column case_ending.contrary_item_id is
     'The line of the statement that came afterwards and says that it left: posted as a movement of the holder; null where none did.';
 
+-- check_blocks: migration 0141
+create function check_blocks() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select made.id, made.holder_id into misfit from new_row as made
+    where made.covered_cents <> (
+        select coalesce(sum(case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end), 0)
+        from block_step as step where step.block_id = made.id and step.holder_id = made.holder_id
+    ) limit 1;
+    if found then
+        raise exception 'block % of holder % covers what it has no steps of', misfit.id, misfit.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_block_is_its_steps';
+    end if;
+    -- Read with the balance, so that nobody looks for blocks of who has none.
+    update balance set blocks_count = counted.blocks_count
+    from (
+        select holder_id, (
+            select count(*) from block where block.holder_id = made.holder_id and block.state = 'open'
+        ) as blocks_count
+        from (select distinct holder_id from new_row) as made
+    ) as counted
+    where balance.holder_id = counted.holder_id and balance.blocks_count <> counted.blocks_count;
+    return null;
+end $function$;
+revoke execute on function check_blocks() from public;
+
+-- keep_block: migration 0141
+create function keep_block() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'block % of holder % has ended, or is of another Pix', new.id, new.holder_id
+        using errcode = 'integrity_constraint_violation', constraint = 'a_block_ends_once';
+end $function$;
+revoke execute on function keep_block() from public;
+
+-- block: Money of holders that an institution has blocked, as it tells it; only what it tells makes or ends one.
+create table block (
+    id bigint not null,
+    holder_id bigint not null,
+    institution_id smallint,
+    kind text collate "C" not null,
+    reference text collate "C" not null,
+    transfer_id bigint,
+    wanted_cents bigint not null,
+    held_cents bigint not null,
+    covered_cents bigint not null,
+    respond_by timestamp with time zone,
+    until timestamp with time zone,
+    source text not null,
+    state text collate "C" not null,
+    told_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    constraint block_pkey primary key (id, holder_id),
+    constraint block_created_at_check check (isfinite(created_at)),
+    constraint block_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint block_kind_check check (kind in ('med', 'precautionary', 'judicial', 'administrative', 'security')),
+    constraint block_modified_at_check check (isfinite(modified_at)),
+    constraint block_reference_check check (length(reference) >= 1 and length(reference) <= 64),
+    constraint block_respond_by_check check (isfinite(respond_by)),
+    constraint block_source_check check (length(source) >= 1 and length(source) <= 255),
+    constraint block_state_check check (state in ('open', 'ended')),
+    constraint block_told_at_check check (isfinite(told_at)),
+    constraint block_until_check check (isfinite(until)),
+    constraint covered_within_held check (0 <= covered_cents and covered_cents <= held_cents and held_cents <= wanted_cents and
+        wanted_cents <= 999999999999),
+    constraint what_ended_holds_nothing check (state = 'open' or wanted_cents = 0),
+    constraint block_holder_id_fkey foreign key (holder_id) references balance(holder_id),
+    constraint block_institution_id_fkey foreign key (institution_id) references institution_account(id),
+    constraint block_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
+);
+create index block_open on block (holder_id, created_at, id) where state = 'open';
+create unique index block_reference on block (reference, coalesce(institution_id::integer, 0));
+create index block_uncovered on block (holder_id, created_at, id) where state = 'open' and covered_cents < held_cents;
+create trigger block_is_never_deleted before delete or truncate on block for each statement execute function refuse_change();
+create constraint trigger blocks_are_covered_first after insert or update on block deferrable initially deferred for each row
+    when (new.covered_cents < new.held_cents) execute function check_uncovered();
+create trigger check_moved after update on block referencing new table as new_row for each statement execute function
+    check_blocks();
+create trigger check_new after insert on block referencing new table as new_row for each statement execute function
+    check_blocks();
+create constraint trigger check_suspect_credit after insert or update on block deferrable initially deferred for each row when
+    (new.kind = 'precautionary') execute function check_suspect_credit();
+create trigger keep_block before update on block for each row when (old.state = 'ended' or old.transfer_id is distinct from
+    new.transfer_id and old.transfer_id is not null) execute function keep_block();
+grant insert, select, update (transfer_id, wanted_cents, held_cents, covered_cents, respond_by, until, source, state, told_at,
+    modified_at) on table block to pixconnect_service;
+comment on table block is
+    'Money of holders that an institution has blocked, as it tells it; only what it tells makes or ends one.';
+comment on column block.id is 'Counts up; unique together with the holder.';
+comment on column block.holder_id is 'The holder whose money it is; of a sum on a whole account the account''s house.';
+comment on column block.institution_id is 'The account at an institution; null is the installation''s own rail.';
+comment on column block.kind is
+    'Why: a contest of a Pix (med), a suspect credit (precautionary), a court (judicial), an authority (administrative), or the institution''s own reasons (security).';
+comment on column block.reference is
+    'The institution''s name of it, unique on its account: of a contest the contest''s, of a suspect credit the Pix''s.';
+comment on column block.transfer_id is 'The Pix that it is about; null where it is about none, or none that is known.';
+comment on column block.wanted_cents is 'How much the institution wants to block, in cents; 0 once it has ended.';
+comment on column block.held_cents is 'How much of that it has blocked there, in cents.';
+comment on column block.covered_cents is
+    'How much of that stands in the holder''s account blocked, in cents: the sum of its steps.';
+comment on column block.respond_by is
+    'Until when the holder can answer, by the institution''s clock; null where nothing is asked.';
+comment on column block.until is 'When it ends by itself, as the institution says; null where nothing is said.';
+comment on column block.source is 'The report that told its present state.';
+comment on column block.state is 'Whether it is open, or ended.';
+comment on column block.told_at is 'When the institution said what it says here: an older report changes nothing.';
+comment on column block.created_at is 'When it was written, in service time.';
+comment on column block.modified_at is 'When it last changed, in service time.';
+
+-- check_block_steps: migration 0141
+create function check_block_steps() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select made.id, made.holder_id into misfit from new_row as made
+    join block on block.id = made.block_id and block.holder_id = made.holder_id
+    where not exists (
+        select from ledger_entry as entry
+        where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
+            and 'blocked' in (entry.debit_account, entry.credit_account)
+            and case made.kind
+                when 'taken' then entry.refund_id is not null and entry.credit_account = 'settlement'
+                    and block.transfer_id = entry.transfer_id
+                else entry.transfer_id is null and entry.refund_id is null
+            end
+    ) or block.covered_cents <> (
+        select sum(case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end)
+        from block_step as step where step.block_id = block.id and step.holder_id = block.holder_id
+    ) or (block.kind = 'precautionary') <> (made.kind in ('held', 'let_go'))
+        or made.kind = 'held' and not exists (
+            select from transfer
+            where transfer.id = block.transfer_id and transfer.holder_id = block.holder_id and transfer.direction = 'IN'
+                and not transfer.is_book and transfer.amount_cents = made.amount_cents
+        )
+    limit 1;
+    if found then
+        raise exception 'step % of a block of holder % has not the entry that it is, or the block says otherwise',
+            misfit.id, misfit.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_step_is_an_entry_of_its_block';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_block_steps() from public;
+
+-- block_step: What has gone into blocks and out of them, each the ledger entry of the same id; rows are never changed or
+-- deleted.
+create table block_step (
+    id bigint not null,
+    holder_id bigint not null,
+    block_id bigint not null,
+    kind text collate "C" not null,
+    amount_cents bigint not null,
+    created_at timestamp with time zone not null,
+    constraint block_step_pkey primary key (id, holder_id),
+    constraint block_step_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint block_step_created_at_check check (isfinite(created_at)),
+    constraint block_step_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint block_step_kind_check check (kind in ('covered', 'released', 'held', 'let_go', 'taken')),
+    constraint block_step_block_id_holder_id_fkey foreign key (block_id, holder_id) references block(id, holder_id)
+);
+create index block_step_of_block on block_step (block_id, holder_id);
+create trigger block_step_is_append_only before delete or update or truncate on block_step for each statement execute function
+    refuse_change();
+create trigger check_new after insert on block_step referencing new table as new_row for each statement execute function
+    check_block_steps();
+grant insert, select on table block_step to pixconnect_service;
+comment on table block_step is
+    'What has gone into blocks and out of them, each the ledger entry of the same id; rows are never changed or deleted.';
+comment on column block_step.id is 'The id of its ledger entry too.';
+comment on column block_step.holder_id is 'The holder whose money it is.';
+comment on column block_step.block_id is 'The block.';
+comment on column block_step.kind is
+    'Covered of what was available, or released to it; a suspect credit that is held, or let go; or taken by the institution, with its refund.';
+comment on column block_step.amount_cents is 'How much, in cents.';
+comment on column block_step.created_at is 'When it was made, in service time.';
+
+-- entry_facts: What of each entry is chained by hash, as the text that is hashed.
+create view entry_facts as
+ SELECT entry.id,
+    entry.holder_id,
+    json_build_array('entry', entry.id, entry.holder_id, entry.debit_account, entry.credit_account, entry.amount_cents, entry.number, entry.running_balance_cents, (entry.created_at AT TIME ZONE 'UTC'::text),
+        CASE
+            WHEN refund.id IS NOT NULL THEN json_build_array('refund', refund.id, refund.return_id, refund.flow, refund.amount_cents, refund.original_end_to_end_id, refund.external_id, refund.reason)
+            WHEN transfer.id IS NOT NULL THEN json_build_array('transfer', transfer.id, transfer.end_to_end_id, transfer.direction, transfer.amount_cents, transfer.txid, transfer.external_id)
+            WHEN movement.item_id IS NOT NULL THEN json_build_array('movement', movement.item_id, movement.kind, movement.direction, movement.amount_cents, movement.deficit_cents, movement.end_to_end_id)
+            WHEN lacking.item_id IS NOT NULL THEN json_build_array('movement', lacking.item_id, lacking.kind, lacking.direction, lacking.amount_cents, lacking.deficit_cents, lacking.end_to_end_id)
+            WHEN repayment.id IS NOT NULL THEN json_build_array('repayment', repayment.source_entry_id, repayment.amount_cents)
+            WHEN deposit.id IS NOT NULL THEN json_build_array('deposit', deposit.amount_cents)
+            WHEN adjustment.id IS NOT NULL THEN json_build_array('adjustment', adjustment.id, adjustment.case_id, adjustment.kind, adjustment.direction, adjustment.account, adjustment.amount_cents, adjustment.deficit_cents, adjustment.opposite_of)
+            WHEN block_step.id IS NOT NULL THEN json_build_array('block', block_step.block_id, block.kind, block.reference, block_step.kind, block_step.amount_cents)
+            ELSE NULL::json
+        END)::text AS facts,
+        CASE
+            WHEN refund.id IS NOT NULL THEN json_build_array(refund.description)
+            WHEN transfer.id IS NOT NULL THEN json_build_array(transfer.own_key, COALESCE(payer_completion.before, transfer.counterparty), transfer.payer_message)
+            WHEN movement.item_id IS NOT NULL THEN json_build_array(movement.description)
+            WHEN lacking.item_id IS NOT NULL THEN json_build_array(lacking.description)
+            ELSE NULL::json
+        END::text AS person
+   FROM ledger_entry entry
+     LEFT JOIN refund ON refund.id = entry.refund_id AND refund.holder_id = entry.holder_id
+     LEFT JOIN transfer ON transfer.id =
+        CASE
+            WHEN entry.refund_id IS NULL THEN entry.transfer_id
+            ELSE NULL::bigint
+        END AND transfer.holder_id = entry.holder_id
+     LEFT JOIN payer_completion ON payer_completion.transfer_id =
+        CASE
+            WHEN transfer.direction = 'IN'::text THEN transfer.id
+            ELSE NULL::bigint
+        END AND payer_completion.holder_id = entry.holder_id
+     LEFT JOIN movement ON movement.entry_id =
+        CASE
+            WHEN entry.transfer_id IS NULL THEN entry.id
+            ELSE NULL::bigint
+        END AND movement.holder_id = entry.holder_id
+     LEFT JOIN movement lacking ON lacking.deficit_entry_id =
+        CASE
+            WHEN entry.debit_account = 'deficit'::ledger_account THEN entry.id
+            ELSE NULL::bigint
+        END AND lacking.holder_id = entry.holder_id
+     LEFT JOIN repayment ON repayment.id =
+        CASE
+            WHEN entry.credit_account = 'deficit'::ledger_account THEN entry.id
+            ELSE NULL::bigint
+        END AND repayment.holder_id = entry.holder_id
+     LEFT JOIN deposit ON deposit.id =
+        CASE
+            WHEN entry.debit_account = 'funding'::ledger_account THEN entry.id
+            ELSE NULL::bigint
+        END AND deposit.holder_id = entry.holder_id
+     LEFT JOIN adjustment ON adjustment.holder_id =
+        CASE
+            WHEN 'difference'::ledger_account = entry.debit_account OR 'difference'::ledger_account = entry.credit_account THEN entry.holder_id
+            ELSE NULL::bigint
+        END AND entry.id =
+        CASE entry.debit_account
+            WHEN 'deficit'::ledger_account THEN adjustment.deficit_entry_id
+            ELSE adjustment.entry_id
+        END
+     LEFT JOIN block_step ON block_step.id =
+        CASE
+            WHEN entry.transfer_id IS NULL AND ('blocked'::ledger_account = entry.debit_account OR 'blocked'::ledger_account = entry.credit_account) THEN entry.id
+            ELSE NULL::bigint
+        END AND block_step.holder_id = entry.holder_id
+     LEFT JOIN block ON block.id = block_step.block_id AND block.holder_id = block_step.holder_id;
+grant select on table entry_facts to pixconnect_service;
+comment on view entry_facts is 'What of each entry is chained by hash, as the text that is hashed.';
+comment on column entry_facts.id is 'The entry.';
+comment on column entry_facts.holder_id is 'Its holder.';
+comment on column entry_facts.facts is 'What it is and what caused it, as a JSON array.';
+comment on column entry_facts.person is 'What of its cause is about a person, as a JSON array; null where nothing is.';
+
 -- refuse_console: migrations 0101, 0117
 create function refuse_console() returns trigger language plpgsql
 as $function$
@@ -3420,10 +3850,17 @@ begin
 end $function$;
 revoke execute on function check_opening() from public;
 
--- keep_opening_ended: migration 0064
+-- keep_opening_ended: migrations 0064, 0139
 create function keep_opening_ended() returns trigger language plpgsql
 as $function$
 begin
+    -- The service may not write what was wanted: that is emptied with the charge's texts. It may not call what empties them either,
+    -- so that is asked only where nothing else changes.
+    if to_jsonb(new) - 'wanted' = to_jsonb(old) - 'wanted' then
+        if new.wanted = empty_contents(old.wanted, true) then
+            return new;
+        end if;
+    end if;
     raise exception 'the opening of charge % is % and stays so', old.txid, old.state
         using errcode = 'integrity_constraint_violation', constraint = 'an_opening_that_ended_stays_ended';
 end $function$;
@@ -3492,10 +3929,15 @@ comment on column charge_opening.reference is
     'The reference in the static code that the charge was answered with, by which payments name it; null without one.';
 comment on column charge_opening.network_txid is 'The institution''s own, where it takes none of ours; null otherwise.';
 
--- keep_change_ended: migration 0078
+-- keep_change_ended: migrations 0078, 0139
 create function keep_change_ended() returns trigger language plpgsql
 as $function$
 begin
+    if to_jsonb(new) - 'contents' = to_jsonb(old) - 'contents' then
+        if new.contents = empty_contents(old.contents, true) then
+            return new;
+        end if;
+    end if;
     raise exception 'the change % of charge % is % and stays so', old.id, old.txid, old.state
         using errcode = 'integrity_constraint_violation', constraint = 'a_change_that_ended_stays_ended';
 end $function$;
@@ -3787,6 +4229,25 @@ begin
 end $function$;
 revoke execute on function hold_after_a_loss() from public;
 
+-- keep_closed_step: migration 0139
+create function keep_closed_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if to_jsonb(new) - '{payee,owner_tax_id,owner_name}'::text[] <> to_jsonb(old) - '{payee,owner_tax_id,owner_name}'::text[]
+        or not exists (
+            select from transfer
+            join erased_text as erased on erased.kind = 'transfer' and erased.id = transfer.id
+                and erased.holder_id = transfer.holder_id and part = 'all'
+            where end_to_end_id = new.order_name and direction = 'OUT'
+        )
+    then
+        raise exception 'the step of % cannot go from % to %', new.order_name, old.state, new.state
+            using errcode = 'integrity_constraint_violation', constraint = 'a_step_forgets_no_call';
+    end if;
+    return new;
+end $function$;
+revoke execute on function keep_closed_step() from public;
+
 -- rail_step: What is asked of institutions under orders of ours: a row each, written before each call.
 create table rail_step (
     order_name text collate "C" not null,
@@ -3839,9 +4300,13 @@ create index rail_step_in_flight on rail_step (institution_id, called_at) where 
 create unique index rail_step_name_there on rail_step (institution_id, name_there, kind);
 create trigger check_decided before insert or update on rail_step for each row when (new.outcome = 'decided') execute function
     check_decided_step();
-create trigger check_step before insert or update on rail_step for each row execute function check_rail_step();
+create trigger check_new_step before insert on rail_step for each row execute function check_rail_step();
+create trigger check_step before update on rail_step for each row when (old.state <> 'closed' or new.state <> 'closed') execute
+    function check_rail_step();
 create trigger hold_after_a_loss before update of state on rail_step for each row when (new.state = 'calling' and old.state <>
     'calling' and not new.only_asked) execute function hold_after_a_loss();
+create trigger keep_closed_step before update on rail_step for each row when (old.state = 'closed' and new.state = 'closed')
+    execute function keep_closed_step();
 grant insert, select, update (name_there, state, may_be_done, called_at, outcome, refusal_code, refusal_reason, code_there,
     owner_tax_id, owner_name) on table rail_step to pixconnect_service;
 comment on table rail_step is 'What is asked of institutions under orders of ours: a row each, written before each call.';
@@ -3931,7 +4396,7 @@ create table institution_sweep (
     constraint institution_sweep_ended_at_check check (isfinite(ended_at)),
     constraint institution_sweep_failed_at_check check (isfinite(failed_at)),
     constraint institution_sweep_failure_check check (length(failure) <= 300),
-    constraint institution_sweep_pace_check check (pace in ('near', 'wide', 'deep', 'statement')),
+    constraint institution_sweep_pace_check check (pace in ('near', 'wide', 'deep', 'statement', 'contests')),
     constraint institution_sweep_read_until_check check (isfinite(read_until)),
     constraint institution_sweep_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
         cascade
@@ -4213,6 +4678,182 @@ comment on column charge_revision.holder_id is 'The holder of the charge.';
 comment on column charge_revision.revision is 'Which revision the contents were, from 0.';
 comment on column charge_revision.contents is 'The contents, as JSON.';
 
+-- check_new_lot: migration 0136
+create function check_new_lot() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (select from lot_item where holder_id = new.holder_id and lot_number = new.number) then
+        raise exception 'lot % of holder % has no items', new.number, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_lot_has_its_items';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_new_lot() from public;
+
+-- charge_lot: Lots of charges with a due date: which charges they are is said once, and never changes.
+create table charge_lot (
+    holder_id bigint not null,
+    number bigint not null,
+    slot smallint not null,
+    description text not null,
+    item_count integer not null,
+    asked_count integer not null,
+    created_at timestamp with time zone not null,
+    constraint charge_lot_pkey primary key (holder_id, number),
+    constraint charge_lot_asked_count_check check (asked_count >= 1),
+    constraint charge_lot_check check (slot = (number % 256::bigint)),
+    constraint charge_lot_created_at_check check (isfinite(created_at)),
+    constraint charge_lot_description_check check (length(description) >= 1 and length(description) <= 255),
+    constraint charge_lot_item_count_check check (item_count >= 1 and item_count <= 1000),
+    constraint charge_lot_number_check check (number >= 1 and number <= 999999999999999999),
+    constraint charge_lot_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+create index charge_lot_list on charge_lot (holder_id, created_at, number);
+create trigger check_new after insert on charge_lot for each row execute function check_new_lot();
+grant insert, select, update (description, asked_count) on table charge_lot to pixconnect_service;
+comment on table charge_lot is 'Lots of charges with a due date: which charges they are is said once, and never changes.';
+comment on column charge_lot.holder_id is 'Whose they are.';
+comment on column charge_lot.number is 'The id that its holder chose.';
+comment on column charge_lot.slot is 'The slot of work it belongs to, 0 to 255.';
+comment on column charge_lot.description is 'What its holder calls it.';
+comment on column charge_lot.item_count is 'How many charges it has.';
+comment on column charge_lot.asked_count is
+    'How many requests have made or changed it: who has read it sees whether another came between.';
+comment on column charge_lot.created_at is 'When it was first asked for, in service time.';
+
+-- check_lot_requests: migration 0136
+create function check_lot_requests() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    wrong record;
+begin
+    select lot_item.holder_id, lot_item.lot_number, lot_item.place into wrong
+    from changed join lot_item on lot_item.holder_id = changed.holder_id and lot_item.lot_number = changed.lot_number
+        and lot_item.place = changed.place
+    where (lot_item.status = 'PROCESSING') <> exists (
+        select from lot_request
+        where lot_request.holder_id = lot_item.holder_id and lot_request.lot_number = lot_item.lot_number
+            and lot_request.place = lot_item.place
+    ) limit 1;
+    if wrong is not null then
+        raise exception 'item % of lot % of holder % and what is asked of it do not agree',
+            wrong.place, wrong.lot_number, wrong.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_item_under_way_is_asked_for';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_lot_requests() from public;
+
+-- check_lot_charge: migration 0136
+create function check_lot_charge() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if old.charge_id is not null or not exists (
+        select from charge
+        where id = new.charge_id and holder_id = new.holder_id and txid = new.txid and due_on is not null
+    ) then
+        raise exception 'charge % is not that of item % of lot % of holder %',
+            new.charge_id, new.place, new.lot_number, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_item_keeps_its_charge';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_lot_charge() from public;
+
+-- check_lot: migration 0136
+create function check_lot() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    wrong record;
+begin
+    select changed.holder_id, changed.lot_number into wrong from (select distinct holder_id, lot_number from changed) as changed
+    join charge_lot on charge_lot.holder_id = changed.holder_id and charge_lot.number = changed.lot_number
+    where item_count <> (
+        select count(*) from lot_item
+        where lot_item.holder_id = changed.holder_id and lot_item.lot_number = changed.lot_number and place < item_count
+    ) or item_count <> (
+        select count(*) from lot_item where lot_item.holder_id = changed.holder_id and lot_item.lot_number = changed.lot_number
+    ) limit 1;
+    if wrong is not null then
+        raise exception 'lot % of holder % gains or lacks items', wrong.lot_number, wrong.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_lot_has_its_items';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_lot() from public;
+
+-- lot_item: The charges of lots, each whether it was made and what became of the last request.
+create table lot_item (
+    holder_id bigint not null,
+    lot_number bigint not null,
+    place smallint not null,
+    txid text not null,
+    status text not null,
+    charge_id bigint,
+    wanted text,
+    refusal text,
+    constraint lot_item_pkey primary key (holder_id, lot_number, place),
+    constraint a_txid_is_in_one_lot unique (holder_id, txid),
+    constraint lot_item_place_check check (place >= 0 and place <= 999),
+    constraint lot_item_status_check check (status in ('PROCESSING', 'CREATED', 'REFUSED')),
+    constraint lot_item_txid_check check (txid ~ '^[a-zA-Z0-9]{26,35}$'),
+    constraint what_is_created_has_its_charge check (status <> 'CREATED' or charge_id is not null),
+    constraint what_is_not_made_is_wanted check ((charge_id is null) = (wanted is not null)),
+    constraint what_is_refused_says_why check ((status = 'REFUSED') = (refusal is not null)),
+    constraint lot_item_charge_id_holder_id_fkey foreign key (charge_id, holder_id) references charge(id, holder_id),
+    constraint lot_item_holder_id_lot_number_fkey foreign key (holder_id, lot_number) references charge_lot(holder_id, number)
+) with (fillfactor=70);
+create index lot_item_charge on lot_item (charge_id, holder_id) where charge_id is not null;
+create trigger check_asked after insert on lot_item referencing new table as changed for each statement execute function
+    check_lot_requests();
+create trigger check_charge after update of charge_id on lot_item for each row when (old.charge_id is distinct from
+    new.charge_id) execute function check_lot_charge();
+create trigger check_items after insert on lot_item referencing new table as changed for each statement execute function
+    check_lot();
+create trigger check_status after update on lot_item referencing new table as changed for each statement execute function
+    check_lot_requests();
+grant insert, select, update (status, charge_id, wanted, refusal) on table lot_item to pixconnect_service;
+comment on table lot_item is 'The charges of lots, each whether it was made and what became of the last request.';
+comment on column lot_item.holder_id is 'Whose lot it is.';
+comment on column lot_item.lot_number is 'The lot.';
+comment on column lot_item.place is 'Its place in the lot, from 0.';
+comment on column lot_item.txid is 'The txid that the charge has or is to have.';
+comment on column lot_item.status is 'PROCESSING while a worker has something to do, then what became of the last request.';
+comment on column lot_item.charge_id is 'The charge, once it was made; it stays when a change of it is refused.';
+comment on column lot_item.wanted is 'What was sent of a charge that is not made yet, as JSON: later requests change it.';
+comment on column lot_item.refusal is 'Why the last request was refused: rules and places, as JSON.';
+
+-- lot_request: What workers have to do for lots: rows are removed with what becomes of them.
+create table lot_request (
+    holder_id bigint not null,
+    lot_number bigint not null,
+    place smallint not null,
+    number integer not null,
+    slot smallint not null,
+    asked text not null,
+    asked_by text not null,
+    constraint lot_request_pkey primary key (holder_id, lot_number, place, number),
+    constraint lot_request_check check (slot = (lot_number % 256::bigint)),
+    constraint lot_request_number_check check (number >= 1),
+    constraint lot_request_holder_id_lot_number_place_fkey foreign key (holder_id, lot_number, place) references
+        lot_item(holder_id, lot_number, place)
+);
+create index lot_request_due on lot_request (slot, place);
+create trigger check_done after delete on lot_request referencing old table as changed for each statement execute function
+    check_lot_requests();
+create trigger check_new after insert on lot_request referencing new table as changed for each statement execute function
+    check_lot_requests();
+grant delete, insert, select on table lot_request to pixconnect_service;
+comment on table lot_request is 'What workers have to do for lots: rows are removed with what becomes of them.';
+comment on column lot_request.holder_id is 'Whose lot it is.';
+comment on column lot_request.lot_number is 'The lot.';
+comment on column lot_request.place is 'The place of the charge in the lot.';
+comment on column lot_request.number is 'The number of the request of this lot: those of one charge are done in order.';
+comment on column lot_request.slot is 'The slot of work it belongs to, 0 to 255: its lot''s.';
+comment on column lot_request.asked is 'What is asked for, as it was read, as JSON.';
+comment on column lot_request.asked_by is 'Who asked, as JSON.';
+
 -- location: The addresses that dynamic QR codes lead to.
 create table location (
     id bigint not null,
@@ -4288,7 +4929,7 @@ create table event (
     created_at timestamp with time zone not null,
     constraint event_pkey primary key (id, holder_id),
     constraint event_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund', 'movement', 'adjustment')),
+    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund', 'movement', 'adjustment', 'infraction')),
     constraint event_slot_check check (slot >= 0 and slot <= 255)
 ) partition by range (id);
 create table event_1 partition of event for values from ('1') to ('17179869184');
@@ -4602,6 +5243,7 @@ create table webhook_tally_change (
     change bigint not null
 );
 create index webhook_tally_change_list on webhook_tally_change (kind, owner_id, status, hour) include (change);
+alter table webhook_tally_change replica identity full;
 grant delete, insert, select on table webhook_tally_change to pixconnect_service;
 comment on table webhook_tally_change is
     'What must still be added to webhook_tally: triggers only add rows here, and housekeeping sums them up.';
@@ -4715,6 +5357,27 @@ comment on column schema_version.checksum is
     'The SHA-256 of its text, in hex: a program with another text refuses these tables.';
 comment on column schema_version.applied_at is 'When it was applied, in real time.';
 
+-- refuse_other_number: migration 0152
+create function refuse_other_number() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'a cell keeps its number, its name and, once it is open, its identity: ids and names lead there'
+        using errcode = 'integrity_constraint_violation', constraint = tg_name;
+end $function$;
+revoke execute on function refuse_other_number() from public;
+
+-- refuse_other_cell: migrations 0138, 0152
+create function refuse_other_cell() returns trigger language plpgsql
+as $function$
+begin
+    if old.cell <> 0 or exists (select from holder) or exists (select from cell) then
+        raise exception 'a cell keeps its number: its ids and names are in the hands of others'
+            using errcode = 'integrity_constraint_violation', constraint = 'cell_is_kept';
+    end if;
+    return new;
+end $function$;
+revoke execute on function refuse_other_cell() from public;
+
 -- refuse_other_mode: migration 0012
 create function refuse_other_mode() returns trigger language plpgsql
 as $function$
@@ -4739,11 +5402,23 @@ create table installation (
     tables_oid bigint,
     notes_count bigint default 0 not null,
     environment text,
+    cell smallint default 0 not null,
+    tagged_since timestamp with time zone default '-infinity'::timestamp with time zone not null,
+    waiting_cluster text,
+    beat_at timestamp with time zone,
+    cell_identity uuid,
     constraint installation_pkey primary key (is_only_row),
+    constraint home_has_no_identity check (cell_identity is null or cell <> 0),
     constraint installation_environment_check check (environment in ('production', 'homologation', 'counterpart')),
     constraint installation_is_only_row_check check (is_only_row),
-    constraint installation_mode_check check (mode in ('sandbox', 'live'))
+    constraint installation_mode_check check (mode in ('sandbox', 'live')),
+    constraint installation_waiting_cluster_check check (length(waiting_cluster) >= 1 and length(waiting_cluster) <= 64),
+    constraint there_are_256_cells check (cell >= 0 and cell <= 255)
 );
+create trigger cell_identity_is_kept before update of cell_identity on installation for each row when (old.cell_identity is not
+    null and old.cell_identity is distinct from new.cell_identity) execute function refuse_other_number();
+create trigger cell_is_kept before update of cell on installation for each row when (old.cell is distinct from new.cell) execute
+    function refuse_other_cell();
 create trigger environment_is_kept before update of environment on installation for each row when (old.environment is not null
     and old.environment is distinct from new.environment) execute function refuse_other_mode();
 create trigger installation_is_kept before delete or truncate on installation for each statement execute function
@@ -4751,8 +5426,8 @@ create trigger installation_is_kept before delete or truncate on installation fo
 create trigger mode_is_kept before update of mode on installation for each row when (old.mode is distinct from new.mode) execute
     function refuse_other_mode();
 grant update (environment) on table installation to pixconnect_operator;
-grant insert (mode), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid) on table
-    installation to pixconnect_service;
+grant insert (mode, tagged_since), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid,
+    waiting_cluster, beat_at) on table installation to pixconnect_service;
 comment on table installation is 'What these tables are for, and the server on which they were last seen.';
 comment on column installation.is_only_row is 'True: there is one row.';
 comment on column installation.mode is 'Whether it is a sandbox or live; it never changes.';
@@ -4774,6 +5449,100 @@ comment on column installation.tables_oid is
 comment on column installation.notes_count is
     'How often it was noted how far ids are; in data that was put back it is less than what processes know.';
 comment on column installation.environment is 'That of all its accounts at institutions; null before the first one.';
+comment on column installation.cell is 'The number of the cell that these tables are; 0 is the home cell.';
+comment on column installation.tagged_since is
+    'Service time since when names that are made here end with the tag of the cell; those of before are the home cell''s.';
+comment on column installation.waiting_cluster is
+    'The name of the cluster whose commits wait for a standby, as last seen; null where they wait for none.';
+comment on column installation.beat_at is
+    'When the primary was last told to note its own clock, in real time: a standby that has this instant is no older. Only where one is read from.';
+comment on column installation.cell_identity is
+    'What the home cell calls this database, if it is a cell; null in the home cell.';
+
+-- refuse_cell_elsewhere: migration 0152
+create function refuse_cell_elsewhere() returns trigger language plpgsql
+as $function$
+begin
+    if exists (select from installation where cell <> 0) then
+        raise exception 'these tables are a cell: only the home cell knows the others'
+            using errcode = 'integrity_constraint_violation', constraint = 'cells_are_known_at_home';
+    end if;
+    return null;
+end $function$;
+revoke execute on function refuse_cell_elsewhere() from public;
+
+-- cell: The cells beside the home cell, in which alone this table has rows.
+create table cell (
+    number smallint not null,
+    name text not null,
+    address text not null,
+    identity uuid default gen_random_uuid() not null,
+    state text default 'OPENING' not null,
+    added_at timestamp with time zone default clock_timestamp() not null,
+    constraint cell_pkey primary key (number),
+    constraint cell_address_key unique (address),
+    constraint cell_identity_key unique (identity),
+    constraint cell_name_key unique (name),
+    constraint address_has_no_login check (length(address) <= 1000 and address ~ '^postgresql://[^@?#]*/[^@/?#]+([?][^@#]*)?$'
+        and address !~* '[?&](user|password|passfile|service|sslcert|sslkey|sslpassword)='),
+    constraint cell_name_is_a_word check (name ~ '^[a-z][a-z0-9-]{0,31}$' and name <> 'home'),
+    constraint cell_state_check check (state in ('OPENING', 'OPEN')),
+    constraint home_is_no_row check (number >= 1 and number <= 255)
+);
+create trigger cells_are_known_at_home after insert on cell for each statement execute function refuse_cell_elsewhere();
+create trigger known_cell_is_kept before update on cell for each row when (old.number <> new.number or old.name <> new.name or
+    old.state = 'OPEN' and old.identity <> new.identity) execute function refuse_other_number();
+create trigger known_cell_stays before delete or truncate on cell for each statement execute function refuse_other_number();
+grant insert (number, name, address), update (address, identity, state) on table cell to pixconnect_operator;
+grant select on table cell to pixconnect_service;
+comment on table cell is 'The cells beside the home cell, in which alone this table has rows.';
+comment on column cell.number is 'What its ids have above their lowest 45 bits; it never changes.';
+comment on column cell.name is 'What operators call it; it never changes.';
+comment on column cell.address is 'Where its database is, without a login: each process logs in as it does to the home cell.';
+comment on column cell.identity is
+    'What the cell''s own tables say too, so that no other database with the same number passes for it.';
+comment on column cell.state is 'OPENING until its tables are made and say its number; then OPEN.';
+comment on column cell.added_at is 'When it was first named here, in real time.';
+
+-- key_cell: The Pix keys of holders in other cells than the home cell, in which alone this table has rows.
+create table key_cell (
+    key text not null,
+    cell smallint not null,
+    claimed_at timestamp with time zone default clock_timestamp() not null,
+    constraint key_cell_pkey primary key (key),
+    constraint key_is_bounded check (length(key) >= 1 and length(key) <= 255),
+    constraint key_of_a_known_cell foreign key (cell) references cell(number)
+);
+create index key_of_cell on key_cell (cell, key);
+create trigger key_is_of_one_cell before insert on key_cell for each row execute function refuse_name_of_another_cell('key');
+grant insert (key, cell), update (claimed_at) on table key_cell to pixconnect_operator;
+grant delete, insert (key, cell), select, update (claimed_at) on table key_cell to pixconnect_service;
+comment on table key_cell is 'The Pix keys of holders in other cells than the home cell, in which alone this table has rows.';
+comment on column key_cell.key is 'The key as the network writes it.';
+comment on column key_cell.cell is 'The cell that was to have it; whether it has it, its own tables say.';
+comment on column key_cell.claimed_at is
+    'When it was last claimed for that cell, in real time: soon after that, the cell may not have it yet.';
+
+-- account_cell: The account numbers of holders in other cells than the home cell, in which alone this table has rows.
+create table account_cell (
+    account_number text not null,
+    cell smallint not null,
+    claimed_at timestamp with time zone default clock_timestamp() not null,
+    constraint account_cell_pkey primary key (account_number),
+    constraint account_number_is_one check (account_number ~ '^[0-9A-Z]{1,20}$'),
+    constraint account_of_a_known_cell foreign key (cell) references cell(number)
+);
+create index account_of_cell on account_cell (cell, account_number);
+create trigger account_is_of_one_cell before insert on account_cell for each row execute function
+    refuse_name_of_another_cell('account');
+grant insert (account_number, cell), update (claimed_at) on table account_cell to pixconnect_operator;
+grant delete, insert (account_number, cell), select, update (claimed_at) on table account_cell to pixconnect_service;
+comment on table account_cell is
+    'The account numbers of holders in other cells than the home cell, in which alone this table has rows.';
+comment on column account_cell.account_number is 'The number, which one holder of all cells has.';
+comment on column account_cell.cell is 'The cell that was to have it; whether it has it, its own tables say.';
+comment on column account_cell.claimed_at is
+    'When it was last claimed for that cell, in real time: soon after that, the cell may not have it yet.';
 
 -- refuse_moved_clock: migration 0012
 create function refuse_moved_clock() returns trigger language plpgsql
@@ -4992,6 +5761,203 @@ comment on column offending_row.holder_id is 'The holder of the row.';
 comment on column offending_row.rule is 'The rule that it breaks, in words.';
 comment on column offending_row.found_at is 'When it was listed, in real time.';
 
+-- check_infractions: migration 0146
+create function check_infractions() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select told.id, told.holder_id, told.state into misfit from new_row as told
+    left join transfer as paid on paid.id = told.transfer_id and paid.holder_id = told.holder_id
+    left join block on block.reference = told.name and block.holder_id = told.holder_id
+        and block.institution_id is not distinct from told.institution_id
+    where paid.direction <> 'IN' or paid.is_book or paid.settled_at is null or paid.amount_cents < told.amount_cents
+        or paid.institution_id is distinct from told.institution_id or paid.end_to_end_id <> told.end_to_end_id
+        or paid.charge_id is distinct from told.charge_id
+        or block.id is null or block.kind <> 'med' or block.transfer_id is distinct from told.transfer_id
+        or told.state in ('open', 'answered') and block.state <> 'open' or told.state = 'released' and block.state <> 'ended'
+        or told.taken_cents <> (
+            select coalesce(sum(refund.amount_cents), 0) from infraction_return as given
+            join refund on refund.id = given.refund_id and refund.holder_id = given.holder_id
+            where given.infraction_id = told.id and given.holder_id = told.holder_id
+                and refund.transfer_id = told.transfer_id and refund.made_by = 'institution'
+        )
+    limit 1;
+    if found then
+        raise exception 'infraction % of holder % cannot be % with the Pix, block and returns that it has',
+            misfit.id, misfit.holder_id, misfit.state
+            using errcode = 'integrity_constraint_violation', constraint = 'an_infraction_has_what_belongs_to_it';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_infractions() from public;
+
+-- keep_infraction: migration 0146
+create function keep_infraction() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'infraction % of holder % goes back from % to %, or its answer is changed', new.id, new.holder_id,
+        old.state, new.state
+        using errcode = 'integrity_constraint_violation', constraint = 'an_infraction_goes_on';
+end $function$;
+revoke execute on function keep_infraction() from public;
+
+-- infraction: Pix that holders received and somebody contests, as the institution tells it.
+create table infraction (
+    id bigint not null,
+    holder_id bigint not null,
+    institution_id smallint,
+    name text collate "C" not null,
+    transfer_id bigint not null,
+    end_to_end_id text collate "C" not null,
+    charge_id bigint,
+    txid text,
+    charge_external_id text,
+    amount_cents bigint not null,
+    taken_cents bigint not null,
+    reason text collate "C" not null,
+    situation text collate "C" not null,
+    words text,
+    state text collate "C" not null,
+    opened_at timestamp with time zone not null,
+    respond_by timestamp with time zone not null,
+    told_at timestamp with time zone not null,
+    defence text,
+    defended_at timestamp with time zone,
+    defence_state text collate "C",
+    defence_refusal text,
+    send_at timestamp with time zone,
+    remind_at timestamp with time zone,
+    slot smallint not null,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    constraint infraction_pkey primary key (id, holder_id),
+    constraint answered_with_words check ((defence is null) = (defended_at is null) and (defence is null) = (defence_state is
+        null) and (defence_refusal is not null) = (not defence_state is distinct from 'refused')),
+    constraint infraction_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint infraction_created_at_check check (isfinite(created_at)),
+    constraint infraction_defence_check check (length(defence) >= 1 and length(defence) <= 10000),
+    constraint infraction_defence_refusal_check check (length(defence_refusal) >= 1 and length(defence_refusal) <= 1000),
+    constraint infraction_defence_state_check check (defence_state in ('sending', 'sent', 'refused')),
+    constraint infraction_defended_at_check check (isfinite(defended_at)),
+    constraint infraction_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint infraction_modified_at_check check (isfinite(modified_at)),
+    constraint infraction_name_check check (length(name) >= 1 and length(name) <= 64),
+    constraint infraction_opened_at_check check (isfinite(opened_at)),
+    constraint infraction_reason_check check (reason in ('fraud', 'operational_flaw')),
+    constraint infraction_remind_at_check check (isfinite(remind_at)),
+    constraint infraction_respond_by_check check (isfinite(respond_by)),
+    constraint infraction_send_at_check check (isfinite(send_at)),
+    constraint infraction_situation_check check (situation in ('scam', 'account_takeover', 'coercion', 'fraudulent_access',
+        'other')),
+    constraint infraction_slot_check check (slot >= 0 and slot <= 255),
+    constraint infraction_state_check check (state in ('open', 'answered', 'taken', 'released')),
+    constraint infraction_taken_cents_check check (taken_cents >= 0 and taken_cents <= 999999999999),
+    constraint infraction_told_at_check check (isfinite(told_at)),
+    constraint infraction_words_check check (length(words) >= 1 and length(words) <= 2000),
+    constraint reminded_while_it_is_open check (remind_at is null or state = 'open'),
+    constraint sent_while_it_is_open check (send_at is null or state = 'open' and defence_state = 'sending'),
+    constraint infraction_holder_id_fkey foreign key (holder_id) references balance(holder_id),
+    constraint infraction_institution_id_fkey foreign key (institution_id) references institution_account(id),
+    constraint infraction_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
+);
+create index infraction_due on infraction (least(send_at, remind_at), slot) where least(send_at, remind_at) is not null;
+create index infraction_list on infraction ((holder_id + 0), created_at, id);
+create index infraction_list_by_status on infraction ((holder_id + 0), state, created_at, id);
+create unique index infraction_name on infraction (name, coalesce(institution_id::integer, 0));
+create index infraction_of_transfer on infraction (transfer_id, holder_id);
+create trigger check_moved after update on infraction referencing new table as new_row for each statement execute function
+    check_infractions();
+create trigger check_new after insert on infraction referencing new table as new_row for each statement execute function
+    check_infractions();
+create trigger infraction_is_never_deleted before delete or truncate on infraction for each statement execute function
+    refuse_change();
+create trigger keep_infraction before update on infraction for each row when ((old.state in ('taken', 'released')) and new.state
+    <> old.state or old.state = 'answered' and new.state = 'open' or new.taken_cents < old.taken_cents or (old.defence_state in
+    ('sending', 'sent')) and new.defence is distinct from old.defence and (new.defence <> '-' or (old.state in ('open',
+    'answered')) or old.modified_at > (clock_timestamp() - '1826 days'::interval)) is not false or old.defence_state = 'sent'
+    and new.defence_state <> 'sent') execute function keep_infraction();
+grant insert, select, update (taken_cents, state, respond_by, told_at, defence, defended_at, defence_state, defence_refusal,
+    send_at, remind_at, modified_at) on table infraction to pixconnect_service;
+comment on table infraction is 'Pix that holders received and somebody contests, as the institution tells it.';
+comment on column infraction.id is 'Counts up; unique together with the holder.';
+comment on column infraction.holder_id is 'Who received the Pix.';
+comment on column infraction.institution_id is 'The account at an institution; null is the installation''s own rail.';
+comment on column infraction.name is 'The institution''s name of it, unique on its account; its block has it as its reference.';
+comment on column infraction.transfer_id is 'The Pix.';
+comment on column infraction.end_to_end_id is 'The Pix, by its name on the network.';
+comment on column infraction.charge_id is 'The charge that the Pix has paid; null where it paid none.';
+comment on column infraction.txid is 'The txid that the Pix names; null where it names none.';
+comment on column infraction.charge_external_id is 'The holder''s own name of that charge.';
+comment on column infraction.amount_cents is 'How much of the Pix is contested, in cents.';
+comment on column infraction.taken_cents is 'How much the institution has given back because of it, in cents.';
+comment on column infraction.reason is
+    'What the payer''s institution says: that the payer was deceived, or that the Pix went wrong.';
+comment on column infraction.situation is 'What has happened, by the words of the directory of keys.';
+comment on column infraction.words is 'What the payer says; null where the institution does not tell it.';
+comment on column infraction.state is 'How far it is; released and taken are its ends.';
+comment on column infraction.opened_at is 'When it was opened, by the institution''s clock.';
+comment on column infraction.respond_by is 'Until when the holder can answer, by the institution''s clock.';
+comment on column infraction.told_at is
+    'When the institution said what it says here: an older report changes no more than that.';
+comment on column infraction.defence is 'What the holder answers; null while nothing is answered.';
+comment on column infraction.defended_at is 'When the holder answered, in service time.';
+comment on column infraction.defence_state is 'Whether the answer is on its way, the institution has it, or has refused it.';
+comment on column infraction.defence_refusal is 'Why the institution refused the answer; null otherwise.';
+comment on column infraction.send_at is 'When the answer is sent next, in service time; null while nothing is to be sent.';
+comment on column infraction.remind_at is
+    'When the holder is reminded next, in service time; null where nothing is to be said.';
+comment on column infraction.slot is 'The slot of work it belongs to, 0 to 255: its transfer''s.';
+comment on column infraction.created_at is 'When it was written, in service time.';
+comment on column infraction.modified_at is 'When it last changed, in service time.';
+
+-- infraction_return: Refunds that the institution made because of an infraction; rows are never changed or deleted.
+create table infraction_return (
+    refund_id bigint not null,
+    holder_id bigint not null,
+    infraction_id bigint not null,
+    constraint infraction_return_pkey primary key (refund_id, holder_id),
+    constraint infraction_return_infraction_id_holder_id_fkey foreign key (infraction_id, holder_id) references infraction(id,
+        holder_id),
+    constraint infraction_return_refund_id_holder_id_fkey foreign key (refund_id, holder_id) references refund(id, holder_id)
+);
+create index infraction_return_of on infraction_return (infraction_id, holder_id);
+create trigger infraction_return_is_append_only before delete or update or truncate on infraction_return for each statement
+    execute function refuse_change();
+grant insert, select on table infraction_return to pixconnect_service;
+comment on table infraction_return is
+    'Refunds that the institution made because of an infraction; rows are never changed or deleted.';
+comment on column infraction_return.refund_id is 'The refund.';
+comment on column infraction_return.holder_id is 'Whose both are.';
+comment on column infraction_return.infraction_id is 'The infraction.';
+
+-- act_on_waiting_limits: migration 0137
+create function act_on_waiting_limits() returns integer language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    due waiting_limits;
+    was holder;
+    is_now holder;
+    acted_count integer := 0;
+begin
+    for due in select * from waiting_limits where acts_at <= clock_timestamp() order by holder_id limit 100 loop
+        -- First the holder, as an operator does: what waited may be gone once it is locked.
+        select * into was from holder where id = due.holder_id for no key update;
+        delete from waiting_limits where holder_id = due.holder_id and acts_at <= clock_timestamp() returning * into due;
+        continue when not found;
+        update holder set transfer_limit_cents = due.transfer_limit_cents, day_limit_cents = due.day_limit_cents,
+            night_limit_cents = due.night_limit_cents, night_begins_late = due.night_begins_late
+            where id = due.holder_id returning * into is_now;
+        insert into audit (operator, verb, subject, before, after)
+            values (due.wanted_by, 'holder set', 'holder ' || due.holder_id, to_jsonb(was), to_jsonb(is_now));
+        acted_count := acted_count + 1;
+    end loop;
+    return acted_count;
+end $function$;
+revoke execute on function act_on_waiting_limits() from public;
+grant execute on function act_on_waiting_limits() to pixconnect_service;
+
 -- add_partition: migration 0040
 create function add_partition(parent text, first_id bigint, end_id bigint) returns void language plpgsql
 as $function$
@@ -5050,6 +6016,28 @@ revoke execute on function audit_client_act(client_id text, request_id text, ver
     from public;
 grant execute on function audit_client_act(client_id text, request_id text, verb text, subject text, before jsonb, after jsonb)
     to pixconnect_service;
+
+-- become_cell: migration 0138
+create function become_cell(wanted integer) returns void language plpgsql
+as $function$
+declare
+    first_id bigint := wanted::bigint << 45;
+    ids text;
+begin
+    -- Nobody opens a holder meanwhile, whose id would be of the home cell.
+    lock table holder in share row exclusive mode;
+    update installation set cell = wanted;
+    if not found then
+        raise exception 'no program has said the mode of these tables yet';
+    end if;
+    foreach ids in array array['holder_id', 'charge_id', 'transfer_id', 'refund_id', 'location_id'] loop
+        execute format(
+            'alter sequence %I minvalue %s maxvalue %s start with %s restart', ids, first_id + 1, first_id + (1::bigint << 45) - 1,
+            first_id + 1
+        );
+    end loop;
+end $function$;
+revoke execute on function become_cell(wanted integer) from public;
 
 -- catch_up_sequence: migration 0052
 create function catch_up_sequence(wanted text) returns void language plpgsql security definer set search_path to 'pixconnect',
@@ -5390,6 +6378,215 @@ end $function$;
 revoke execute on function drop_detached_partition() from public;
 grant execute on function drop_detached_partition() to pixconnect_service;
 
+-- empty_contents: migration 0139
+create function empty_contents(contents text, with_payer boolean) returns text language sql immutable
+as $function$
+    select (
+        contents::jsonb - '{address,question,lines}'::text[]
+        || case when with_payer and contents::jsonb ? 'payer'
+            then '{"payer": {"name": "-", "tax_id": "00000000000"}}'::jsonb else '{}'::jsonb end
+    )::text
+$function$;
+revoke execute on function empty_contents(contents text, with_payer boolean) from public;
+
+-- erase_charges: migrations 0139, 0148
+create function erase_charges(wanted_ids bigint[], wanted_holders bigint[], unpaid_age interval, message_age interval, party_age
+    interval) returns table(id bigint, holder_id bigint, part text) language plpgsql security definer set search_path to
+    'pixconnect', 'pg_temp'
+as $function$
+#variable_conflict use_column
+declare
+    now_at timestamptz := clock_timestamp();
+    gone_ids bigint[];
+    gone_holders bigint[];
+    gone_parts text[];
+begin
+    select array_agg(due.id), array_agg(due.holder_id), array_agg(due.part) into gone_ids, gone_holders, gone_parts from (
+        select charge.id, charge.holder_id, case
+                when payer_name <> '-' and modified_at < now_at - case
+                    when status in ('APPROVED', 'RETURNED') then greatest(party_age, interval '1826 days') else unpaid_age
+                end then 'all'
+                when contents::jsonb ?| '{address,question,lines}' then 'message'
+            end as part
+        from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
+        join charge on charge.id = asked.id and charge.holder_id = asked.holder_id
+        where status <> 'PENDING' and modified_at < now_at - case
+            when status in ('APPROVED', 'RETURNED') then greatest(message_age, interval '90 days') else unpaid_age
+        end and not exists (
+            select from block join transfer on transfer.id = block.transfer_id and transfer.holder_id = block.holder_id
+            where block.state = 'open' and block.holder_id = charge.holder_id and transfer.charge_id = charge.id
+        )
+        order by charge.id, charge.holder_id
+        for no key update of charge
+    ) as due
+    where due.part is not null;
+    if gone_ids is null then
+        return;
+    end if;
+
+    update charge set payer_name = case gone.part when 'all' then '-' else payer_name end,
+            payer_tax_id = case gone.part when 'all' then '00000000000' else payer_tax_id end,
+            contents = empty_contents(contents, gone.part = 'all')
+        from unnest(gone_ids, gone_holders, gone_parts) as gone (id, holder_id, part)
+        where charge.id = gone.id and charge.holder_id = gone.holder_id;
+    update charge_revision set contents = empty_contents(contents, gone.part = 'all')
+        from unnest(gone_ids, gone_holders, gone_parts) as gone (id, holder_id, part)
+        where charge_id = gone.id and charge_revision.holder_id = gone.holder_id;
+    -- What was asked of an institution is over once the charge has ended, and is not kept for its payment.
+    update charge_opening set wanted = empty_contents(wanted, true)
+        from unnest(gone_ids, gone_holders) as gone (id, holder_id)
+        where charge_id = gone.id and charge_opening.holder_id = gone.holder_id and state <> 'opening';
+    update charge_change set contents = empty_contents(contents, true)
+        from unnest(gone_ids, gone_holders) as gone (id, holder_id)
+        where charge_id = gone.id and charge_change.holder_id = gone.holder_id and contents is not null
+            and state <> 'asked';
+    return query select * from unnest(gone_ids, gone_holders, gone_parts);
+end $function$;
+revoke execute on function erase_charges(wanted_ids bigint[], wanted_holders bigint[], unpaid_age interval, message_age
+    interval, party_age interval) from public;
+grant execute on function erase_charges(wanted_ids bigint[], wanted_holders bigint[], unpaid_age interval, message_age interval,
+    party_age interval) to pixconnect_operator;
+
+-- erase_infractions: migration 0148
+create function erase_infractions(wanted_ids bigint[], wanted_holders bigint[], party_age interval) returns table(id bigint,
+    holder_id bigint, part text) language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+#variable_conflict use_column
+begin
+    return query with due as (
+        select infraction.id, infraction.holder_id
+        from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
+        join infraction on infraction.id = asked.id and infraction.holder_id = asked.holder_id
+        where state in ('taken', 'released')
+            and modified_at < clock_timestamp() - greatest(party_age, interval '1826 days')
+            and (words is not null or defence <> '-' or defence_refusal <> '-')
+            and not is_blocked(infraction.transfer_id, infraction.holder_id)
+        order by infraction.id, infraction.holder_id
+        for no key update of infraction
+    )
+    update infraction set words = null, defence = case when defence is not null then '-' end,
+            defence_refusal = case when defence_refusal is not null then '-' end
+        from due where infraction.id = due.id and infraction.holder_id = due.holder_id
+        returning infraction.id, infraction.holder_id, 'all'::text;
+end $function$;
+revoke execute on function erase_infractions(wanted_ids bigint[], wanted_holders bigint[], party_age interval) from public;
+grant execute on function erase_infractions(wanted_ids bigint[], wanted_holders bigint[], party_age interval) to
+    pixconnect_operator;
+
+-- erase_refunds: migrations 0139, 0148
+create function erase_refunds(wanted_ids bigint[], wanted_holders bigint[], message_age interval) returns table(id bigint,
+    holder_id bigint, part text) language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+#variable_conflict use_column
+declare
+    messages_until timestamptz := clock_timestamp() - greatest(message_age, interval '90 days');
+    gone_ids bigint[];
+    gone_holders bigint[];
+    gone_transfers bigint[];
+begin
+    perform from entry_chain_state for update;
+    select array_agg(due.id), array_agg(due.holder_id), array_agg(due.transfer_id)
+        into gone_ids, gone_holders, gone_transfers
+    from (
+        select refund.id, refund.holder_id, refund.transfer_id from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
+        join refund on refund.id = asked.id and refund.holder_id = asked.holder_id
+        where description is not null and status <> 'PROCESSING' and coalesce(settled_at, created_at) < messages_until
+            and not exists (
+                select from kept_case
+                where ended_at is null and kept_case.name in (return_id, network_id, original_end_to_end_id)
+            )
+            and not is_blocked(refund.transfer_id, refund.holder_id)
+        order by refund.id, refund.holder_id
+        for no key update of refund
+    ) as due;
+    if gone_ids is null then
+        return;
+    end if;
+
+    insert into erased_text (kind, id, holder_id, part)
+        select 'refund', each.id, each.holder_id, 'message' from unnest(gone_ids, gone_holders) as each (id, holder_id);
+    update refund set description = null from unnest(gone_ids, gone_holders) as gone (id, holder_id)
+        where refund.id = gone.id and refund.holder_id = gone.holder_id;
+    perform lose_salts('refund', gone_ids, gone_holders, gone_transfers);
+    return query select each.id, each.holder_id, 'message' from unnest(gone_ids, gone_holders) as each (id, holder_id);
+end $function$;
+revoke execute on function erase_refunds(wanted_ids bigint[], wanted_holders bigint[], message_age interval) from public;
+grant execute on function erase_refunds(wanted_ids bigint[], wanted_holders bigint[], message_age interval) to
+    pixconnect_operator;
+
+-- erase_transfers: migrations 0139, 0148
+create function erase_transfers(wanted_ids bigint[], wanted_holders bigint[], message_age interval, party_age interval) returns
+    table(id bigint, holder_id bigint, part text) language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+#variable_conflict use_column
+declare
+    messages_until timestamptz := clock_timestamp() - greatest(message_age, interval '90 days');
+    parties_until timestamptz := clock_timestamp() - greatest(party_age, interval '1826 days');
+    gone_ids bigint[];
+    gone_holders bigint[];
+    gone_parts text[];
+begin
+    -- Entries are chained before or after, and never while their texts change.
+    perform from entry_chain_state for update;
+    select array_agg(due.id), array_agg(due.holder_id), array_agg(due.part) into gone_ids, gone_holders, gone_parts from (
+        select transfer.id, transfer.holder_id, case
+                when counterparty <> erased_party() and coalesce(settled_at, created_at) < parties_until and not exists (
+                    select from refund where refund.transfer_id = transfer.id and refund.holder_id = transfer.holder_id
+                        and refund.created_at >= parties_until
+                ) then 'all'
+                when payer_message is not null then 'message'
+            end as part
+        from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
+        join transfer on transfer.id = asked.id and transfer.holder_id = asked.holder_id
+        where status <> 'PROCESSING' and returning_cents = 0 and coalesce(settled_at, created_at) < messages_until
+            and not exists (
+                select from kept_case where ended_at is null and kept_case.name in (end_to_end_id, network_id)
+            )
+            and not is_blocked(transfer.id, transfer.holder_id)
+        order by transfer.id, transfer.holder_id
+        for no key update of transfer
+    ) as due
+    where due.part is not null;
+    if gone_ids is null then
+        return;
+    end if;
+
+    insert into erased_text (kind, id, holder_id, part)
+        select 'transfer', each.id, each.holder_id, each.part
+        from unnest(gone_ids, gone_holders, gone_parts) as each (id, holder_id, part)
+        on conflict on constraint erased_text_pkey do update
+        set part = case when erased_text.part = 'all' then 'all' else excluded.part end, erased_at = clock_timestamp();
+    update transfer set payer_message = null, counterparty = case gone.part when 'all' then erased_party() else counterparty end
+        from unnest(gone_ids, gone_holders, gone_parts) as gone (id, holder_id, part)
+        where transfer.id = gone.id and transfer.holder_id = gone.holder_id;
+    update payer_completion set before = erased_party()
+        from unnest(gone_ids, gone_holders, gone_parts) as gone (id, holder_id, part)
+        where transfer_id = gone.id and payer_completion.holder_id = gone.holder_id and gone.part = 'all';
+    update settled_payee set payee = erased_party()
+        from unnest(gone_ids, gone_holders, gone_parts) as gone (id, holder_id, part)
+        where transfer_id = gone.id and settled_payee.holder_id = gone.holder_id and gone.part = 'all';
+    update rail_step set owner_tax_id = null, owner_name = null,
+            payee = case initiation_type when 'MANUAL' then '99999999/0/0' else '' end
+        from unnest(gone_ids, gone_holders, gone_parts) as gone (id, holder_id, part)
+        join transfer on transfer.id = gone.id and transfer.holder_id = gone.holder_id
+        where order_name = transfer.end_to_end_id and direction = 'OUT' and kind = 'order' and state = 'closed'
+            and gone.part = 'all';
+    perform lose_salts('transfer', gone_ids, gone_holders, gone_ids);
+    return query select * from unnest(gone_ids, gone_holders, gone_parts);
+end $function$;
+revoke execute on function erase_transfers(wanted_ids bigint[], wanted_holders bigint[], message_age interval, party_age
+    interval) from public;
+grant execute on function erase_transfers(wanted_ids bigint[], wanted_holders bigint[], message_age interval, party_age
+    interval) to pixconnect_operator;
+
+-- erased_party: migration 0139
+create function erased_party() returns jsonb language sql immutable parallel safe
+as $function$
+    select '{"account_number": "0", "account_type": "TRANSACTIONAL", "branch": "0", "ispb": "99999999", "name": "-", "tax_id": "00000000000"}'::jsonb
+$function$;
+revoke execute on function erased_party() from public;
+grant execute on function erased_party() to pixconnect_service;
+
 -- find_clients_logging_in: migration 0038
 create function find_clients_logging_in(lock_class integer, lock_keys integer[], addresses bytea[], window_length interval,
     failures_max integer, ids text[]) returns setof client language plpgsql set plan_cache_mode to 'force_generic_plan'
@@ -5421,6 +6618,27 @@ revoke execute on function find_clients_logging_in(lock_class integer, lock_keys
     interval, failures_max integer, ids text[]) from public;
 grant execute on function find_clients_logging_in(lock_class integer, lock_keys integer[], addresses bytea[], window_length
     interval, failures_max integer, ids text[]) to pixconnect_service;
+
+-- find_link: migration 0139
+create function find_link(wanted_holder_id bigint, entry_id bigint) returns bigint language plpgsql stable set search_path to
+    'pixconnect', 'pg_temp'
+as $function$
+declare
+    low bigint := 1;
+    high bigint := (select max(position) from entry_chain where holder_id = wanted_holder_id);
+    middle bigint;
+begin
+    while low < high loop
+        middle := (low + high + 1) / 2;
+        if (select entry_ids[1] <= entry_id from entry_chain where holder_id = wanted_holder_id and position = middle) then
+            low := middle;
+        else
+            high := middle - 1;
+        end if;
+    end loop;
+    return low;
+end $function$;
+revoke execute on function find_link(wanted_holder_id bigint, entry_id bigint) from public;
 
 -- forget_origins: migration 0043
 create function forget_origins(count_max integer) returns bigint language sql security definer set search_path to 'pixconnect',
@@ -5523,6 +6741,15 @@ $function$;
 revoke execute on function hold_account(account text) from public;
 grant execute on function hold_account(account text) to pixconnect_service;
 
+-- hold_name: migration 0154
+create function hold_name(kind text, name text) returns void language sql
+as $function$
+    select pg_advisory_xact_lock(hashtextextended(kind || ' ' || name, 7811889))
+$function$;
+revoke execute on function hold_name(kind text, name text) from public;
+grant execute on function hold_name(kind text, name text) to pixconnect_operator;
+grant execute on function hold_name(kind text, name text) to pixconnect_service;
+
 -- hold_refund_days: migration 0069
 create function hold_refund_days(account_ids smallint[], on_day date) returns table(institution_id smallint, left_cents bigint)
     language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -5561,6 +6788,17 @@ begin
 end $function$;
 revoke execute on function hold_transfer_days(account_ids smallint[], on_day date) from public;
 grant execute on function hold_transfer_days(account_ids smallint[], on_day date) to pixconnect_service;
+
+-- is_blocked: migration 0148
+create function is_blocked(paid_id bigint, paid_holder_id bigint) returns boolean language sql stable set search_path to
+    'pixconnect', 'pg_temp'
+as $function$
+    select exists (
+        select from block where block.holder_id = paid_holder_id and block.state = 'open' and block.transfer_id = paid_id
+    )
+$function$;
+revoke execute on function is_blocked(paid_id bigint, paid_holder_id bigint) from public;
+grant execute on function is_blocked(paid_id bigint, paid_holder_id bigint) to pixconnect_service;
 
 -- is_partition_needed: migrations 0013, 0026
 create function is_partition_needed(parent text, first_id bigint, end_id bigint) returns boolean language plpgsql
@@ -5606,6 +6844,45 @@ begin
 end $function$;
 revoke execute on function last_id_given(parent text) from public;
 grant execute on function last_id_given(parent text) to pixconnect_service;
+
+-- lose_salts: migration 0139
+create function lose_salts(wanted text, wanted_ids bigint[], wanted_holders bigint[], of_transfers bigint[]) returns void
+    language plpgsql set search_path to 'pixconnect', 'pg_temp'
+as $function$
+#variable_conflict use_column
+declare
+    secret bytea := uuid_send(gen_random_uuid());
+begin
+    update erased_text set salt = remains.salt, person_digest = sha256(remains.salt || convert_to(remains.person, 'UTF8'))
+    from (
+        select distinct on (asked.id, asked.holder_id) asked.id, asked.holder_id, facts.person,
+            substr(sha256(secret || int8send(asked.id) || int8send(asked.holder_id)), 1, 16) as salt
+        from unnest(wanted_ids, wanted_holders, of_transfers) as asked (id, holder_id, transfer_id)
+        join ledger_entry as entry on entry.transfer_id = asked.transfer_id and entry.holder_id = asked.holder_id
+            and entry.refund_id is not distinct from case wanted when 'refund' then asked.id end
+        join entry_facts as facts on facts.id = entry.id and facts.holder_id = entry.holder_id
+        order by asked.id, asked.holder_id
+    ) as remains
+    where erased_text.kind = wanted and erased_text.id = remains.id and erased_text.holder_id = remains.holder_id;
+
+    -- Each link once, however many of its entries they are.
+    update person_salt set salts = (
+        select array_agg(case when place = any(gone.places) then null else salt end order by place)
+        from unnest(person_salt.salts) with ordinality as listed (salt, place)
+    )
+    from (
+        select link.holder_id, link.position, array_agg(array_position(link.entry_ids, entry.id)::bigint) as places
+        from unnest(wanted_ids, wanted_holders, of_transfers) as asked (id, holder_id, transfer_id)
+        join ledger_entry as entry on entry.transfer_id = asked.transfer_id and entry.holder_id = asked.holder_id
+            and entry.refund_id is not distinct from case wanted when 'refund' then asked.id end
+        join entry_chain as link on link.holder_id = entry.holder_id and link.position = find_link(entry.holder_id, entry.id)
+        where entry.id = any(link.entry_ids)
+        group by link.holder_id, link.position
+    ) as gone
+    where person_salt.holder_id = gone.holder_id and person_salt.position = gone.position;
+end $function$;
+revoke execute on function lose_salts(wanted text, wanted_ids bigint[], wanted_holders bigint[], of_transfers bigint[]) from
+    public;
 
 -- make_partitions: migrations 0013, 0026, 0040
 create function make_partitions() returns setof text language plpgsql security definer set search_path to 'pixconnect',
@@ -5785,21 +7062,23 @@ revoke execute on function raise_alarm(account_id smallint, what text, words tex
 grant execute on function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) to
     pixconnect_service;
 
--- read_held: migrations 0015, 0030, 0062, 0125
+-- read_held: migrations 0015, 0030, 0062, 0125, 0137, 0141
 create function read_held(wanted bigint[]) returns table(holder_id bigint, available_cents bigint, reserved_cents bigint,
-    deficit_cents bigint, last_number bigint, last_entry_at timestamp with time zone, modified_at timestamp with time zone,
-    may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
-    night_limit_cents bigint, has_key_webhooks boolean, offset_us bigint, revision bigint, approve_above_cents bigint,
-    approve_new_payees boolean) language plpgsql set plan_cache_mode to 'force_generic_plan'
+    blocked_cents bigint, deficit_cents bigint, last_number bigint, last_entry_at timestamp with time zone, modified_at
+    timestamp with time zone, may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint,
+    day_limit_cents bigint, night_limit_cents bigint, has_key_webhooks boolean, offset_us bigint, revision bigint,
+    approve_above_cents bigint, approve_new_payees boolean, night_begins_late boolean, blocks_count integer) language plpgsql
+    set plan_cache_mode to 'force_generic_plan'
 as $function$
 #variable_conflict use_column
 begin
     return query
-        select balance.holder_id, balance.available_cents, balance.reserved_cents, balance.deficit_cents, balance.last_number,
-            balance.last_entry_at, balance.modified_at, holder.may_deposit, holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents,
-            holder.day_limit_cents, holder.night_limit_cents,
-            exists (select from key_webhook where key_webhook.holder_id = held.id), clock.offset_us, clock.revision,
-            holder.approve_above_cents, holder.approve_new_payees
+        select balance.holder_id, balance.available_cents, balance.reserved_cents, balance.blocked_cents,
+            balance.deficit_cents, balance.last_number, balance.last_entry_at, balance.modified_at, holder.may_deposit,
+            holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents, holder.day_limit_cents,
+            holder.night_limit_cents, exists (select from key_webhook where key_webhook.holder_id = held.id),
+            clock.offset_us, clock.revision, holder.approve_above_cents, holder.approve_new_payees,
+            holder.night_begins_late, balance.blocks_count
         from unnest(wanted) as held (id)
         join balance on balance.holder_id = held.id
         join holder on holder.id = held.id
@@ -5870,3 +7149,58 @@ begin
 end $function$;
 revoke execute on function sweep_event_positions(count_max integer) from public;
 grant execute on function sweep_event_positions(count_max integer) to pixconnect_service;
+
+-- sweep_texts: migrations 0139, 0148
+create function sweep_texts(wanted text, count_max integer, unpaid_age interval, message_age interval, party_age interval)
+    returns table(looked_count bigint, erased_count bigint) language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+#variable_conflict use_column
+declare
+    walk text_sweep;
+    young_at timestamptz := clock_timestamp() - least(unpaid_age, message_age);
+    ids bigint[];
+    holders bigint[];
+    next_id bigint;
+    erased bigint := 0;
+begin
+    select * into walk from text_sweep where kind = wanted for update skip locked;
+    if not found or walk.ended_at > clock_timestamp() - interval '1 day' then
+        return query select 0::bigint, 0::bigint;
+        return;
+    end if;
+    execute format($sql$
+        with seen as materialized (
+            select id, holder_id, created_at, %s as is_due from %I where id > $1 order by id fetch first $2 rows with ties
+        )
+        select count(*), max(id) filter (where created_at < $3), array_agg(id) filter (where is_due),
+            array_agg(holder_id) filter (where is_due)
+        from seen
+    $sql$, case wanted
+        when 'transfer' then 'status <> ''PROCESSING'' and (payer_message is not null or created_at < $4)'
+        when 'refund' then 'description is not null'
+        when 'infraction' then 'state in (''taken'', ''released'') and created_at < $4 and (words is not null or defence <> ''-'')'
+        else 'status <> ''PENDING'' and (payer_name <> ''-'' or contents is not null)'
+    end, wanted) into looked_count, next_id, ids, holders
+        using walk.last_id, count_max, young_at, clock_timestamp() - party_age;
+    if ids is not null then
+        erased := case wanted
+            when 'transfer' then (select count(*) from erase_transfers(ids, holders, message_age, party_age))
+            when 'refund' then (select count(*) from erase_refunds(ids, holders, message_age))
+            when 'infraction' then (select count(*) from erase_infractions(ids, holders, party_age))
+            else (select count(*) from erase_charges(ids, holders, unpaid_age, message_age, party_age))
+        end;
+    end if;
+    -- Ids rise with time: behind the first that is too young there is nothing to find.
+    if looked_count < count_max or next_id is null then
+        update text_sweep set last_id = 0, ended_at = clock_timestamp() where kind = wanted;
+        looked_count := 0;
+    else
+        update text_sweep set last_id = next_id, ended_at = null where kind = wanted;
+    end if;
+    return query select looked_count, erased;
+end $function$;
+revoke execute on function sweep_texts(wanted text, count_max integer, unpaid_age interval, message_age interval, party_age
+    interval) from public;
+grant execute on function sweep_texts(wanted text, count_max integer, unpaid_age interval, message_age interval, party_age
+    interval) to pixconnect_service;

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.foundation.metrics import Value
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account_figures as figures_store
@@ -64,7 +64,7 @@ async def measure_accounts(pool: Pool, now: datetime, real_now: datetime) -> Rea
         real_now: By which days end.
     """
     # Institutions end their days by real time, wherever the sandbox's clock stands.
-    today = real_now.astimezone(SAO_PAULO).date()
+    today = to_day(real_now)
     accounts = await figures_store.list_figures(pool, today, UNCLOSED_DAYS_MAX)
     # In a sandbox there is often none, and each scrape would ask in vain.
     queued_cents = await figures_store.sum_queued(pool, QUEUED_MAX) if accounts else {}

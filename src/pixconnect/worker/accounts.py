@@ -8,7 +8,7 @@ what had left is asked about. One that a loss of the database has paused is only
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 import structlog
@@ -24,8 +24,10 @@ from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.institutions.contest import follow_contests
 from pixconnect.usecases.institutions.credential import note_certificates
 from pixconnect.usecases.institutions.day_file import read_day_files
+from pixconnect.usecases.institutions.defence import send_due_there
 from pixconnect.usecases.institutions.give_back import give_back_due
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
@@ -64,8 +66,12 @@ class AccountReaders:
         self._open_rail = open_rail
         self._balances = AccountBalances() if balances is None else balances
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
-        self._news = CallbackNews(context.clock.monotonic_s)
-        leases.listen(CALLBACK_CHANNEL, self._news.hear)
+        # Each reads for a call by itself: who takes the news takes it from nobody.
+        self._news: Mapping[LookAfter, CallbackNews] = {
+            do: CallbackNews(context.clock.monotonic_s) for do in (look_after, read_contests)
+        }
+        for news in self._news.values():
+            leases.listen(CALLBACK_CHANNEL, news.hear)
 
     async def run(self) -> None:
         try:
@@ -110,6 +116,7 @@ class AccountReaders:
         institutions = self._context.institutions
         find = institutions.find if do is move_orders else institutions.find_read
         failed_count, context, known = 0, self._context, None
+        news = self._news.get(do)
         fence = AccountFence(self._leases, account_id % SLOTS_COUNT)
         while True:
             try:
@@ -122,7 +129,7 @@ class AccountReaders:
                 continue
             if opened is None:
                 return
-            told = self._news.take(account_id) if do is look_after else frozenset[Pace]()
+            told = frozenset[Pace]() if news is None else news.take(account_id)
             try:
                 if opened is not known:
                     known = opened
@@ -140,11 +147,12 @@ class AccountReaders:
             except Exception as error:  # noqa: BLE001  a defect that one account meets must not stop the others
                 failed_count += 1
                 _log.exception("an account met a defect", institution=opened.account.name, reason=type(error).__name__)
-            self._news.tell(account_id, told)
-            if failed_count or do is not look_after:
+            if news is not None:
+                news.tell(account_id, told)
+            if failed_count or news is None:
                 await asyncio.sleep(AWAY_S[min(failed_count, len(AWAY_S)) - 1] if failed_count else LOOK_EVERY_S)
             else:
-                await self._news.rest(account_id, LOOK_EVERY_S)
+                await news.rest(account_id, LOOK_EVERY_S)
 
 
 async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
@@ -170,6 +178,20 @@ async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence
         await read_day_files(context, opened.account, files)
 
 
+async def read_contests(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    """Read what payers contest, where the institution tells it; where that is refused, payments are read all the same.
+
+    Raises:
+        InstitutionUnavailable: As ``look_after``.
+    """
+    await follow_contests(context, opened, is_called=bool(told))
+
+
+async def send_defences(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    """Send what holders answer to contests."""
+    await send_due_there(context, opened, ORDERS_MAX)
+
+
 async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Begin what goes back by itself, hand over what is due over an account, and ask about what is silent."""
     await give_back_due(context, opened)
@@ -191,7 +213,7 @@ async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, 
         pass
 
 
-_READING: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement)
+_READING: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, read_contests)
 
 
 def _choose_work(account: InstitutionAccount) -> tuple[LookAfter, ...]:
@@ -199,4 +221,9 @@ def _choose_work(account: InstitutionAccount) -> tuple[LookAfter, ...]:
         return ()
     if not account.may_receive:
         return _READING
-    return (*_READING, go_on_with_charges, move_orders if account.state == "active" else ask_about_orders)
+    return (
+        *_READING,
+        go_on_with_charges,
+        send_defences,
+        move_orders if account.state == "active" else ask_about_orders,
+    )

@@ -22,6 +22,7 @@ class CallbackNews:
 
     def hear(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
         """Hear what ``usecases.institutions.callback`` tells."""
+        # A process of a later version may tell of paces that this one does not know: these it does not read.
         account_id, *paces = str(payload).split()
         self.tell(int(account_id), [cast("Pace", pace) for pace in paces if pace in get_args(Pace)])
 
@@ -41,6 +42,7 @@ class CallbackNews:
 
     async def rest(self, account_id: int, longest_s: float) -> None:
         """Wait until an institution has told of an account that may be read for it, at most so long."""
+        # Called too soon after the last reading: what was told waits for that long, and is not lost.
         early_s = self._next_s.get(account_id, 0.0) - self._monotonic_s()
         if early_s > 0:
             await asyncio.sleep(min(early_s, longest_s))

@@ -13,7 +13,7 @@ deliveries pending, and the worker that takes over its slots sends them again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasPool, HasSigner, HasWrites
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks import notice as notice_usecases
-from pixconnect.usecases.webhooks.delivery import AttemptContext, Recipient
+from pixconnect.usecases.webhooks.delivery import AttemptContext, Recipient, Signatures
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
@@ -61,6 +61,9 @@ _FIRST_ATTEMPT_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _log = structlog.get_logger(__name__)
 
 
+MakeAttempt = Callable[[AttemptContext, DueDelivery, Recipient, Signatures], Awaitable[Conclusion]]
+
+
 class DeliveryFigures:
     """Counts of attempts since the worker started, for metrics."""
 
@@ -88,9 +91,15 @@ class DeliveringContext(AttemptContext, HasPool, HasWrites, HasSigner, Protocol)
 
 class DeliveryWorker(Member):
     def __init__(
-        self, context: DeliveringContext, leases: SlotLeases, limits: QueueLimits, attempt_log: AttemptLog
+        self,
+        context: DeliveringContext,
+        leases: SlotLeases,
+        limits: QueueLimits,
+        attempt_log: AttemptLog,
+        attempt: MakeAttempt = delivery_usecases.attempt,
     ) -> None:
         self._context = context
+        self._attempt = attempt
         self._attempt_log = attempt_log
         self._leases = leases
         self.queue = DeliveryQueue(limits, leases.may_start)
@@ -255,7 +264,7 @@ class DeliveryWorker(Member):
     async def _deliver(self, work: Work, recipient: Recipient) -> None:
         conclusion, is_lost = None, True
         try:
-            conclusion = await delivery_usecases.attempt(self._context, work.delivery, recipient, self._signatures)
+            conclusion = await self._attempt(self._context, work.delivery, recipient, self._signatures)
         except errors.ServiceUnavailable as error:
             _log.warning("cannot sign deliveries", reason=error.message)
         except Exception:  # noqa: BLE001  whatever it is, the next delivery is another

@@ -1,4 +1,4 @@
-"""Chores that come again and again: tallies of lists, chains and their heads, cases, partitions, keys, endpoints, jobs."""
+"""Chores that come again and again: tallies of lists, chains and heads, cases, partitions, texts, keys, endpoints, jobs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pixconnect.usecases.frame import tally as tally_usecases
 from pixconnect.usecases.frame.context import HasSandboxControl
 from pixconnect.usecases.frame.operator import SigningContext
 from pixconnect.usecases.identity import signing_key as signing_key_usecases
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming as incoming_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import chain as chain_usecases
@@ -25,7 +26,10 @@ from pixconnect.usecases.proof.chain import CHAINED_MAX, RECORDS_CHAINED_MAX
 from pixconnect.usecases.reading import origin as origin_usecases
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 from pixconnect.usecases.running import partition as partition_usecases
+from pixconnect.usecases.running import text_sweep as text_sweep_usecases
+from pixconnect.usecases.running.name_sweep import NameSweep
 from pixconnect.usecases.simulation import clock as clock_usecases
+from pixconnect.usecases.simulation.clock import ClockContext
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import redelivery_job as redelivery_job_usecases
 from pixconnect.usecases.webhooks.redelivery import RedeliveryContext
@@ -37,14 +41,19 @@ FOLD_EVERY_MAX_S: Final = 8.0
 ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
+FOLLOW_EVERY_S: Final = 5.0
+"""How often another cell compares its clock with the home cell's, which may have been moved while it was away."""
 FORGET_EVERY_S: Final = 3600.0
 RESUME_EVERY_S: Final = 1.0
 CHAIN_EVERY_S: Final = 20.0
 HEADS_EVERY_S: Final = 86_400.0
 CASES_EVERY_S: Final = 60.0
 ALARMS_EVERY_S: Final = 20.0
+LIMITS_EVERY_S: Final = 60.0
+SWEEP_EVERY_S: Final = 300.0
+NAMES_EVERY_S: Final = 60.0
 REST_TIMES: Final = 2
-"""What was there before an upgrade is chained between rests of so many times what a batch of it takes."""
+"""What was there before an upgrade is chained between rests of so many times what a batch of it takes; so are texts swept."""
 APART_S: Final = 0.2
 """Between the first rounds of two chores."""
 
@@ -55,8 +64,17 @@ _log = structlog.get_logger(__name__)
 class HousekeepingContext(RedeliveryContext, HasSandboxControl, Protocol): ...
 
 
-async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
-    """Repeat every chore at its own interval, until cancelled."""
+async def run_housekeeping(
+    context: HousekeepingContext, signing: SigningContext, retention_days: int, home: ClockContext | None = None
+) -> None:
+    """Repeat every chore at its own interval, until cancelled.
+
+    Args:
+        context: Of the cell.
+        signing: Of the cell.
+        retention_days: Of events.
+        home: The home cell's, in another one.
+    """
     folding = Rest(FOLD_EVERY_S, FOLD_EVERY_MAX_S, Poller.CHORES)
 
     async def fold() -> float:
@@ -80,11 +98,6 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
         await partition_usecases.keep_partitions(context.pool, context.clock, timedelta(days=retention_days))
         await origin_usecases.forget_old(context.pool)
 
-    async def agree() -> None:
-        # In live mode there is no sandbox to agree with.
-        if context.sandbox_control is not None:
-            await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
-
     async with asyncio.TaskGroup() as chores:
         # One after the other: each that began at once would open a connection of its own, which PostgreSQL needs 6 MiB for.
         for number, (name, chore, every_s) in enumerate(
@@ -93,17 +106,31 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
                 ("partition", partition, PARTITION_EVERY_S),
                 ("fold", fold, FOLD_EVERY_S),
                 ("resume", resume, RESUME_EVERY_S),
-                ("clock", agree, AGREE_EVERY_S),
+                ("clock", partial(_agree, context, home), FOLLOW_EVERY_S if home else AGREE_EVERY_S),
                 ("chain", partial(_chain, context, chain_usecases.chain_entries, CHAINED_MAX), CHAIN_EVERY_S),
                 ("records", partial(_chain, context, chain_usecases.chain_records, RECORDS_CHAINED_MAX), CHAIN_EVERY_S),
                 # Also when a worker starts: of one that is started each night they would never be told otherwise.
                 ("heads", partial(_tell_heads, context), HEADS_EVERY_S),
                 ("alarms", partial(alarm_usecases.look_for_alarms, context), ALARMS_EVERY_S),
                 ("cases", partial(case_usecases.look_for_cases, context), CASES_EVERY_S),
+                ("limits", partial(holder_usecases.act_on_waiting_limits, context), LIMITS_EVERY_S),
+                ("texts", partial(_sweep, context), SWEEP_EVERY_S),
                 ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
+                # The home cell's names need no other to say whose they are.
+                *([("names", partial(_sweep_names, context, NameSweep(home.pool)), NAMES_EVERY_S)] if home else []),
             )
         ):
             chores.create_task(_repeat(name, chore, every_s, number * APART_S))
+
+
+async def _agree(context: HousekeepingContext, home: ClockContext | None) -> None:
+    # In live mode there is no sandbox to agree with.
+    if context.sandbox_control is None:
+        return
+    if home is None:
+        await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
+    else:
+        await clock_usecases.agree_with_home(context, home)
 
 
 async def _chain(
@@ -114,6 +141,20 @@ async def _chain(
     if await chain(context) < count_max:
         return None
     return REST_TIMES * (context.clock.monotonic_s() - began_s)
+
+
+async def _sweep(context: HousekeepingContext) -> float | None:
+    began_s = context.clock.monotonic_s()
+    if not await text_sweep_usecases.sweep_texts(context):
+        return None
+    return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
+
+
+async def _sweep_names(context: HousekeepingContext, names: NameSweep) -> float | None:
+    began_s = context.clock.monotonic_s()
+    if not await names.sweep(context.policy.cell, context.pool):
+        return None
+    return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
 
 
 async def _tell_heads(context: HousekeepingContext) -> None:

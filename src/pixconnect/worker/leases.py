@@ -31,6 +31,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.listener import Connect
 from pixconnect.foundation.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS
 from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.shared_pool import Look
 from pixconnect.store.running import lease as lease_store
 from pixconnect.worker.rest import Poller, until_beat
 from pixconnect.writing.service_time import check_skew, is_clock_right
@@ -84,10 +85,14 @@ class SlotLeases:
 
     Args:
         silent_max_s: How long the database may leave a beat without an answer before its connection is given up.
+        look: Called with each new connection; raises where it leads to a server that is not to be used.
     """
 
-    def __init__(self, connect: Connect, clock: Clock, silent_max_s: float = LEASE_S / 2) -> None:
+    def __init__(
+        self, connect: Connect, clock: Clock, silent_max_s: float = LEASE_S / 2, *, look: Look | None = None
+    ) -> None:
         self._silent_max_s = silent_max_s
+        self._look = look
         self._connect = connect
         self._clock = clock
         self._members: list[Member] = []
@@ -157,6 +162,9 @@ class SlotLeases:
         connection = await self._connect()
         try:
             with self._abort_if_silent(connection):
+                # A pool looks at its own connections only, and slots that we take elsewhere are missing to others there.
+                if self._look is not None:
+                    await self._look(connection)
                 if not await is_clock_right(self._clock, connection):
                     return  # a worker with a wrong clock may not write, so the slots are better elsewhere
                 for channel, hear in self._listeners:

@@ -132,8 +132,9 @@ _OF_THIS_WORKER: Final = _tabulate(
     ("pixconnect_order_questions_total", "counter", ("result",),
         "The rail's answers when this worker asked what became of an order."),
     ("pixconnect_rail_reports_total", "counter", ("report",),
-        "Reports of the rail, repeated ones too: credit or return (money for us), credit_accepted or credit_cancelled "
-        "(steps of a credit), settled or rejected (orders of ours), movement (what the institution moved by itself)."),
+        "Reports of the rail, repeated ones too: credit or return (money for us), credit_accepted, credit_held or "
+        "credit_cancelled (steps of a credit), settled or rejected (orders of ours), movement (what the institution moved by "
+        "itself), block (what it keeps from being spent), infraction (a Pix that somebody contests)."),
     ("pixconnect_rail_acknowledgements_total", "counter", ("result",),
         "Acknowledgements that this worker sent after it had recorded a report: accepted, or refused."),
     ("pixconnect_feed_positions_total", "counter", ("found_by",),

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Final
 
+from pixconnect.domain.money.block_report import Defence, DefenceAnswer
 from pixconnect.domain.money.rail import (
     Acknowledgement,
     DirectoryEntry,
@@ -70,6 +71,9 @@ class CountingRail:
         for answer in answers:
             self._figures.questions[name_message(type(answer))] += 1
         return answers
+
+    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+        return await self._rail.defend(defences)
 
     async def reports(self, wait_s: float) -> list[Report]:
         reports = await self._rail.reports(wait_s)

@@ -25,6 +25,8 @@ class Poller(IntEnum):
     POSITIONS = 3
     LEASES = 4
     CHORES = 5
+    LOTS = 6
+    DEFENCES = 7
 
 
 def until_beat(every_s: float, looker: Poller, now_s: float) -> float:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from msgspec import Struct, structs
 
+from pixconnect.domain.frame import cell
 from pixconnect.foundation.metrics import Read
 from pixconnect.foundation.notifier import Notifier
+from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import SigningContext
+from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.account_balances import AccountBalances
 from pixconnect.worker.account_metrics import InstitutionFigures
 from pixconnect.worker.accounts import AccountReaders, OpenRail
-from pixconnect.worker.delivery import DeliveryWorker
+from pixconnect.worker.defences import DefenceSender
+from pixconnect.worker.delivery import DeliveryWorker, MakeAttempt
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.expiry import Expiry
 from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.housekeeping import run_housekeeping
 from pixconnect.worker.leases import Connect, SlotLeases
+from pixconnect.worker.lots import LotWorker
 from pixconnect.worker.rail_figures import CountingRail, RailFigures
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 
@@ -31,7 +36,11 @@ LAST_RECORDS_TIMEOUT_S = 0.5
 
 
 class WorkerParts(Struct, frozen=True, kw_only=True):
+    """Of one cell."""
+
     context: Context
+    cells: Cells
+    """Of all cells that this process works in: the home cell's worker takes the rail's reports, and each clock follows its."""
     signing: SigningContext
     notifier: Notifier
     calls: Mapping[tuple[str, str], int]
@@ -41,8 +50,9 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     limits: QueueLimits
     attempt_log: AttemptLog
     event_retention_days: int
-    serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]]
     open_account_rail: OpenRail
+    serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]] = lambda _read: nullcontext()
+    attempt: MakeAttempt = delivery_usecases.attempt
 
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
@@ -50,25 +60,29 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     rail_figures, balances = RailFigures(), AccountBalances()
     there = InstitutionFigures(calls=parts.calls, balances_cents=balances.cents)
     context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
-    leases = SlotLeases(parts.connect, context.clock)
+    is_home = context.policy.cell == cell.HOME
+    leases = SlotLeases(parts.connect, context.clock, look=context.server.look)
     # What this worker does wakes itself without a round trip, where it holds all slots.
     parts.notifier.tell_here = leases.hear_own
     orders = OrderMover(context, leases)
-    deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log)
+    deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log, parts.attempt)
     sequencer = Sequencer(context, leases)
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     tasks = [
         asyncio.create_task(orders.run(), name="orders"),
-        asyncio.create_task(keep_taking_reports(context), name="reports"),
         asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
+        asyncio.create_task(LotWorker(context, leases).run(), name="lots"),
+        asyncio.create_task(DefenceSender(context, leases).run(), name="defences"),
         asyncio.create_task(sequencer.run(), name="sequencer"),
         asyncio.create_task(AccountReaders(context, leases, parts.open_account_rail, balances).run(), name="accounts"),
         asyncio.create_task(
-            run_housekeeping(context, parts.signing, parts.event_retention_days),
+            run_housekeeping(context, parts.signing, parts.event_retention_days, None if is_home else parts.cells.home),
             name="housekeeping",
         ),
     ]
+    if is_home:
+        tasks.append(asyncio.create_task(keep_taking_reports(parts.cells.with_home(context)), name="reports"))
     report_ready()
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -47,24 +47,22 @@ from pixconnect.flow.overload import Overload
 from pixconnect.flow.shares import FairQueue
 from pixconnect.flow.stalled_holders import StalledHolders
 from pixconnect.foundation.current_request import has_written
-from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, say_why
+from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, say_undone
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
+from pixconnect.writing import timeouts
 from pixconnect.writing.batch import Batch
-from pixconnect.writing.batch_attempt import BatchAttempt, check_outcomes
+from pixconnect.writing.batch_attempt import BatchAttempt, check_outcomes, confirm_lost, ended_if_silent
 from pixconnect.writing.operation import Answer, Outcomes, PendingReply, Request, WriteOperation
 from pixconnect.writing.pending_request import (
     PendingRequest,
     account_stalled,
     queue_full,
     refuse_for_room,
+    refuse_if,
     refuse_stalled,
 )
 
-UNKNOWN_OUTCOME_TIMEOUT_S: Final = 10.0
-"""For how long a batch whose COMMIT was lost is tried again to learn what it did."""
-UNREACHABLE_TIMEOUT_S: Final = 3.0
-"""How long a batch waits for a database that is away."""
 BRIEF_LOCK_TIMEOUT_MS: Final = 100
 """How long the parts of a stalled batch wait for a lock, before those that wait get queues of their own."""
 PARTS_AT_ONCE_MAX: Final = 4
@@ -144,8 +142,10 @@ class BatchQueue(Generic[Request, Answer]):
         return written
 
     def put(self, request: Request, reply: PendingReply[Answer]) -> None:
-        """As ``submit``, for who waits in another way; that the queue is full is raised at once."""
-        if self._is_closing or not self._queue.put(request.holder_id, PendingRequest(self._operation, request, reply)):
+        """As ``submit``, for who waits in another way; a full queue, or a database that is away, is raised at once."""
+        refuse_if(is_away=self._pool.is_away)
+        waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
+        if self._is_closing or not self._queue.put(request.holder_id, waiter):
             raise queue_full()
         if self._task is None:
             # In a context of its own: the task works for everybody, and must not count as the first caller's.
@@ -256,11 +256,16 @@ class BatchQueue(Generic[Request, Answer]):
         self, waiters: list[PendingRequest[Request, Answer]], *, is_brief: bool
     ) -> Outcomes[Answer]:
         """Retry until the outcome is known or time is up; ``waiters`` grows by the requests that are admitted."""
-        # Monotonic time, which the sandbox cannot move.
         started_s = self._clock.monotonic_s()
         retries_count = 0
+        is_first = True
         while True:
-            attempt = BatchAttempt(is_brief=is_brief)
+            now_s, away_for_s = self._clock.monotonic_s(), self._pool.away_for_s
+            reach_timeout_s = timeouts.reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
+            # What was lost may hold its locks for as long as it waits for a standby, and its callers hear before that.
+            is_quick = is_brief or self._may_find_out(waiters)
+            lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else timeouts.lock_timeout_ms(waiters, now_s)
+            attempt = BatchAttempt(lock_timeout_ms=lock_timeout_ms, reach_timeout_s=reach_timeout_s)
             try:
                 return await self._write_once(waiters, attempt)
             except _RETRIED:
@@ -274,6 +279,7 @@ class BatchQueue(Generic[Request, Answer]):
                     raise
             except Exception as error:  # noqa: BLE001  whatever comes of a COMMIT, it may have been done
                 await self._outlast(error, waiters, attempt, started_s)
+                is_first = False
 
     async def _outlast(
         self, error: Exception, waiters: list[PendingRequest[Request, Answer]], attempt: BatchAttempt, started_s: float
@@ -284,50 +290,44 @@ class BatchQueue(Generic[Request, Answer]):
             _log.warning("the outcome of a commit is unknown", error=type(error).__name__)
             # The first loss counts: a second one does not give more time.
             for waiter in waiters:
-                waiter.lost_at_s = waiter.lost_at_s or now_s
+                waiter.lost_at_s = waiter.lost_at_s or attempt.committing_at_s
         elif not isinstance(error, DATABASE_AWAY):
             raise error
         # Room is made by people, for whom nobody waits.
-        is_late = isinstance(error, asyncpg.DiskFullError) or now_s - started_s > UNREACHABLE_TIMEOUT_S
-        if is_late and not self._may_find_out(waiters):
-            raise errors.ServiceUnavailable(f"{say_why(error)}; nothing was done") from error
+        away_for_s = float("inf") if isinstance(error, asyncpg.DiskFullError) else self._pool.away_for_s
+        if timeouts.has_ended(waiters, now_s, away_for_s):
+            raise errors.ServiceUnavailable(say_undone(error)) from error
         await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
     def _may_find_out(self, waiters: list[PendingRequest[Request, Answer]]) -> bool:
-        """Whether a COMMIT with these was lost recently enough to go on trying."""
-        lost_at_s = min((waiter.lost_at_s for waiter in waiters if waiter.lost_at_s is not None), default=None)
-        return lost_at_s is not None and self._clock.monotonic_s() - lost_at_s <= UNKNOWN_OUTCOME_TIMEOUT_S
+        return timeouts.may_find_out(waiters, self._clock.monotonic_s())
 
     async def _write_once(
         self, waiters: list[PendingRequest[Request, Answer]], attempt: BatchAttempt
     ) -> Outcomes[Answer]:
-        async with self._pool.acquire(timeout=UNREACHABLE_TIMEOUT_S) as connection:
-            requests = [waiter.request for waiter in waiters]
-            batch = Batch(
-                requests,
-                connection,
-                self._clock,
-                self._wake_workers,
-                self._wake_sequencer,
-                partial(self._find_latecomers, waiters),
-            )
+        async with self._pool.acquire(timeout=attempt.reach_timeout_s, insists=True) as connection:
+            requests, find_latecomers = [waiter.request for waiter in waiters], partial(self._find_latecomers, waiters)
+            wakes = self._wake_workers, self._wake_sequencer
+            batch = Batch(requests, connection, self._clock, *wakes, find_latecomers)
             transaction = connection.transaction()
-            await transaction.start()
-            try:
-                if attempt.is_brief:
-                    await connection.execute(f"set local lock_timeout = {BRIEF_LOCK_TIMEOUT_MS}")
-                outcomes = await self._operation.write(batch)
-                check_outcomes(outcomes, batch)
-            except DATABASE_AWAY as error:
-                # If the server itself reports the failure, such as a full disk, the connection may be intact.
-                if isinstance(error, asyncpg.PostgresError) and not connection.is_closed():
+            with ended_if_silent(connection):
+                await transaction.start()
+                try:
+                    if attempt.lock_timeout_ms is not None:
+                        await connection.execute(f"set local lock_timeout = {attempt.lock_timeout_ms}")
+                    outcomes = await self._operation.write(batch)
+                    check_outcomes(outcomes, batch)
+                    if any(waiter.lost_at_s is not None for waiter in waiters):
+                        await confirm_lost(connection)
+                except DATABASE_AWAY as error:
+                    # If the server itself reports the failure, such as a full disk, the connection may be intact.
+                    if isinstance(error, asyncpg.PostgresError) and not connection.is_closed():
+                        await transaction.rollback()
+                    raise  # otherwise there is none left to roll back on
+                except BaseException:
                     await transaction.rollback()
-                raise  # otherwise there is none left to roll back on
-            except BaseException:
-                await transaction.rollback()
-                raise
-            # Set before COMMIT is sent: from here on a lost connection leaves the outcome unknown.
-            attempt.is_committing = True
+                    raise
+            attempt.committing_at_s = self._clock.monotonic_s()
             await transaction.commit()
             self.commits_by_size[len(batch)] += 1
             if self._overload is not None:

@@ -16,7 +16,9 @@ from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
 from pixconnect.domain.money.adjustment import Adjustment
+from pixconnect.domain.money.block import Block, BlockStep
 from pixconnect.domain.money.charge import Charge, read_contents
+from pixconnect.domain.money.infraction import Infraction, InfractionReturn
 from pixconnect.domain.money.ledger import LedgerEntry, Repayment
 from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.order import OpenOrder
@@ -32,7 +34,9 @@ from pixconnect.store.identity.origin import OriginNotes
 from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.store.money import adjustment as adjustment_store
 from pixconnect.store.money import approval as approval_store
+from pixconnect.store.money import block as block_store
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
@@ -75,6 +79,12 @@ class Changes:
         self._movements: list[Movement] = []
         self._adjustments: list[Adjustment] = []
         self._repayments: list[Repayment] = []
+        self._blocks: dict[tuple[int, int], Block] = {}
+        self._moved_blocks: dict[tuple[int, int], Block] = {}
+        self._block_steps: list[BlockStep] = []
+        self._infractions: dict[tuple[int, int], Infraction] = {}
+        self._moved_infractions: dict[tuple[int, int], Infraction] = {}
+        self._infraction_returns: list[InfractionReturn] = []
         self.events: list[Event] = []
         self._told: list[KeyWebhookEvent] = []
         self._tallies: list[tally_store.Change] = []
@@ -171,6 +181,28 @@ class Changes:
     def add_adjustment(self, adjustment: Adjustment) -> None:
         self._adjustments.append(adjustment)
 
+    def add_block(self, block: Block) -> None:
+        self._blocks[block.id, block.holder_id] = block
+
+    def move_block(self, block: Block) -> None:
+        """One that changed, whether or not this batch has made it."""
+        key = block.id, block.holder_id
+        (self._blocks if key in self._blocks else self._moved_blocks)[key] = block
+
+    def add_block_step(self, step: BlockStep) -> None:
+        self._block_steps.append(step)
+
+    def add_infraction(self, infraction: Infraction) -> None:
+        self._infractions[infraction.id, infraction.holder_id] = infraction
+
+    def move_infraction(self, infraction: Infraction) -> None:
+        """One that changed, whether or not this batch has made it."""
+        key = infraction.id, infraction.holder_id
+        (self._infractions if key in self._infractions else self._moved_infractions)[key] = infraction
+
+    def add_infraction_return(self, returned: InfractionReturn) -> None:
+        self._infraction_returns.append(returned)
+
     def add_event(self, event: Event) -> None:
         self.events.append(event)
 
@@ -234,6 +266,7 @@ class Changes:
             (step_store.END, [order for order in self._ended_orders if order.institution_id is not None]),
             (ledger_store.APPEND, self._entries),
             (ledger_store.APPEND_REPAYMENTS, self._repayments),
+            *self._list_blocks(),
             (movement_store.INSERT, sorted(self._movements, key=lambda one: (one.holder_id, one.item_id))),
             (adjustment_store.INSERT, self._adjustments),
             (event_store.APPEND, self.events),
@@ -252,6 +285,16 @@ class Changes:
             raise errors.InvariantBroken("a statement that selects has a row")
         _check_each_row(row, present)
         return any(row[part.name] for part, _ in present if part.returns == "any row")
+
+    def _list_blocks(self) -> list[tuple[Part[Any], list[Any]]]:
+        return [
+            (block_store.INSERT, sorted(self._blocks.values(), key=lambda block: block.reference)),
+            (block_store.UPDATE, _by_id(self._moved_blocks)),
+            (block_store.APPEND_STEPS, self._block_steps),
+            (infraction_store.INSERT, sorted(self._infractions.values(), key=lambda told: told.name)),
+            (infraction_store.UPDATE, _by_id(self._moved_infractions)),
+            (infraction_store.INSERT_RETURNS, self._infraction_returns),
+        ]
 
     def _list_awaited(self) -> list[tuple[Part[Any], list[Any]]]:
         orders, approvals = [order for order, _ in self._awaited], [approval for _, approval in self._awaited]

@@ -12,14 +12,19 @@ from pixconnect.writing.operation import Answer, PendingReply, Request, WriteOpe
 class PendingRequest(Generic[Request, Answer]):
     """One request and whoever waits for its answer."""
 
-    __slots__ = ("answer", "lost_at_s", "operation", "request")
+    __slots__ = ("answer", "asked_at_s", "lost_at_s", "operation", "request")
 
     def __init__(
-        self, operation: WriteOperation[Request, Answer], request: Request, answer: PendingReply[Answer]
+        self,
+        operation: WriteOperation[Request, Answer],
+        request: Request,
+        answer: PendingReply[Answer],
+        asked_at_s: float,
     ) -> None:
         self.operation = operation
         self.request = request
         self.answer = answer
+        self.asked_at_s = asked_at_s
         # When a COMMIT with this request in it was lost: from then on it may have taken effect.
         self.lost_at_s: float | None = None
 
@@ -56,6 +61,11 @@ def refuse_for_room(waiter: PendingRequest[Request, Answer]) -> None:
 
 def queue_full() -> errors.ServiceUnavailable:
     return errors.ServiceUnavailable("the write queue is full: try again shortly; nothing was done")
+
+
+def refuse_if(*, is_away: bool) -> None:
+    if is_away:
+        raise errors.ServiceUnavailable("the database cannot be reached; nothing was done")
 
 
 def account_stalled() -> errors.ServiceUnavailable:

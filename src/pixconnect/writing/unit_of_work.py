@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final, Literal
 
+from msgspec import structs
+
+from pixconnect.domain.due.day_amount import DayAmount
 from pixconnect.domain.due.paid_amount import keep_parts
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Divergence, Event, EventName
+from pixconnect.domain.institutions.divergence import announce_divergence
 from pixconnect.domain.money import ledger as ledger_rules
 from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
+from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
 from pixconnect.domain.money.charge import Charge, announce_charge, compose_amount
-from pixconnect.domain.money.divergence import announce_divergence
-from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment
+from pixconnect.domain.money.infraction import Infraction, announce_infraction
+from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment, part_taken
 from pixconnect.domain.money.limit import ApprovalReason
 from pixconnect.domain.money.movement import Movement, announce_movement
 from pixconnect.domain.money.order import await_approval, open_order
@@ -28,14 +33,18 @@ from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
 from pixconnect.foundation import terminal_log
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.clock import DatabaseClock
+from pixconnect.store.money import block as block_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money.approval import PendingApproval
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.changes import Changes
 from pixconnect.writing.event_lines import tell_events
+from pixconnect.writing.held_blocks import HeldBlocks
 from pixconnect.writing.operation import OfHolder, Request
 from pixconnect.writing.service_time import take_time
+
+_BLOCKS_WITHOUT_SPARE: Final = identifier_store.BLOCK_SIZE // 4
 
 
 class UnitOfWork:
@@ -53,10 +62,23 @@ class UnitOfWork:
         self.now = now
         self.balances = dict(balances)
         self.changes = Changes()
+        self.blocks = HeldBlocks()
         self._batch = batch
         self._key_webhook_holders = key_webhook_holders
         self._orders_count = 0
-        self._take_block(first_id)
+        self._spare_ids: list[int] = []
+        self.count_from(first_id)
+
+    async def read_blocks(self, *, only_uncovered: bool = False) -> None:
+        """Read what is open of whoever has blocks. Call it before anything is changed, where blocks are told of or taken of."""
+        blocked = [holder_id for holder_id, balance in self.balances.items() if balance.blocks_count]
+        if blocked:
+            read = block_store.list_uncovered if only_uncovered else block_store.list_open
+            blocks = await read(self.connection, blocked)
+            self.blocks = HeldBlocks(blocks, blocked if only_uncovered else ())
+            # One credit may cover them all, each by an entry.
+            for _ in range(-((_BLOCKS_WITHOUT_SPARE - len(blocks)) // identifier_store.BLOCK_SIZE)):
+                self._spare_ids.append(await identifier_store.take_block(self.connection))
 
     async def lock_charges(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Charge]:
         """Lock charges by id and holder. Call it before any id of the batch is used."""
@@ -65,7 +87,7 @@ class UnitOfWork:
         # Balances do not guard charges: another process may have made one, with its event, after this batch took its
         # ids. With new ids this batch's events come after that one.
         charges, first_id = await charge_store.lock(self.connection, wanted)
-        self._take_block(first_id)
+        self.count_from(first_id)
         return charges
 
     async def lock_charges_by_txid(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Charge]:
@@ -73,7 +95,7 @@ class UnitOfWork:
         if not wanted:
             return {}
         charges, first_id = await charge_store.lock_by_txid(self.connection, wanted)
-        self._take_block(first_id)
+        self.count_from(first_id)
         return charges
 
     def post(
@@ -89,8 +111,8 @@ class UnitOfWork:
     ) -> LedgerEntry:
         """Move money between two accounts of a holder; an entry without an id gets one of the batch's block.
 
-        Whatever raises what is available repays the deficit with it, in the same statement: the entry that is returned
-        does not say so, the balance does.
+        Whatever raises what is available repays the deficit with it, and then covers what is blocked at the institution and not
+        here, in the same statement: the entry that is returned does not say so, the balance does.
         """
         balance, entry = ledger_rules.post(
             self.balances[holder_id],
@@ -104,11 +126,14 @@ class UnitOfWork:
         )
         self.balances[holder_id] = balance
         self.changes.add_entry(entry)
-        if balance.repayable_cents:
-            self._repay(balance, entry)
+        if credit_account == "available":
+            if balance.repayable_cents:
+                balance = self._repay(balance, entry)
+            if balance.blocks_count:
+                self._cover(holder_id)
         return entry
 
-    def _repay(self, balance: Balance, source: LedgerEntry) -> None:
+    def _repay(self, balance: Balance, source: LedgerEntry) -> Balance:
         entry = self.post(balance.holder_id, "available", "deficit", balance.repayable_cents)
         repayment = Repayment(
             id=entry.id,
@@ -118,6 +143,96 @@ class UnitOfWork:
             created_at=entry.created_at,
         )
         self.changes.add_repayment(repayment)
+        return self.balances[entry.holder_id]
+
+    def hold(self, before: Block | None, block: Block) -> Block:
+        """Take over a block as it was just told: cover what is available of it, or release what it holds no more."""
+        holder_id = block.holder_id
+        was_open, is_open = before is not None and before.state == "open", block.state == "open"
+        if was_open != is_open:
+            self._count_block(holder_id, 1 if is_open else -1)
+        if before is None:
+            self.changes.add_block(block)
+        if block.excess_cents:
+            self.step(block, "released", block.excess_cents)
+        else:
+            self._put(block)
+        self._cover(holder_id)
+        return self.blocks.find(holder_id, block.reference) or block
+
+    def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
+        """Hold a suspect credit, which was never available, and tell it."""
+        self._count_block(block.holder_id, 1)
+        self.changes.add_block(block)
+        self.step(block, "held", block.held_cents)
+        self.changes.add_event(announce_hold(transfer, block, charge, self._take_event_id()))
+
+    def let_go(self, ended: Block) -> None:
+        """Hold a suspect credit no more: its transfer credits it in the same statement, or it was returned."""
+        self._count_block(ended.holder_id, -1)
+        self.step(ended, "let_go", ended.covered_cents)
+
+    def _count_block(self, holder_id: int, change: Literal[1, -1]) -> None:
+        balance = self.balances[holder_id]
+        self.balances[holder_id] = structs.replace(balance, blocks_count=balance.blocks_count + change)
+
+    def _cover(self, holder_id: int) -> None:
+        """Block what is available, as far as it is blocked at the institution and was not here yet; the oldest block first."""
+        while (available_cents := self.balances[holder_id].available_cents) > 0:
+            block = self.blocks.find_uncovered(holder_id)
+            if block is None:
+                return
+            self.step(block, "covered", min(block.uncovered_cents, available_cents))
+
+    def step(self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None) -> LedgerEntry:
+        """Move money into a block or out of it; what the institution took, as an entry of the refund that it made."""
+        # First the block as it is then: what becomes available by it must not be taken for it again.
+        self._put(take_step(block, kind, amount_cents, self.now))
+        entry = self.post(
+            block.holder_id,
+            *STEP_ACCOUNTS[kind],
+            amount_cents,
+            transfer_id=None if refund is None else refund.transfer_id,
+            refund_id=None if refund is None else refund.id,
+        )
+        step = BlockStep(
+            id=entry.id,
+            holder_id=block.holder_id,
+            block_id=block.id,
+            kind=kind,
+            amount_cents=amount_cents,
+            created_at=entry.created_at,
+        )
+        self.changes.add_block_step(step)
+        return entry
+
+    def take_there(self, refund: Refund, contest_name: str | None = None) -> None:
+        """Post what the institution gave back: of what it had blocked of that Pix, then of what is available; or it is owed.
+
+        Args:
+            refund: What it gave back.
+            contest_name: Because of which contest, where it says so.
+        """
+        left_cents = refund.amount_cents
+        block = self.blocks.find_to_take_of(refund, contest_name)
+        if block is not None:
+            if contest_name in {None, block.reference}:
+                # It is not held there any more, so nothing else is to cover it here. Another contest's block is still held.
+                block = structs.replace(block, held_cents=max(0, block.held_cents - left_cents))
+            part_cents = min(left_cents, block.covered_cents)
+            left_cents -= part_cents
+            if part_cents:
+                self.step(block, "taken", part_cents, refund=refund)
+            else:
+                self._put(block)
+        for account, cents in part_taken(self.balances[refund.holder_id], left_cents):
+            self.post(
+                refund.holder_id, account, "settlement", cents, transfer_id=refund.transfer_id, refund_id=refund.id
+            )
+
+    def _put(self, block: Block) -> None:
+        self.blocks.put(block)
+        self.changes.move_block(block)
 
     def announce_charge(self, charge: Charge, name: EventName) -> None:
         self.changes.add_event(announce_charge(charge, name, self._take_event_id()))
@@ -127,6 +242,14 @@ class UnitOfWork:
         amount = compose_amount(charge, reported_at)
         if amount is not None:
             self.changes.add_paid_amount(keep_parts(amount, transfer.id, transfer.holder_id, charge.id))
+
+    def keep_told_parts(self, transfer: Transfer, charge: Charge, told: DayAmount | None) -> None:
+        """Note of what parts a payment of a charge with a due date consists by its institution's word, if they fit."""
+        if charge.due_on is None or told is None:
+            return
+        # What does not come to the amount, or is of another charge's, nobody could check or explain.
+        if (told.total_cents, told.original_cents) == (transfer.amount_cents, charge.amount_cents):
+            self.changes.add_paid_amount(keep_parts(told, transfer.id, transfer.holder_id, charge.id))
 
     def announce_transfer(self, transfer: Transfer) -> None:
         event = announce_transfer(transfer, self._take_event_id())
@@ -151,6 +274,12 @@ class UnitOfWork:
 
     def announce_movement(self, movement: Movement) -> None:
         self.changes.add_event(announce_movement(movement, self._take_event_id()))
+
+    def announce_infraction(self, infraction: Infraction, name: EventName | None = None) -> None:
+        """Tell the state that it has reached, with what is blocked for it now; or a reminder."""
+        block = self.blocks.find(infraction.holder_id, infraction.name)
+        held_cents = 0 if block is None else block.covered_cents
+        self.changes.add_event(announce_infraction(infraction, held_cents, self._take_event_id(), name))
 
     def announce_adjustment(self, adjustment: Adjustment) -> None:
         self.changes.add_event(announce_adjustment(adjustment, self._take_event_id()))
@@ -210,14 +339,21 @@ class UnitOfWork:
         if self.changes.events:
             self._batch.on_commit(self._batch.wake_sequencer)
 
-    def _take_block(self, first_id: int) -> None:
+    def count_from(self, first_id: int) -> None:
         # Events and entries have tables of their own, so both may count through the same block.
         self._next_event_id = first_id
         self._next_entry_id = first_id
-        self._last_id = first_id + identifier_store.BLOCK_SIZE - 1
+        self._last_id = self._last_entry_id = first_id + identifier_store.BLOCK_SIZE - 1
+
+    def take_id(self) -> int:
+        """An id for what is no entry and has no sequence; no entry has it."""
+        return self._take_entry_id()
 
     def _take_entry_id(self) -> int:
-        errors.ensure(self._next_entry_id <= self._last_id, "the batch has no entry ids left")
+        if self._next_entry_id > self._last_entry_id and self._spare_ids:
+            self._next_entry_id = self._spare_ids.pop()
+            self._last_entry_id = self._next_entry_id + identifier_store.BLOCK_SIZE - 1
+        errors.ensure(self._next_entry_id <= self._last_entry_id, "the batch has no entry ids left")
         self._next_entry_id += 1
         return self._next_entry_id - 1
 
@@ -253,7 +389,9 @@ async def lock_balances(
     locked = await ledger_store.lock_balances(batch.connection, sorted(wanted))
     now = take_time(batch.clock, asked_at, locked.clock)
     _admit(batch, locked.clock, lambda request: wanted.issuperset(holders_of(request)))
-    return UnitOfWork(batch, now, locked.first_id, locked.balances, locked.key_webhook_holders)
+    work = UnitOfWork(batch, now, locked.first_id, locked.balances, locked.key_webhook_holders)
+    await work.read_blocks(only_uncovered=True)
+    return work
 
 
 def _admit(batch: Batch[Request], read: DatabaseClock, fits: Callable[[Request], bool]) -> None:

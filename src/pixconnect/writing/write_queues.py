@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.flow import stalled_holders
 from pixconnect.flow.overload import Overload
-from pixconnect.foundation.database_failure import DATABASE_FAILED, say_why
+from pixconnect.foundation.database_failure import DATABASE_FAILED, say_undone
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import order as order_store
@@ -48,12 +48,13 @@ class WriteQueues:
         self._queue_length_max = queue_length_max
         self._wake_workers = wake_workers
         self._wake_sequencer = wake_sequencer
+        # One for all operations: each try waits for the locks of a stalled holder, and keeps a connection while it does.
         self._stalled_tries = asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX)
         self._by_operation: dict[object, BatchQueue[Any, Any]] = {}
 
-    async def submit(self, operation: WriteOperation[Request, Answer], request: Request) -> Answer:
+    def submit(self, operation: WriteOperation[Request, Answer], request: Request) -> Coroutine[Any, Any, Answer]:
         """Write one request in the next batch of its operation; errors as in ``BatchQueue.submit``."""
-        return await self._queue_of(operation).submit(request)
+        return self._queue_of(operation).submit(request)
 
     def put(self, operation: WriteOperation[Request, Answer], request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, for callers that do not wait as a coroutine."""
@@ -73,6 +74,7 @@ class WriteQueues:
             batch = Batch[Any]((), connection, self._clock, self._wake_workers, self._wake_sequencer)
             async with connection.transaction():
                 yield batch
+            # After the COMMIT: who is woken before it finds nothing.
             batch.tell_committed()
 
     def read_figures(self) -> list[QueueFigures]:
@@ -90,9 +92,10 @@ class WriteQueues:
         try:
             return await order_store.find_oldest(self._pool)
         except DATABASE_FAILED as error:
-            raise errors.ServiceUnavailable(say_why(error)) from error
+            raise errors.ServiceUnavailable(say_undone(error)) from error
 
     def _queue_of(self, operation: WriteOperation[Request, Answer]) -> BatchQueue[Request, Answer]:
+        # Nothing is awaited between the look and the making, so two first requests get one queue.
         queue: BatchQueue[Request, Answer] | None = self._by_operation.get(operation)
         if queue is None:
             queue = self._by_operation[operation] = BatchQueue(
@@ -104,6 +107,7 @@ class WriteQueues:
                 wake_workers=self._wake_workers,
                 wake_sequencer=self._wake_sequencer,
                 stalled_tries=self._stalled_tries,
+                # What makes no orders, such as a charge, adds nothing to what workers are late with.
                 overload=self.overload if operation.makes_orders else None,
             )
         return queue

@@ -21,12 +21,12 @@ from pixconnect.domain.institutions.institution import (
     ChargeTerms,
     Institution,
     InstitutionUnavailable,
-    MalformedItem,
     NotSent,
     OpenedCharge,
     ReceivedPix,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from support.account_there import make_account, make_papers
@@ -69,6 +69,8 @@ class Liar:
         self.said: bytes | Behave = answer({})
         self.tokens: list[bytes] = []
         self.token: object = dict(access_token=TOKEN, expires_in=3600, token_type="Bearer")
+        self.refused_scopes = b""
+        """What it answers where scopes for charges with a due date are asked for too."""
         self.asked: list[str] = []
         self.port = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,7 +87,8 @@ class Liar:
                 self.asked.append(line)
                 if "token" in line:
                     self.tokens.append(head + body)
-                    writer.write(self.token if isinstance(self.token, bytes) else answer(self.token))
+                    said = self.refused_scopes if b"cobv" in body and self.refused_scopes else self.token
+                    writer.write(said if isinstance(said, bytes) else answer(said))
                 elif isinstance(self.said, bytes):
                     writer.write(self.said)
                 else:

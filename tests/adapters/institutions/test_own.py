@@ -14,13 +14,13 @@ import pytest
 from pixconnect.api.faces.efi.day_file import write_day
 from pixconnect.api.faces.inter import account as inter_face
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.institutions.efi_file import read_efi_file
 from pixconnect.domain.institutions.institution import (
     Institution,
     InstitutionItem,
     InstitutionUnavailable,
     ListedRefund,
 )
+from pixconnect.domain.institutions.statement_files.efi_file import read_efi_file
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.money import transfer as transfer_usecases

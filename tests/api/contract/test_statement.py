@@ -18,7 +18,8 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.store.money import statement as statement_store
-from pixconnect.usecases.money import statement as statement_usecases
+from pixconnect.usecases.frame.cells import Cells
+from pixconnect.usecases.reading import statement as statement_usecases
 from support.postgres import Addresses
 from support.service import Service, open_holder, open_service
 from support.statement import make_history
@@ -40,6 +41,9 @@ class OneCaller:
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
 
+    def recall_party(self, authorization: bytes) -> int | None:
+        return None
+
     def recall(self, authorization: bytes) -> Caller | None:
         return self.caller
 
@@ -52,7 +56,7 @@ class Answers:
 
     def __init__(self, service: Service, caller: Caller) -> None:
         empty = dict.fromkeys(Services.__struct_fields__) | {"trusted_proxies": ()}
-        present = {"context": service.context, "verifier": OneCaller(caller), "turns": Turns()}
+        present = {"cells": Cells(service.context), "verifier": OneCaller(caller), "turns": Turns()}
         self.service = service
         self.app = make_application(Services(**cast(Any, empty | present)), AccessLog(service.clock, wanted="off"))
 

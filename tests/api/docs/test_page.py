@@ -1,5 +1,6 @@
 """What the documentation page shows of each operation is true: errors that exist, and samples that can be pasted."""
 
+import gzip
 import io
 import json
 import shlex
@@ -83,6 +84,11 @@ def test_a_link_to_a_type_leads_to_one(described: Descriptions) -> None:
     assert linked - targets == set()
 
 
+def test_the_first_page_gets_the_token_that_its_next_step_sends(described: Descriptions) -> None:
+    first = _unescape(described.docs().decode().partition("<section id=token>")[0])
+    assert first.index("TOKEN=$(") < first.index("Bearer $TOKEN")
+
+
 def test_in_live_mode_nothing_is_tried_from_the_page() -> None:
     policy: Any = SimpleNamespace(is_sandbox=False, auth_url="https://pix.example")
     described = descriptions.describe(policy, base_url="https://pix.example", version="0.1.0")
@@ -98,3 +104,24 @@ async def test_the_page_brings_its_style_and_script(api: Api, path: str, kind: s
     answer = await api.get(path, token=None)
     assert answer.status == 200
     assert answer.headers["content-type"].startswith(kind)
+
+
+@pytest.mark.parametrize(
+    ("takes", "is_packed"),
+    [
+        ("gzip, deflate, br, zstd", True),
+        ("br;q=1.0, gzip;q=0.8, *;q=0.1", True),
+        ("x-gzip", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000, identity", False),
+        ("br", False),
+        ("gzipped", False),
+        (None, False),
+    ],
+)
+async def test_pages_are_packed_for_who_takes_that_and_say_so(api: Api, takes: str | None, *, is_packed: bool) -> None:
+    for path in ("/docs", "/docs/guides/webhooks", "/openapi.json", "/docs/search.js"):
+        plain = await api.get(path, token=None)
+        answer = await api.get(path, token=None, headers={} if takes is None else {"accept-encoding": takes})
+        assert (answer.headers.get("content-encoding") == "gzip") is is_packed
+        assert (gzip.decompress(answer.content) if is_packed else answer.content) == plain.content, path

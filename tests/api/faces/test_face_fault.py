@@ -14,11 +14,12 @@ from api.faces.test_efi import COB, SEND, TXID, Face, nome, open_face
 from api.faces.test_inter import open_inter
 from api.faces.test_sicoob import open_sicoob
 from api.faces.test_woovi import CHARGE, PAYMENT, open_woovi
-from pixconnect.api.faces.local_days import local_date
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults, check_rules
+from pixconnect.usecases.frame.cells import Cells
 from support.faces import ACCOUNT, KEY, PAYEE, Bank
 from support.service import read_funds
 from support.webhooks import running_worker
@@ -55,7 +56,7 @@ async def control() -> Control:
 async def broken(bank: Bank, control: Control) -> Bank:
     context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
     service = structs.replace(bank.service, context=context)
-    return structs.replace(bank, service=service, services=structs.replace(bank.services, context=context))
+    return structs.replace(bank, service=service, services=structs.replace(bank.services, cells=Cells(context)))
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ async def test_what_has_an_institutions_own_form_is_late_too(broken: Bank, contr
     e2e = await broken.be_paid(None)
     charge = (await woovi.do("POST", "/charge", CHARGE))["charge"]
     await woovi.do("POST", "/payment", PAYMENT | {"correlationID": "p1"})
-    today = local_date(broken.service.context.clock.now())
+    today = to_day(broken.service.context.clock.now())
     span = f"dataInicio={today}&dataFim={today}"
     for path in (f"/banking/v2/extrato?{span}", f"/banking/v2/extrato/completo?{span}"):
         control.set(("face_read", "lag:60"))
@@ -181,7 +182,7 @@ async def test_a_page_of_inters_statement_shifts(broken: Bank, control: Control)
     inter = await open_inter(broken)
     for number in range(3):
         await broken.be_paid(None, 100 + number)
-    today = local_date(broken.service.context.clock.now())
+    today = to_day(broken.service.context.clock.now())
 
     async def read(page: int) -> tuple[list[str], int]:
         paging = f"&tamanhoPagina=2&pagina={page}"

@@ -100,7 +100,7 @@ async def _ask(name: str, face: Face, chance: random.Random, method: str, path: 
     asked = (method, path, query, body, answer)
     if answer.status == 500 and name == "efi":
         # What Efi answers for what it has switched off in its test environment.
-        assert nome(answer)[1] in ("QrcodeErroInterno", "erro_interno_servidor"), asked
+        assert nome(answer)[1] in ("QrcodeErroInterno", "InfracaoErroInterno", "erro_interno_servidor"), asked
     assert answer.status <= (500 if name == "efi" else 499), asked
     if answer.status >= 400:
         assert is_in_their_form(name, answer.body), asked

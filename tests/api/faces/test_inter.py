@@ -17,9 +17,10 @@ from msgspec import structs
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api.faces.frame import open_faces
 from pixconnect.api.faces.operations import TABLES
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.rail import Rejected, Settled
+from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import end_orders
@@ -173,8 +174,8 @@ class Later(SystemClock):
 
 
 def later(bank: Bank, **ahead: float) -> Bank:
-    context = structs.replace(bank.services.context, clock=Later(timedelta(**ahead)))
-    return structs.replace(bank, services=structs.replace(bank.services, context=context))
+    context = structs.replace(bank.services.home, clock=Later(timedelta(**ahead)))
+    return structs.replace(bank, services=structs.replace(bank.services, cells=Cells(context)))
 
 
 @pytest.mark.long
@@ -194,7 +195,7 @@ async def test_a_key_that_is_forgotten_after_a_day_pays_again(bank: Bank) -> Non
 
 
 async def test_a_repeat_on_a_later_day_is_answered_as_on_the_first(bank: Bank) -> None:
-    today = str(bank.service.context.clock.now().astimezone(SAO_PAULO).date())
+    today = str(to_day(bank.service.context.clock.now()))
     first = await (await open_inter(bank)).send(1, dataPagamento=today)
     tomorrow = await open_inter(later(bank, hours=25))
     repeated = await tomorrow.send(1, dataPagamento=today)
@@ -222,7 +223,7 @@ async def test_the_statement_has_both_directions_with_their_names(bank: Bank) ->
     await inter.end(code, inter.settled())
     refund = await inter.call("PUT", f"/pix/v2/pix/{e2eid}/devolucao/d1", {"valor": "4.00"})
     await end_orders(bank.service.context, [(refund.body["rtrId"], inter.settled())])
-    today = bank.service.context.clock.now().astimezone(SAO_PAULO).date()
+    today = to_day(bank.service.context.clock.now())
     span = f"dataInicio={today}&dataFim={today}"
     answer = (await inter.call("GET", f"/banking/v2/extrato/completo?{span}")).body
     lines = answer["transacoes"]
@@ -263,7 +264,7 @@ async def test_the_statement_has_what_the_bank_moved_by_itself(bank: Bank) -> No
             bank.service, f"M{number}", kind=kind, party=party, end_to_end_id=e2eid, settled_at=yesterday
         )
         await receive_movement(context, structs.replace(fee, description=None if kind == "fee" else kind))
-    today = context.clock.now().astimezone(SAO_PAULO).date()
+    today = to_day(context.clock.now())
     span = f"dataInicio={today}&dataFim={today}"
     lines = (await inter.call("GET", f"/banking/v2/extrato/completo?{span}")).body["transacoes"][2:]
     assert [(line["tipoOperacao"], line["tipoTransacao"], line["valor"], line["descricao"]) for line in lines] == [

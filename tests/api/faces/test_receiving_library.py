@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from support.webhooks import running_worker
 INICIO, FIM = "2020-01-01T00:00:00Z", "2099-12-31T23:59:59Z"
 TXID = "receivedbypypix000000000000001"
 COB = {"calendario": {"expiracao": 3600}, "valor": {"original": "10.00"}, "chave": KEY}
-SCOPES = "cob.read cob.write pix.read pix.write webhook.read webhook.write"
+SCOPES = "cob.read cob.write cobv.read cobv.write pix.read pix.write webhook.read webhook.write"
 LIBRARIES: dict[str, tuple[type[BankPixAPIBase], str]] = {
     "sicoob": (SicoobPixAPI, "/pix/api/v2"),
     "bb": (BBPixAPI, "/pix/v2"),
@@ -105,6 +106,20 @@ async def test_a_charge_is_made_paid_refunded_in_part_and_told(
     assert [status for asked, status in statuses if asked == "PUT False"] == [200, created]
     assert [status for asked, status in statuses if asked == "PATCH False"] == [revised]
     assert [status for asked, status in statuses if asked == "PUT True"] == [returned]
+
+
+async def test_a_charge_with_a_due_date_is_made_revised_listed_and_paid(library: Call, bank: Bank) -> None:
+    due_on = (bank.service.context.clock.now() + timedelta(days=10)).date().isoformat()
+    body = {"calendario": {"dataDeVencimento": due_on}, "devedor": {"cpf": "12345678909", "nome": "Ana"}}
+    made = await library("criar_cobv", TXID, COB | body)
+    assert (made["status"], made["calendario"]["dataDeVencimento"]) == ("ATIVA", due_on)
+    fine = {"multa": {"modalidade": 2, "valorPerc": "2.00"}}
+    assert (await library("revisar_cobv", TXID, {"valor": fine}))["revisao"] == 1
+    assert [cob["txid"] for cob in (await library("listar_cobv", INICIO, FIM))["cobs"]] == [TXID]
+    await bank.be_paid(TXID, 1000)
+    read = await library("consultar_cobv", TXID)
+    assert (read["status"], read["pix"][0]["componentesValor"]) == ("CONCLUIDA", {"original": {"valor": "10.00"}})
+    assert (await library("consultar_cobv", TXID, revisao=0))["valor"] == {"original": "10.00"}
 
 
 async def test_refusals_are_those_that_the_library_knows(library: Call, bank: Bank) -> None:

@@ -6,6 +6,7 @@ from msgspec import structs
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.rates import make_request_rates
 from pixconnect.api.frame.services import Services
+from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
 
@@ -26,9 +27,7 @@ def clock() -> Stopped:
 
 def limited(services: Services, clock: Stopped, client_max: int, holder_max: int) -> Api:
     rates = make_request_rates(clock, client_max, holder_max)  # type: ignore[arg-type]
-    return Api(
-        make_application(structs.replace(services, rates=rates), AccessLog(services.context.clock, wanted="off"))
-    )
+    return Api(make_application(structs.replace(services, rates=rates), AccessLog(services.home.clock, wanted="off")))
 
 
 async def test_without_a_setting_there_is_no_limit_and_no_header(api: Api) -> None:
@@ -36,6 +35,16 @@ async def test_without_a_setting_there_is_no_limit_and_no_header(api: Api) -> No
         answer = await api.get(BALANCE)
         assert answer.status == 404
     assert not {"ratelimit", "ratelimit-policy"} & set(answer.headers)
+
+
+async def test_what_is_left_of_look_ups_is_told_with_answers_to_transfers_alone(services: Services) -> None:
+    policy = RatePolicy(name="lookups", tokens_max=1000, refill_per_s=20 / 60)
+    services.home.lookups.recall_left = lambda _context, _holder_id: (policy, 980, 60)
+    api = Api(make_application(services, AccessLog(services.home.clock, wanted="off")))
+    answer = await api.post("/v1/connect/transfer/key", {"amount": 5, "key": "a@b.example", "key_type": "EMAIL"})
+    assert answer.headers["ratelimit-policy"] == '"lookups";q=1000;w=3000'
+    assert answer.headers["ratelimit"] == '"lookups";r=980;t=60'
+    assert "ratelimit" not in (await api.get(BALANCE)).headers
 
 
 async def test_what_is_left_is_told_with_every_answer_and_then_it_is_429(services: Services, clock: Stopped) -> None:

@@ -156,6 +156,17 @@ FORM: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
     ),
     ({"valor": {"original": "100.00", "multa": "2.00"}}, [("cobv.valor.multa", "2.00")]),
     ({"valor": {"original": "100.00", "desconto": {}}}, [("cobv.valor.desconto.modalidade", None)]),
+    # All at once, in the order in which the standard lists what breaks its rules.
+    (
+        {
+            "calendario": {"dataDeVencimento": "x"}, "devedor": {}, "chave": "x", "solicitacaoPagador": 1,
+            "infoAdicionais": 1, "loc": 1, "valor": {},
+        },
+        [
+            ("cobv.calendario.dataDeVencimento", "x"), ("cobv.devedor", "{}"), ("cobv.devedor.nome", None), ("cobv.chave", "x"),
+            ("cobv.solicitacaoPagador", "1"), ("cobv.infoAdicionais", "1"), ("cobv.loc", "1"), ("cobv.valor.original", None),
+        ],
+    ),
 ]  # fmt: skip
 DISCOUNTS: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
     ({"modalidade": 1, "valorPerc": "1.00", "descontoDataFixa": DATES}, [("valorPerc", "1.00")]),
@@ -168,6 +179,7 @@ DISCOUNTS: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
         {"modalidade": 1, "descontoDataFixa": [{"data": "2026-02-30", "valorPerc": "1.00"}]},
         [("descontoDataFixa[0].data", "2026-02-30")],
     ),
+    ({"modalidade": 2, "descontoDataFixa": [7]}, [("descontoDataFixa[0]", "7")]),
     ({"modalidade": 2, "descontoDataFixa": [{"data": "2026-07-05"}]}, [("descontoDataFixa[0].valorPerc", None)]),
 ]
 FORM += [
@@ -181,6 +193,15 @@ TERMS: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
     ({"calendario": {"dataDeVencimento": "2026-06-30"}}, [("cobv.calendario.dataDeVencimento", "2026-06-30")]),
     ({"chave": "else@test.example"}, [("cobv.chave", "else@test.example")]),
     ({"loc": {"id": 12345}}, [("cobv.loc.id", "12345")]),
+    (
+        {"calendario": {"dataDeVencimento": "2026-06-30"}, "chave": "else@test.example", "loc": {"id": 12345}, **of_value(
+            "abatimento", {"modalidade": 2, "valorPerc": "100.00"}
+        )},
+        [
+            ("cobv.calendario.dataDeVencimento", "2026-06-30"), ("cobv.chave", "else@test.example"), ("cobv.loc.id", "12345"),
+            ("cobv.valor.abatimento.valorPerc", "100.00"),
+        ],
+    ),
     *(
         (of_value(part, {"modalidade": kind, "valorPerc": "100.00"}), [(f"cobv.valor.{part}.valorPerc", "100.00")])
         for part, kinds in (("abatimento", (1, 2)), ("desconto", (3, 4, 5, 6)))
@@ -296,6 +317,14 @@ async def test_the_payload_says_the_amount_of_a_day(door: Api, service: Service)
         assert [(row.property, row.value) for row in violated.value.rows] == [("DPP", day.isoformat())]
     with pytest.raises(errors.NotFound):
         await payload_usecases.read_payload(service.context, made["location"].rpartition("/")[2])
+
+
+@pytest.mark.parametrize(("due_on", "valid_days"), [("9999-12-30", 0), ("9999-12-20", 30), ("2026-07-10", 2**31 - 1)])
+async def test_the_last_day_of_time_is_served_too(door: Api, service: Service, due_on: str, valid_days: int) -> None:
+    calendar = {"dataDeVencimento": due_on, "validadeAposVencimento": valid_days}
+    made = (await door.put(PATH, a_body(calendario=calendar))).body
+    for day in (None, date(9999, 12, 30)):
+        assert (await read_payload(service, made, day))["devedor"] == DEBTOR
 
 
 async def test_what_a_payer_asks_for_is_read(door: Api, use_cases: UseCases) -> None:

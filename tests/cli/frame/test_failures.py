@@ -2,6 +2,7 @@ import asyncio
 import errno
 import os
 import socket
+import ssl
 from pathlib import Path
 from typing import cast
 
@@ -27,6 +28,10 @@ from pixconnect.local.supervised import Lifeline
         (asyncpg.UndefinedTableError("no holder"), "run `pixconnect migrate`"),
         (asyncpg.InvalidParameterValueError('role "pixconnect_service" does not exist'), "run `pixconnect migrate`"),
         (asyncpg.UndefinedObjectError('role "pix_app" does not exist'), "the login pix_app does not exist: create it"),
+        (
+            ssl.SSLCertVerificationError(1, "Hostname mismatch"),
+            "not the one that was expected (Hostname mismatch): look at",
+        ),
         (OSError(errno.ENOSPC, "No space", "/var/x"), "the disk is full (/var/x): make room and try again"),
         (OSError(errno.EDQUOT, "Quota"), "the disk is full (Quota): make room and try again"),
     ],
@@ -52,7 +57,13 @@ def test_a_defect_of_ours_keeps_its_traceback(error: Exception) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://x@127.0.0.1:1/x", "postgresql://x@/x?host=/nowhere", "http://example.com/x"]
+    "url",
+    [
+        "postgresql://x@127.0.0.1:1/x",
+        "postgresql://x@/x?host=/nowhere",
+        "postgresql://x@nowhere.invalid/x",
+        "http://example.com/x",
+    ],
 )
 def test_a_database_that_is_not_there_is_one_line(url: str) -> None:
     async def connect() -> str | None:
@@ -60,6 +71,21 @@ def test_a_database_that_is_not_there_is_one_line(url: str) -> None:
         return failures.explain(outcome) if isinstance(outcome, BaseException) else None
 
     assert "DATABASE_URL" in str(asyncio.run(connect()))
+
+
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL])
+def test_a_network_without_a_way_to_the_database_is_one_line_and_may_come_back(number: int) -> None:
+    async def connect() -> BaseException:
+        asyncio.get_running_loop().create_connection = refuse  # type: ignore[method-assign]
+        [outcome] = await asyncio.gather(asyncpg.connect("postgresql://x@127.0.0.1:1/x"), return_exceptions=True)
+        return cast("BaseException", outcome)
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    error = asyncio.run(connect())
+    assert os.strerror(number) in (failures.explain(error) or "")
+    assert failures.is_database_away(error)
 
 
 async def test_a_server_that_is_too_old_is_refused() -> None:

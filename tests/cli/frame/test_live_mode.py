@@ -82,7 +82,7 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live
     assert [*live_mode.list_refusals(good)] == []
     # There is no adapter to a network yet, so this one is always said.
     (risk,) = live_mode.list_risks(good)
-    assert risk.startswith("no sending")
+    assert risk.startswith("accounts: ")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_doctor_tells_all_that_live_refuses_and_what_to_do(pixconnect: CommandLi
         "! live: refused: PIXCONNECT_INSTITUTION_NAME: ",
         "! live: refused: PIXCONNECT_OPERATOR_DATABASE_URL: reaches db.example",
         "! live: PIXCONNECT_TRUSTED_PROXIES: not set",
-        "! live: no sending: ",
+        "~ live: accounts: ",
     ):
         assert told in done.stdout
     assert "make run" not in done.stdout + done.stderr

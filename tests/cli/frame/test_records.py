@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+from msgspec import Struct
+
 from pixconnect.cli.frame import records
 from pixconnect_client import Refund
 from pixconnect_client.enums import Direction, RefundReason, RefundStatus
@@ -28,3 +31,13 @@ def test_what_goes_from_one_list_to_the_next_while_they_are_read_counts_once_and
 def test_no_more_of_each_list_is_read_than_was_asked_for() -> None:
     endless = (make(refund_id, RefundStatus.RETURNED) for refund_id in range(10**9))
     assert [refund.id for refund in records.read_each([endless, [make(7, RefundStatus.ERROR)]], 2)] == [0, 1, 7]
+
+
+def test_all_money_of_an_infraction_is_shown_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    class Contested(Struct):
+        amount: int
+        held: int
+        taken: int
+
+    records.show(Contested(10_000, 6_000, 4_000), as_json=False)
+    assert capsys.readouterr().out == "amount: R$ 100.00\nheld: R$ 60.00\ntaken: R$ 40.00\n"

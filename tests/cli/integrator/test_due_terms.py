@@ -6,28 +6,42 @@ import pytest
 
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.integrator.due_terms import read_terms
-from pixconnect_client import ChargeDatedDiscount, ChargeDiscount, ChargeFine, ChargeInterest, ChargeRebate
+from pixconnect_client import (
+    ChargeDatedDiscount,
+    ChargeDiscount,
+    ChargeFine,
+    ChargeInterest,
+    ChargeRebate,
+    InterestKind,
+)
 
 DUE_ON = "2026-11-30"
 
 
+INTEREST = [
+    ("50/day", "sum_a_day", 50),
+    ("0.1%/day", "percentage_a_day", 10),
+    ("1%/month", "percentage_a_month", 100),
+    ("12.05%/year", "percentage_a_year", 1205),
+    ("50/business-day", "sum_a_business_day", 50),
+    ("0.03%/business-day", "percentage_a_business_day", 3),
+    ("1%/business-month", "percentage_a_month_of_business_days", 100),
+    ("12%/business-year", "percentage_a_year_of_business_days", 1200),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "value"),
-    [
-        ("50/day", "sum_a_day", 50),
-        ("0.1%/day", "percentage_a_day", 10),
-        ("1%/month", "percentage_a_month", 100),
-        ("12.05%/year", "percentage_a_year", 1205),
-        ("50/business-day", "sum_a_business_day", 50),
-        ("0.03%/business-day", "percentage_a_business_day", 3),
-        ("1%/business-month", "percentage_a_month_of_business_days", 100),
-        ("12%/business-year", "percentage_a_year_of_business_days", 1200),
-    ],
+    INTEREST,
 )
 def test_interest_says_of_what_it_is(text: str, kind: str, value: int) -> None:
     terms = read_terms(DUE_ON, None, None, text, None, ())
     assert terms is not None
     assert terms.interest == ChargeInterest(kind=kind, value=value)  # type: ignore[arg-type]
+
+
+def test_each_kind_of_interest_can_be_said() -> None:
+    assert [kind for _, kind, _ in INTEREST] == list(InterestKind)
 
 
 def test_all_terms_are_read() -> None:

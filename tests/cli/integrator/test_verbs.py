@@ -56,6 +56,16 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     assert run("pay", by_code["emvqrcps"])["amount"] == 5
 
 
+def test_who_gives_an_order_back_is_told_what_paid_it(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("charge", "create", "1000", "--external-id", "verbs-back-1")
+    assert main(["refund", "create", "verbs-back-1"]) != 0
+    assert "a charge has to be paid first" in capsys.readouterr().err
+    paid = run("pay", "verbs-back-1")
+    assert run("charge", "watch", "verbs-back-1")["status"] == "APPROVED"
+    assert main(["refund", "create", "verbs-back-1"]) != 0
+    assert f"`pixconnect refund create {paid['end_to_end_id']}`" in capsys.readouterr().err
+
+
 def test_a_charge_with_a_due_date_asks_for_less_early(run: Run) -> None:
     terms = ["--days-valid", "5", "--fine", "2%", "--interest", "1%/month", "--rebate", "100", "--discount", "0.5%/day"]
     payer = ["--payer-name", "Ana", "--payer-tax-id", "52998224725"]
@@ -123,7 +133,8 @@ def test_entries_that_are_dated_ahead_are_told_of(
     run("clock", "set", f"{ahead}T12:00:00Z")
     run("receive", "321", "--key", made.key)
     assert main(["clock", "reset"]) == 0
-    assert f"`pixconnect statement --until {ahead}` has them" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"stays the newest of every list; `pixconnect statement --until {ahead}` has them" in told
     assert main(["statement", "--json"]) == 0
     told = capsys.readouterr()
     assert f"`pixconnect statement --until {ahead}` has them" in told.err

@@ -86,6 +86,27 @@ def test_where_nothing_runs_the_port_is_tried(
     assert _look(capsys, ExitStatus.FOUND)["settings"]["text"].startswith("PORT: must be a whole number")
 
 
+def test_parts_that_are_started_one_by_one_are_asked_at_the_services_address(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=closed_mode(has_server=False))
+    found = json.loads((sandbox.home / "running.json").read_text())
+    monkeypatch.setenv("PIXCONNECT_HOME", str(home))
+    monkeypatch.setenv("DATABASE_URL", found["database_url"])
+    monkeypatch.setenv("PIXCONNECT_OWNER_DATABASE_URL", found["owner_database_url"])
+    monkeypatch.setenv("PIXCONNECT_SECRET_KEY", (sandbox.home / "secret.key").read_text().strip())
+    monkeypatch.setenv("PIXCONNECT_BASE_URL", sandbox.base_url)
+    looked = _look(capsys, 0)
+    assert looked["service"]["text"] == f"{sandbox.base_url} is healthy"
+    # No word of `make run`, nor of a port that is another machine's.
+    assert {"home", "port"}.isdisjoint(looked)
+    monkeypatch.setenv("PIXCONNECT_BASE_URL", "http://127.0.0.1:9")
+    looked = _look(capsys, ExitStatus.FOUND)
+    assert "http://127.0.0.1:9 gives no health" in looked["service"]["text"]
+    assert "start the parts" in looked["service"]["todo"]
+
+
 def test_a_killed_service_and_credentials_that_nobody_takes_are_told(
     sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -49,6 +49,13 @@ async def test_the_secret_key_of_another_installation_is_refused_before_anything
     await connection.close()
 
 
+async def test_an_older_server_is_refused(database: postgres.Addresses) -> None:
+    connection = await asyncpg.connect(database.owner_url)
+    with pytest.raises(CommandError, match="pixconnect needs 16 or later"):
+        await migrate.refuse_old_server(connection, 990_000)
+    await connection.close()
+
+
 async def test_there_is_no_sandbox_in_live_mode(database: postgres.Addresses) -> None:
     await _start_again(database)
     settings = Settings(mode="live", database_url=database.service_url, owner_database_url=database.owner_url)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from pixconnect.domain.due.day_amount import (
     LAST_DAY_MAX,
@@ -195,6 +196,11 @@ def test_a_cent_is_left_whatever_is_taken_off_and_no_more_is_asked_than_a_pix_ca
     )
     terms = DueTerms(due_on=FRIDAY, rebate=Rebate(kind="percentage", value=99_99))
     assert compute_amount(terms, 1, FRIDAY).total_cents == 1
+    # 99.99 % of 50.00 is the whole of it in cents, which the rebate may take once a fine is left to pay.
+    assert compute_amount(terms, 50_00, FRIDAY).rebate_cents == 49_99
+    terms = structs.replace(terms, fine=Fine(kind="sum", value=5_00))
+    late = compute_amount(terms, 50_00, date(2026, 11, 28))
+    assert late == DayAmount(original_cents=50_00, fine_cents=5_00, rebate_cents=50_00)
     huge = AMOUNT_MAX_CENTS
     terms = DueTerms(due_on=FRIDAY, fine=Fine(kind="sum", value=5), interest=Interest(kind="sum_a_day", value=huge))
     late = compute_amount(terms, huge - 7, date(2026, 11, 28))

@@ -14,7 +14,7 @@ from pixconnect.domain.money.limit import Limits
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
-FUNDS = {"available", "reserved"}
+FUNDS = {"available", "reserved", "blocked"}
 
 
 def a_balance(available_cents: int = 0, reserved_cents: int = 0, deficit_cents: int = 0) -> Balance:
@@ -143,3 +143,12 @@ for wrong in (("available", "reserved", 6), ("available", "reserved", 0), ("avai
 """
     done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_blocked_stays_within_current_funds() -> None:
+    balance, entry = move(a_balance(100), "available", "blocked", 40)
+    assert (entry.number, balance.available_cents, balance.blocked_cents, balance.current_cents) == (None, 60, 40, 100)
+    balance, entry = move(balance, "blocked", "settlement", 40)
+    assert (entry.number, entry.running_balance_cents, balance.blocked_cents) == (1, 60, 0)
+    with pytest.raises(AssertionError):
+        move(balance, "blocked", "available", 1)

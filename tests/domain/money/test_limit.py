@@ -3,9 +3,15 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.limit import Limits, Spending, Spent, begin_of_day, begin_of_night, check_limits
+from pixconnect.domain.frame.civil_time import begin_of_day
+from pixconnect.domain.money.limit import Limits, Spending, Spent, begin_of_night, check_limits, cut_limits
+
+CENTS = st.none() | st.integers(0, 10**12)
+LIMITS = st.builds(Limits, transfer_cents=CENTS, day_cents=CENTS, night_cents=CENTS, night_begins_late=st.booleans())
 
 
 def utc(text: str) -> datetime:
@@ -27,6 +33,32 @@ def utc(text: str) -> datetime:
 def test_days_and_nights_are_those_of_sao_paulo(now: str, day: str, night: str | None) -> None:
     assert begin_of_day(utc(now)) == utc(day)
     assert begin_of_night(utc(now)) == (None if night is None else utc(night))
+
+
+@pytest.mark.parametrize(
+    ("now", "night"),
+    [
+        ("2026-07-02T00:59:59", None),  # 21:59:59
+        ("2026-07-02T01:00:00", "2026-07-02T01:00"),  # 22:00
+        ("2026-07-02T08:59:59", "2026-07-02T01:00"),  # 05:59:59
+        ("2026-07-02T09:00:00", None),  # 06:00
+    ],
+)
+def test_a_night_may_begin_later(now: str, night: str | None) -> None:
+    assert begin_of_night(utc(now), is_late=True) == (None if night is None else utc(night))
+    limits, spending = Limits(night_cents=1, night_begins_late=True), Spending(utc(now))
+    if night is None:
+        spending.check(1, limits, 100)
+        return
+    with pytest.raises(errors.LimitExceeded, match=r"a night$"):
+        spending.check(1, limits, 100)
+
+
+@given(before=LIMITS, wanted=LIMITS)
+def test_what_acts_at_once_is_never_higher_in_any_part(before: Limits, wanted: Limits) -> None:
+    at_once = cut_limits(before, wanted)
+    assert cut_limits(at_once, before) == at_once == cut_limits(at_once, wanted) == cut_limits(wanted, before)
+    assert (at_once == wanted) == (cut_limits(wanted, before) == wanted)
 
 
 @pytest.mark.parametrize(

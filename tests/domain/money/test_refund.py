@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from pixconnect.domain.money.refund import WINDOW, fail_refund, settle_refund
+from pixconnect.domain.money.refund import fail_refund, find_window, settle_refund
 from support.records import NOW, a_refund
 
 LATER = NOW + timedelta(seconds=1)
@@ -22,4 +22,4 @@ def test_a_refund_ends_once() -> None:
 
 
 def test_the_window_is_ninety_times_24_hours() -> None:
-    assert timedelta(hours=90 * 24) == WINDOW
+    assert timedelta(hours=90 * 24) == find_window(NOW)

@@ -113,6 +113,13 @@ def test_a_url_is_refused_with_the_rule_that_it_breaks(url: str, reason: str) ->
     assert refused.value.reason == reason
 
 
+@pytest.mark.parametrize("url", ["localhost:3000", "ftp://localhost/", "http://10.0.0.1:3000/"])
+def test_whoever_may_listen_on_this_machine_is_told_how(url: str) -> None:
+    with pytest.raises(TargetRefused) as refused:
+        parse_target(url, allows_loopback=True)
+    assert refused.value.reason == "must be an https URL, or http://localhost:3000/ and its like"
+
+
 def cost_s(url: str) -> float:
     """Of this thread; the least of three."""
     costs_s: list[float] = []

@@ -102,7 +102,7 @@ SOME = settings(max_examples=15, deadline=None, suppress_health_check=[HealthChe
 
 
 async def empty(service: WebhookService, *tables: str) -> None:
-    await service.execute_as_owner(f"truncate {', '.join(tables)}")
+    await service.execute_as_owner(f"truncate {', '.join(tables)} cascade")
 
 
 @pytest.mark.long

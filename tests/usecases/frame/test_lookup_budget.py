@@ -1,6 +1,9 @@
 """Looking somebody up costs something, unless it is paid: nobody scans the directory or our accounts."""
 
 import asyncio
+from collections import Counter
+from functools import partial
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -8,7 +11,6 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code
-from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.domain.money.transfer import (
     AccountTransferRequest,
@@ -16,25 +18,20 @@ from pixconnect.domain.money.transfer import (
     QrCodeTransferRequest,
     TransferRequest,
 )
+from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.usecases.frame.lookup_budget import LookupBudgets
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.settlement import end_orders
-from support.records import ISPB, outside_party, own_key
-from support.service import STARTED_AT, Service, open_holder
+from support.records import FIRM, ISPB, outside_party, own_key
+from support.service import STARTED_AT, FakeRail, Service, open_holder
+from support.waiting import until
 
 KNOWN_KEY = "loja@outside.example"
 
 
-class Stopped:
-    """The clock of rates, which goes on when a test says so."""
-
-    now_s = 0.0
-
-
 @pytest.fixture(autouse=True)
-def stopped(service: Service, monkeypatch: pytest.MonkeyPatch) -> Stopped:
-    clock = Stopped()
-    monkeypatch.setattr(service.clock, "monotonic_s", lambda: clock.now_s)
-    return clock
+async def stopped(service: Service) -> None:
+    service.clock.stand_still()
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +61,10 @@ async def refusals(service: Service, caller: Caller, requests: list[TransferRequ
 
 
 async def test_a_scan_of_keys_ends_after_fifty_and_is_one_holders_own(service: Service) -> None:
-    scanner, other = await open_holder(service), await open_holder(service, account_number="2", funds_cents=100)
+    scanner, other = (
+        await open_holder(service, tax_id=FIRM),
+        await open_holder(service, account_number="2", funds_cents=100),
+    )
     asked = [to_key(f"nobody-{number}@outside.example") for number in range(60)]
     codes = await refusals(service, scanner, [*asked])
     assert codes == ["PIX_KEY_NOT_FOUND"] * 50 + ["RATE_LIMITED"] * 10
@@ -74,14 +74,96 @@ async def test_a_scan_of_keys_ends_after_fifty_and_is_one_holders_own(service: S
     ]
 
 
-async def test_a_scan_of_our_own_accounts_ends_too(service: Service) -> None:
+async def test_a_natural_person_has_a_tenth_of_what_a_firm_has(service: Service) -> None:
     scanner = await open_holder(service)
+    asked = [to_key(f"nobody-{number}@outside.example") for number in range(8)]
+    assert await refusals(service, scanner, [*asked]) == ["PIX_KEY_NOT_FOUND"] * 5 + ["RATE_LIMITED"] * 3
+    with pytest.raises(errors.RateLimited) as refused:
+        await transfer_usecases.start_transfer(service.context, scanner, asked[0])
+    assert refused.value.policy is not None
+    assert (refused.value.policy.tokens_max, refused.value.retry_after_s) == (100, 30)
+
+
+async def test_an_operator_may_allow_less_than_the_rules_and_not_more(service: Service) -> None:
+    scanner = await open_holder(service, tax_id=FIRM)
+    asked = [to_key(f"nobody-{number}@outside.example") for number in range(60)]
+    for tokens_max, count in ((60, 3), (5_000, 50)):
+        policy = structs.replace(service.context.policy, lookup_tokens_max=tokens_max)
+        one = structs.replace(service, context=structs.replace(service.context, policy=policy, lookups=LookupBudgets()))
+        codes = await refusals(one, scanner, [*asked])
+        assert codes.count("PIX_KEY_NOT_FOUND") == count
+        await until(partial(is_told, one))
+        await service.execute_as_owner("delete from lookup_budget")
+
+
+async def test_all_processes_spend_of_one_budget(service: Service) -> None:
+    scanner = await open_holder(service, tax_id=FIRM)
+    second = structs.replace(service, context=structs.replace(service.context, lookups=LookupBudgets()))
+    asked = [to_key(f"nobody-{number}@outside.example") for number in range(20)]
+    for process in (service, second) * 3:
+        await refusals(process, scanner, [*asked[:8]])
+        await until(lambda: is_told(service, second))
+        service.clock.advance(seconds=1)  # after which each asks again
+    # 48 misses cost 960 of 1,000 tokens, and two came back: the rest is two more.
+    assert (await refusals(second, scanner, [*asked[:4]])).count("PIX_KEY_NOT_FOUND") == 3
+    await until(lambda: is_told(service, second))
+    service.clock.advance(seconds=1)
+    assert (await refusals(service, scanner, [*asked[:4]])) == ["RATE_LIMITED"] * 4
+
+
+async def test_what_is_left_survives_the_process(service: Service) -> None:
+    scanner = await open_holder(service, tax_id=FIRM)
+    asked = [to_key(f"nobody-{number}@outside.example") for number in range(60)]
+    await refusals(service, scanner, [*asked])
+    await until(lambda: is_told(service))
+    restarted = structs.replace(service, context=structs.replace(service.context, lookups=LookupBudgets()))
+    assert await refusals(restarted, scanner, [*asked[:1]]) == ["RATE_LIMITED"]
+    policy, left = await restarted.context.lookups.read_left(restarted.context, scanner.holder_id)
+    assert (policy.tokens_max, left) == (1000, 0)
+
+
+async def test_a_payment_gives_back_once_whichever_process_counts_it(service: Service) -> None:
+    caller = await open_holder(service, tax_id=FIRM, funds_cents=2000)
+    second = structs.replace(service, context=structs.replace(service.context, lookups=LookupBudgets()))
+    nobody = to_key("nobody@outside.example")
+    await refusals(service, caller, [nobody])
+    for end_to_end_id in [await send(service, caller) for _ in range(11)]:
+        await end_orders(service.context, [(end_to_end_id, Settled(settled_at=STARTED_AT))])
+    await refusals(service, caller, [nobody] * 50)
+    await until(lambda: is_told(service))
+    service.clock.advance(seconds=1)
+    passed = await asyncio.gather(*(refusals(process, caller, [nobody]) for process in (service, second)))
+    assert ["PIX_KEY_NOT_FOUND"] in passed
+    await until(lambda: is_told(service, second))
+    left = await service.context.pool.fetchval("select tokens from lookup_budget")
+    # Twenty were owed, and 22 were given back, once; each look-up that passed by the two that were left cost twenty.
+    assert round(left) in (2 - 20, 2 - 40)
+
+
+def is_told(*processes: Service) -> bool:
+    return not any(
+        budget.untold or budget.telling for process in processes for budget in process.context.lookups._budgets.values()
+    )
+
+
+async def test_what_is_left_is_known_once_something_was_spent(service: Service) -> None:
+    scanner, lookups = await open_holder(service), service.context.lookups
+    assert lookups.recall_left(service.context, scanner.holder_id) is None
+    await refusals(service, scanner, [to_key("nobody@outside.example")])
+    left = lookups.recall_left(service.context, scanner.holder_id)
+    assert left is not None
+    policy, tokens, reset_s = left
+    assert (policy.tokens_max, tokens, reset_s) == (100, 80, 600)
+
+
+async def test_a_scan_of_our_own_accounts_ends_too(service: Service) -> None:
+    scanner = await open_holder(service, tax_id=FIRM)
     codes = await refusals(service, scanner, [to_account(number) for number in range(500, 560)])
     assert codes == ["INVALID_ACCOUNT"] * 50 + ["RATE_LIMITED"] * 10
 
 
 async def test_what_is_found_and_not_paid_costs_little_and_what_is_paid_nothing(service: Service) -> None:
-    scanner = await open_holder(service, funds_cents=2000)
+    scanner = await open_holder(service, tax_id=FIRM, funds_cents=2000)
     await open_holder(service, account_number="2")
     asked: list[TransferRequest] = [to_key(KNOWN_KEY, amount_cents=10_000)] * 7 + [to_key(own_key("2"), 10_000)] * 3
     assert await refusals(service, scanner, asked) == ["INSUFFICIENT_FUNDS"] * 10
@@ -91,33 +173,34 @@ async def test_what_is_found_and_not_paid_costs_little_and_what_is_paid_nothing(
     assert codes == ["PIX_KEY_NOT_FOUND"] * 50 + ["RATE_LIMITED"] * 10
 
 
-async def test_time_and_payments_that_settle_put_tokens_back(service: Service, stopped: Stopped) -> None:
-    caller = await open_holder(service, funds_cents=2000)
+async def test_time_and_payments_that_settle_put_tokens_back(service: Service) -> None:
+    caller = await open_holder(service, tax_id=FIRM, funds_cents=2000)
     nobody = to_key("nobody@outside.example")
     assert (await refusals(service, caller, [nobody] * 51))[-2:] == ["PIX_KEY_NOT_FOUND", "RATE_LIMITED"]
     with pytest.raises(errors.RateLimited) as refused:
         await transfer_usecases.start_transfer(service.context, caller, nobody)
     assert refused.value.retry_after_s == 3
-    stopped.now_s += 3.0  # one token is back
+    service.clock.advance(seconds=3)  # one token is back
     assert await refusals(service, caller, [nobody] * 2) == ["PIX_KEY_NOT_FOUND", "RATE_LIMITED"]
     sent = [await send(service, caller) for _ in range(12)]
     for end_to_end_id in sent[:11]:  # that are worth 22 tokens, of which 19 are owed
         await end_orders(service.context, [(end_to_end_id, Settled(settled_at=STARTED_AT))])
     await end_orders(service.context, [(sent[11], Rejected(code="AC03", reason="no such account"))])
-    stopped.now_s += 1.0
+    await until(lambda: is_told(service))
+    service.clock.advance(seconds=1)
     assert await refusals(service, caller, [nobody] * 2) == ["PIX_KEY_NOT_FOUND", "RATE_LIMITED"]
-    stopped.now_s += 1.0  # they are counted once
+    service.clock.advance(seconds=1)  # they are counted once
     assert await refusals(service, caller, [nobody]) == ["RATE_LIMITED"]
 
 
 async def send(service: Service, caller: Caller) -> str:
-    service.clock.advance(seconds=1)
+    service.clock.advance(milliseconds=1)
     outside = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
     return (await transfer_usecases.start_transfer(service.context, caller, outside)).transfer.end_to_end_id
 
 
 async def test_a_replay_is_answered_whatever_was_looked_up(service: Service) -> None:
-    caller = await open_holder(service, funds_cents=2000)
+    caller = await open_holder(service, tax_id=FIRM, funds_cents=2000)
     await open_holder(service, account_number="2")
     paid = to_key(own_key("2"), external_id="n1")
     before = await transfer_usecases.start_transfer(service.context, caller, paid)
@@ -126,7 +209,7 @@ async def test_a_replay_is_answered_whatever_was_looked_up(service: Service) -> 
 
 
 async def test_no_limit_is_none(service: Service) -> None:
-    caller = await open_holder(service)
+    caller = await open_holder(service, tax_id=FIRM)
     policy = structs.replace(service.context.policy, lookup_tokens_max=0)
     context = structs.replace(service.context, policy=policy)
     for _ in range(60):
@@ -165,7 +248,7 @@ class Trap:
 async def test_who_leads_us_to_nothing_is_out_of_tokens_after_fifty_and_nobody_is_asked_any_more(
     service: Service, outcome: Exception, code: str
 ) -> None:
-    caller = await open_holder(service, funds_cents=100)
+    caller = await open_holder(service, tax_id=FIRM, funds_cents=100)
     trap = Trap(outcome)
     context = structs.replace(service.context, locations=trap)
     codes: list[str] = []
@@ -178,7 +261,7 @@ async def test_who_leads_us_to_nothing_is_out_of_tokens_after_fifty_and_nobody_i
 
 
 async def test_who_hangs_up_while_we_ask_has_paid_for_it(service: Service) -> None:
-    caller = await open_holder(service, funds_cents=100)
+    caller = await open_holder(service, tax_id=FIRM, funds_cents=100)
     trap = Trap(None)
     context = structs.replace(service.context, locations=trap)
     for number in range(50):
@@ -192,3 +275,52 @@ async def test_who_hangs_up_while_we_ask_has_paid_for_it(service: Service) -> No
     with pytest.raises(errors.RateLimited):
         await transfer_usecases.start_transfer(context, caller, to_location("trap.example/last"))
     assert trap.asked_count == 50
+
+
+class SlowDirectory:
+    """A directory that knows nobody, and answers once a test lets it."""
+
+    def __init__(self, rail: FakeRail) -> None:
+        self.asked_count = 0
+        self._rail = rail
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._rail, name)
+
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+        self.asked_count += 1
+        await asyncio.sleep(0.02)
+        return await self._rail.lookup_key(key, payer_tax_id, end_to_end_id)
+
+
+async def test_a_scan_in_parallel_over_two_processes_gets_hardly_more_than_one_after_the_other(
+    service: Service,
+) -> None:
+    scanner = await open_holder(service)
+    directory = SlowDirectory(service.rail)
+    first, second = (
+        structs.replace(
+            service, context=structs.replace(service.context, rail=cast(Any, directory), lookups=LookupBudgets())
+        )
+        for _ in range(2)
+    )
+    asked = [to_key(f"nobody-{number}@outside.example") for number in range(200)]
+    codes = await asyncio.gather(*(refusals(one, scanner, [each]) for each in asked for one in (first, second)))
+    # Five in each: what the other spends at the same time a process hears a second later.
+    assert directory.asked_count <= 10
+    assert Counter(code for (code,) in codes) == {
+        "PIX_KEY_NOT_FOUND": directory.asked_count,
+        "RATE_LIMITED": 400 - directory.asked_count,
+    }
+
+
+async def test_who_pays_all_in_parallel_is_never_refused(service: Service) -> None:
+    payer = await open_holder(service, funds_cents=10_000)
+    directory = SlowDirectory(service.rail)
+    one = structs.replace(
+        service, context=structs.replace(service.context, rail=cast(Any, directory), lookups=LookupBudgets())
+    )
+    codes = await asyncio.gather(*(refusals(one, payer, [to_key(KNOWN_KEY)]) for _ in range(200)))
+    assert Counter(code for (code,) in codes) == {"": 200}
+    policy, left = await one.context.lookups.read_left(one.context, payer.holder_id)
+    assert left == policy.tokens_max

@@ -383,6 +383,15 @@ async def test_a_start_is_met_once_a_process_and_what_it_kept_in_memory_is_dropp
         assert logs == []
 
 
+async def test_what_a_copied_context_has_in_memory_is_dropped_once(service: Service) -> None:
+    """The console copies its context at each act of a visitor, and lives for weeks."""
+    watch = service.context.server
+    known = list(watch._forgetters)
+    for _ in range(3):
+        structs.replace(service.context, pool=service.context.pool)
+    assert watch._forgetters == known
+
+
 async def test_a_log_that_is_behind_what_was_noted_outside_of_the_data_is_seen_once(
     outlived: Outlived, tmp_path: Path
 ) -> None:
@@ -560,19 +569,27 @@ async def test_what_an_older_program_has_not_noted_is_no_loss(database: Addresse
         assert await installation_store.find_losses(connection) == []
 
 
-async def test_a_standby_is_refused_because_a_session_outlives_its_promotion(
-    database: Addresses, monkeypatch: pytest.MonkeyPatch
+async def test_the_database_of_another_installation_is_not_used_and_nothing_is_written_there(
+    database: Addresses,
 ) -> None:
-    watch = ServerWatch()
-    async with connected(database, watch) as connection:
-        fetchval = type(connection).fetchval
-
-        async def in_recovery(self: Connection, query: str, *args: object) -> object:
-            return True if "pg_is_in_recovery" in query else await fetchval(self, query, *args)
-
-        monkeypatch.setattr(type(connection), "fetchval", in_recovery)
-        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
-            await watch.look(connection)
+    """As where a name leads to the wrong server: its own processes know it, so that nothing of it is new to itself."""
+    notes = Notes()
+    watch = ServerWatch(notes)
+    await start(database, watch)
+    known = notes.server
+    look = "select to_jsonb(installation) from installation"
+    await own(database, "update installation set made_at = made_at + interval '1 microsecond', timeline = 7")
+    async with connected(database, ServerWatch()) as of_its_own:
+        before = await of_its_own.fetchval(look)
+        with capture_logs() as logs:
+            for _ in range(2):
+                with pytest.raises(ConnectionRefusedError, match="the database is that of another installation"):
+                    await start(database, watch)
+        assert await of_its_own.fetchval(look) == before
+    assert notes.server == known
+    assert [line["log_level"] for line in logs] == ["critical"]
+    await own(database, "update installation set made_at = made_at - interval '1 microsecond'")
+    await start(database, watch)
 
 
 def test_the_file_is_read_only_where_it_says_what_it_should(tmp_path: Path) -> None:

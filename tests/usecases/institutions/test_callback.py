@@ -23,9 +23,10 @@ from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.foundation.pool import connect
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.http.server import Server
+from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
-from pixconnect.usecases.institutions.callback import Callbacks
+from pixconnect.usecases.institutions.callback import Callbacks, CellCallbacks
 from pixconnect.worker.accounts import AccountReaders
 from pixconnect.worker.leases import SlotLeases
 from support.account_shop import Shop
@@ -42,9 +43,9 @@ async def serving(shop: Shop) -> AsyncIterator[str]:
     )
     empty: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     present = dict(
-        context=context,
-        callbacks=Callbacks(context),
-        admission=Admission(),
+        cells=Cells(context),
+        callbacks=CellCallbacks(ByCell(Callbacks(context))),
+        admissions=ByCell(Admission()),
         turns=Turns(),
         trusted_proxies=(),
         base_url="",

@@ -17,7 +17,7 @@ from pixconnect.usecases.frame.operator import Operator, acting_as
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions.holder import move_holder
-from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop

@@ -10,7 +10,6 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.br_code import format_dynamic_br_code, format_static_br_code
-from pixconnect.domain.money.outside_location import OutsideCharge
 from pixconnect.domain.money.transfer import (
     KeyTransferRequest,
     QrCodeTransferRequest,
@@ -18,6 +17,7 @@ from pixconnect.domain.money.transfer import (
     Transfer,
     TransferRequest,
 )
+from pixconnect.domain.standard.outside_location import OutsideCharge
 from pixconnect.usecases.money import transfer as transfer_usecases
 from support.account_shop import Shop
 from support.books import check_books

@@ -9,13 +9,16 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionUnavailable
-from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.money.block_report import BlockReport, BlockTerms
 from pixconnect.store.institutions import day_file as file_store
 from pixconnect.store.institutions.day_file import DayFile
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.day_file import read_day_files
 from pixconnect.usecases.institutions.statement import record_file
+from pixconnect.usecases.institutions.sweep import post_opening
+from pixconnect.usecases.money.block import receive_blocks
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
@@ -104,6 +107,28 @@ async def test_a_day_closes_by_the_file_that_the_institution_writes_of_it(shop: 
         assert await look(shop, files, hours=3) == 0
     assert (files.asked, len(files.fetched)) == ([first], 4), "what is closed is not asked for again"
     assert await shop.live.fetch("select item_id, amount_cents from movement where kind = 'fee'")
+    await check_books(shop.live)
+
+
+async def test_a_day_closes_with_blocks_in_it(shop: Shop) -> None:
+    """What is blocked is still there: the day's last balance is what is available and blocked, less what is owed."""
+    files, first = Files(), to_day(shop.live.clock.real_now())
+    await post_opening(shop.at, shop.account)
+    await shop.read()
+    court = BlockTerms(reference="PROC-77", kind="judicial", wanted_cents=20_000, held_cents=9_950)
+    party = (await shop.context.directory.read_account(shop.account.house_id)).party
+    report = BlockReport(report_id="B1", party=party, blocks=(court,), told_at=shop.live.clock.now())
+    await receive_blocks(shop.at, report)
+    # The fee finds only half of itself available, and is owed for the rest: a block is not taken for it.
+    fee = a_fee(1, shop.live.clock.real_now() + timedelta(hours=1))
+    await look(shop, files, days=1)
+    files.written[f"{first}-1"] = write(first, "100.00", "99.00", fee)
+    assert await look(shop, files) == 1
+    (row,) = await shop.live.fetch(
+        "select available_cents, blocked_cents, deficit_cents, settlement_cents from balance"
+    )
+    assert tuple(row) == (0, 9_950, 50, -9_900)
+    assert await read_state(shop, first) == "closed"
     await check_books(shop.live)
 
 

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_order_there
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.institutions import return_name as name_store

@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions import account as account_usecases

@@ -11,9 +11,9 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.rail_memory import name_refund_there
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.domain.money.refund import Refund
 from pixconnect.foundation.migrations import read_migrations

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.first_step import MintAnswer, NamedPix
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
@@ -18,7 +19,6 @@ from pixconnect.domain.institutions.institution import (
     SendAnswer,
 )
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, Transfer
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed

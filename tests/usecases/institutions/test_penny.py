@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import item as item_store
 from pixconnect.usecases.institutions import account as account_usecases

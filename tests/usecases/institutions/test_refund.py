@@ -12,9 +12,9 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.rail_memory import name_refund_there
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import ability
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.store.institutions import return_name as name_store

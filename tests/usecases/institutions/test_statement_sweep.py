@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits, InstitutionUnavailable
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.day import ShownDay
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement

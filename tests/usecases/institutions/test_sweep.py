@@ -5,19 +5,18 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.institution import (
     InstitutionItem,
     InstitutionUnavailable,
     KnownPayer,
-    MalformedItem,
 )
-from pixconnect.domain.institutions.statement_file import to_day
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
-from pixconnect.usecases.institutions.sweep import expire_there, record_page, sweep, sweep_due
+from pixconnect.usecases.institutions.sweep import expire_there, post_opening, record_page, sweep, sweep_due
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from support.account_shop import Shop, make_owner, open_shop

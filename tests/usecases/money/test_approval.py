@@ -13,7 +13,7 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.order import APPROVED_WITHIN, FirstIds, GivenUp
+from pixconnect.domain.money.order import FirstIds, GivenUp
 from pixconnect.domain.money.rail import NeverTaken, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.store.money import approval as approval_store
@@ -190,7 +190,7 @@ async def test_a_yes_that_is_repeated_sends_once(service: Service, payer: Caller
 @pytest.mark.parametrize("number", range(6))
 async def test_a_yes_and_a_no_and_the_end_of_its_time_agree(service: Service, payer: Caller, number: int) -> None:
     sent = await send(service, payer)
-    service.clock.advance(seconds=APPROVED_WITHIN.total_seconds() - (30 if number % 2 else 0))
+    service.clock.advance(seconds=11 * 3_600 - (30 if number % 2 else 0))
 
     async def say(*, is_approved: bool) -> bool:
         try:

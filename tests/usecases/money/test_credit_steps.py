@@ -1,6 +1,7 @@
 """Money in two steps: accepted, then settled or cancelled, in whatever order the rail's reports arrive."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import permutations
 
@@ -29,6 +30,7 @@ from support.service import (
     accepted,
     cancelled,
     credit_report,
+    held,
     make_charge,
     open_holder,
     open_service,
@@ -36,6 +38,8 @@ from support.service import (
 )
 
 FUNDS_CENTS = 1_000_000
+Begin = Callable[[CreditReport], CreditReport]
+"""The first step: it is accepted, or has come and is held as suspect."""
 
 
 async def take(service: Service, *reports: CreditReport) -> list[str | None]:
@@ -175,23 +179,26 @@ async def test_one_credit_ends_once_in_every_order_of_arrival(
     await check_books(service)
 
 
-@pytest.mark.parametrize("order", list(permutations(("accepted", "cancelled", "settled"))), ids=" - ".join)
+@pytest.mark.parametrize("order", list(permutations(("begun", "cancelled", "settled"))), ids=" - ".join)
+@pytest.mark.parametrize("begin", [accepted, held])
 async def test_steps_that_arrive_at_once_are_one_batch_and_end_once(
-    service: Service, caller: Caller, order: tuple[str, ...]
+    service: Service, caller: Caller, begin: Begin, order: tuple[str, ...]
 ) -> None:
     charge = await make_charge(service, caller)
     settled = credit_report(service, txid=charge.txid)
-    reports = {"accepted": accepted(settled), "cancelled": cancelled(settled), "settled": settled}
+    reports = {"begun": begin(settled), "cancelled": cancelled(settled), "settled": settled}
     assert await take_reports(service.context, [reports[step] for step in order]) == 3
     assert await kept_reasons(service) == ["contradiction"]
+    assert (await ledger_usecases.read_balance(service.context, caller)).blocked_cents == 0
     await check_books(service)
 
 
+@pytest.mark.parametrize("begin", [accepted, held])
 async def test_both_ends_at_once_in_two_processes_leave_one_of_them(
-    service: Service, caller: Caller, database: Addresses
+    service: Service, caller: Caller, database: Addresses, begin: Begin
 ) -> None:
     settled = [credit_report(service, report_id=f"r{number}") for number in range(30)]
-    await take_reports(service.context, [accepted(report) for report in settled])
+    await take_reports(service.context, [begin(report) for report in settled])
     async with open_service(database, clock=service.clock) as other:
         await asyncio.gather(
             take_reports(service.context, settled),
@@ -199,6 +206,7 @@ async def test_both_ends_at_once_in_two_processes_leave_one_of_them(
         )
     credited = await service.context.pool.fetchval("select count(*) from transfer where status = 'CONFIRMED'")
     assert await read_funds(service, caller) == (FUNDS_CENTS + 1000 * credited, 0)
+    assert (await ledger_usecases.read_balance(service.context, caller)).blocked_cents == 0
     assert await kept_reasons(service) == ["contradiction"] * 30
     await check_books(service)
 

@@ -17,11 +17,11 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import Ending, GivenUp, end_orders
+from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.standard import refund as standard_refund
 from support.books import check_books
 from support.console import open_console, sign_in_client

@@ -12,11 +12,11 @@ from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.usecases.reading import statement as statement_usecases
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses

@@ -29,12 +29,12 @@ from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.unresolved import list_unresolved, read_waiting
+from pixconnect.usecases.reading import statement as statement_usecases
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import OUTSIDE_ISPB, outside_party

@@ -14,7 +14,7 @@ from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.unresolved import RailWaiting, list_accepted, list_unresolved, read_waiting
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import Service, accepted, credit_report, no_fence
+from support.service import Service, accepted, credit_report, held, no_fence
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
@@ -68,6 +68,19 @@ async def test_a_payment_that_was_accepted_and_does_not_end_is_counted(service: 
     await receive_credit(service.context, report)
     assert (await read_waiting(service.context)).accepted_count == 0
     assert await list_accepted(service.context, timedelta(0), None, None) == []
+
+
+async def test_a_payment_that_is_held_as_suspect_is_counted_once_its_time_is_over(
+    service: Service, caller: Caller
+) -> None:
+    report = held(credit_report(service))
+    await receive_credit(service.context, report)
+    service.clock.advance(hours=71)
+    assert (await read_waiting(service.context)).accepted_count == 0
+    assert await list_accepted(service.context, timedelta(seconds=60), None, None) == []
+    service.clock.advance(hours=1, seconds=61)
+    assert (await read_waiting(service.context)).accepted_count == 1
+    assert len(await list_accepted(service.context, timedelta(seconds=60), None, None)) == 1
 
 
 async def test_an_order_whose_transfer_is_missing_is_counted_and_shown(

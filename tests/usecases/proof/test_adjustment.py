@@ -17,12 +17,12 @@ from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions.holder import move_holder
-from pixconnect.usecases.institutions.opening_balance import post_opening
-from pixconnect.usecases.money import statement as statement_usecases
+from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.usecases.proof.case import ShownCase
 from pixconnect.usecases.proof.proposal import confirm_proposal
+from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.webhooks.feed import give_positions, read_feed
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books

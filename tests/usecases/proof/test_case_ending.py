@@ -10,11 +10,10 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
 from pixconnect.domain.institutions.proposal import name_proposal
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.rail import Rejected, RejectedReport, Settled, SettledReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.proof.case import Case

@@ -38,7 +38,7 @@ async def test_a_balance_of_a_cent_more_is_found_with_both_sides(
         found = await _verify(reader, WHOLE)
     (finding,) = [each for each in found.findings if each.rule == "balance_is_sum"]
     assert (finding.holder_id, finding.ids) == (caller.holder_id, ("balance",))
-    assert (finding.expected, finding.found) == ("1000000 0 0 0 -1000000 0", "1000001 0 0 -1 -1000000 0")
+    assert (finding.expected, finding.found) == ("1000000 0 0 0 0 -1000000 0", "1000001 0 0 0 -1 -1000000 0")
 
 
 async def test_large_books_are_read_in_larger_slices_and_not_in_more(

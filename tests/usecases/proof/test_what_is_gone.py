@@ -11,7 +11,7 @@ from pixconnect.store.proof.rules import RULES
 from pixconnect.usecases.proof.verify import ProofRequest, Verification, verify
 from support.postgres import Addresses
 from support.service import Service
-from support.verifier import open_book_reader
+from support.verifier import be_started, open_book_reader
 
 # In the order in which they are looked for: what a run itself asks, what the shape does, and some others.
 TABLES = (
@@ -51,6 +51,7 @@ async def lose_mode(owner: asyncpg.Connection) -> None:
 async def test_a_table_that_is_gone_is_found_and_the_other_rules_go_on(
     service: Service, owner: asyncpg.Connection, database: Addresses, table: str
 ) -> None:
+    await be_started(service)
     await owner.execute(f"drop table {table} cascade")
     await owner.execute("alter table refund disable trigger check_moved")
     found = await look(service, database)

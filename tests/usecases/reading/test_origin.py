@@ -81,7 +81,7 @@ async def test_each_fact_says_which_client_asked_by_which_token_and_request_and_
         for (kind, fact_id), request_id in made.items()
     ]  # fmt: skip
     for (kind, fact_id), request_id in made.items():
-        found = await find_with_origins(as_operator(service.context), str(fact_id))
+        found, _ = await find_with_origins(as_operator(service.context), str(fact_id))
         (origin,) = [origin for one, origin in found if one.kind == kind and origin is not None]
         assert (origin.request_id, origin.client_id, origin.peer) == (request_id, "shop", "192.0.2.7")
 

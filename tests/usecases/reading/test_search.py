@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+import secrets
+from datetime import date, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec import structs
+from structlog.testing import capture_logs
 
+from pixconnect.console.paces import SEARCHES
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.listing import Span
-from pixconnect.domain.frame.wanted import Wanted, read_known
+from pixconnect.domain.frame.wanted import Wanted, read_instants, read_known
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.identity.console import Viewer
 from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
 from pixconnect.domain.institutions.institution import UnknownOutcome
+from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.transfer_search import TransferSearch
+from pixconnect.store.money import holder as holder_store
+from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.charge_opening import go_on_opening
+from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.reading import search
 from support.account_shop import Shop
 from support.console import open_console, sign_in_client
 from support.operators import as_operator
-from support.service import Service, open_holder
+from support.records import own_key
+from support.service import Service, infraction_report, open_holder
 from support.statement import History, make_history
 
 
@@ -56,6 +65,21 @@ async def test_the_first_half_of_a_name_leads_to_what_has_it(
         assert await find(service, name[:31], stranger.holder_id) == []
 
 
+async def test_a_contest_is_found_by_either_of_its_ids_and_by_its_holder_alone(
+    service: Service, caller: Caller, history: History
+) -> None:
+    stranger = await open_holder(service, account_number="2")
+    reported = infraction_report(service, history.received, "I42", amount_cents=100)
+    assert await take_reports(service.context, [reported]) == 1
+    (row,) = await service.fetch("select id from infraction")
+    for known in ("I42", str(row["id"])):
+        assert "I42" in await find(service, known, None)
+        assert "I42" in await find(service, known, caller.holder_id)
+        assert "I42" not in await find(service, known, stranger.holder_id)
+    blind = Viewer(holder_id=caller.holder_id, scopes=frozenset(SCOPES) - {"infraction.read"})
+    assert await search.find_anything(service.context, blind, "I42") == []
+
+
 async def test_what_is_known_is_found_by_the_operator_and_by_its_holder_alone(
     service: Service, caller: Caller, history: History
 ) -> None:
@@ -64,7 +88,7 @@ async def test_what_is_known_is_found_by_the_operator_and_by_its_holder_alone(
         await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)
     ).transfer
     amount, tax_id = transfer.amount_cents, transfer.counterparty.tax_id
-    day = service.clock.now().astimezone(SAO_PAULO).date()
+    day = to_day(service.clock.now())
     by_amount = dict(amount_min_cents=amount, amount_max_cents=amount)
     asked: list[dict[str, Any]] = [
         by_amount,
@@ -135,3 +159,93 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         dict(who="12345678000195"),
         {},
     ]
+    assert read_known("Padaria do Zé") == dict(who="Padaria do Zé")
+    assert read_known("12,34 3/11/2026") == dict(amount="12,34", when="2026-11-03")
+    assert read_instants("03/11/2026") == read_instants("2026-11-03")
+
+
+async def known(service: Service, text: str, holder_id: int | None) -> set[tuple[str, str]]:
+    viewer = Viewer(holder_id=holder_id, scopes=frozenset(SCOPES))
+    return {(one.kind, one.id) for one in (await search.find_known(service.context, viewer, text)).found}
+
+
+async def test_what_people_read_out_leads_to_what_they_mean_and_never_to_another_holders(
+    service: Service, caller: Caller, history: History
+) -> None:
+    stranger = await open_holder(service, account_number="2")
+    payment = (
+        await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)
+    ).transfer
+    party, its = payment.counterparty, ("transfer", str(payment.id))
+    tax_id = party.tax_id
+    masked = f"{tax_id[:3]}.{tax_id[3:6]}.{tax_id[6:9]}-{tax_id[9:]}"
+    amount = f"R$ {payment.amount_cents // 100},{payment.amount_cents % 100:02}"
+    today = f"{service.clock.now().astimezone(SAO_PAULO):%d/%m/%Y}"
+    for text in (
+        tax_id,
+        masked,
+        party.name.upper(),
+        party.name[:5],
+        amount,
+        f"{amount} {today}",
+        history.received[:21],
+    ):
+        for holder_id in (None, caller.holder_id):
+            assert its in await known(service, text, holder_id), text
+        assert its not in await known(service, text, stranger.holder_id), text
+    assert its not in await known(service, f"{amount} 03/11/2020", None)
+
+    # Which holders there are is for operators alone.
+    own = await holder_store.find(service.context.pool, caller.holder_id)
+    assert own is not None
+    tax_id = own.tax_id
+    masked = f"{tax_id[:2]}.{tax_id[2:5]}.{tax_id[5:8]}/{tax_id[8:12]}-{tax_id[12:]}" if len(tax_id) == 14 else tax_id
+    for text in (own.name[:6], tax_id, masked):
+        assert ("holder", str(own.id)) in await known(service, text, None), text
+        assert "holder" not in {kind for kind, _ in await known(service, text, own.id)}, text
+
+
+async def test_no_line_of_the_log_says_who_was_looked_for(
+    service: Service, caller: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_console(service) as console:
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        with capture_logs() as logs, caplog.at_level("DEBUG"):
+            for text in ("529.982.247-25", "Maria Silva", "maria@shop.example", "Maria%00Silva"):
+                await own.get(f"/search?q={text}")
+                await console.nobody.get(f"/search?q={text}")
+                await own.get(f"/charges?who={text}&when=never")
+    said = f"{logs} {caplog.text}"
+    assert not any(word in said for word in ("529", "Maria", "maria"))
+
+
+async def test_a_request_leads_to_what_it_made_and_a_refused_one_to_nothing(service: Service, caller: Caller) -> None:
+    stranger = await open_holder(service, account_number="2")
+    # One names its instant, as all do that the API has named; the other is the caller's own.
+    for name in (uuid7_of(service.context.clock.real_now()), "call-of-the-shop"):
+        asking = caller.asking("192.0.2.7", name)
+        request = ChargeRequest(amount_cents=1234, key=own_key())
+        charge = await charge_usecases.create_charge(service.context, asking, request)
+        for _ in range(40):
+            await charge_usecases.create_charge(service.context, caller.asking("192.0.2.7", "another-one"), request)
+        for holder_id in (None, caller.holder_id):
+            assert await known(service, name, holder_id) == {("charge", str(charge.id))}
+        assert await known(service, name, stranger.holder_id) == set()
+    assert await known(service, uuid7_of(service.context.clock.real_now()), None) == set()
+    # Beyond all instants there are.
+    assert await known(service, "ffffffff-ffff-7fff-bfff-ffffffffffff", None) == set()
+
+
+def uuid7_of(at: datetime) -> str:
+    return str(UUID(int=(int(at.timestamp() * 1000) << 80) | (7 << 76) | (2 << 62) | secrets.randbits(60)))
+
+
+async def test_who_searches_without_end_is_slowed_down_and_a_stranger_never_gets_so_far(
+    service: Service, caller: Caller
+) -> None:
+    async with open_console(service) as console:
+        assert (await console.nobody.get("/search?q=Padaria")).headers["location"].startswith("/sign-in")
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        answers = [(await own.get("/search?q=Padaria")).status for _ in range(SEARCHES.tokens_max + 40)]
+        assert 429 in answers
+        assert answers[0] == 200

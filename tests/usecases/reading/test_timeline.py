@@ -25,11 +25,12 @@ from pixconnect.usecases.money import handover
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.reading import browse_webhooks, timeline
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.records import outside_party
-from support.service import FakeSigner, Service, credit_report, make_charge, no_fence, open_holder
+from support.service import FakeSigner, Service, credit_report, held, make_charge, no_fence, open_holder
 
 _OPERATOR = Viewer(holder_id=None, scopes=frozenset(SCOPES))
 
@@ -172,6 +173,20 @@ async def test_a_refund_leads_to_the_line_of_what_it_gives_back(service: Service
     assert [(each.what, each.subject_id) for each in found.waiting] == [("handover", refund.id)]
 
 
+async def test_a_suspect_payment_waits_for_the_institution_and_says_until_when(
+    service: Service, caller: Caller
+) -> None:
+    charge = await make_charge(service, caller)
+    told = held(credit_report(service, txid=charge.txid))
+    assert await take_reports(service.context, [told]) == 1
+    (paid,) = await service.fetch("select id from transfer")
+    for kind, resource_id in (("transfer", paid["id"]), ("charge", charge.id)):
+        found = await timeline.read_timeline(service.context, _OPERATOR, kind, resource_id)
+        assert [(each.what, each.subject, each.next_at) for each in found.waiting] == [
+            ("institution", "transfer", told.until)
+        ]
+
+
 async def test_another_holders_is_absent_and_scopes_hide_what_they_do_not_show(
     service: Service, caller: Caller
 ) -> None:
@@ -185,7 +200,7 @@ async def test_another_holders_is_absent_and_scopes_hide_what_they_do_not_show(
         await timeline.read_timeline(service.context, _viewer(caller, "transfer.read"), "charge", charge.id)
     found = await timeline.read_timeline(service.context, _viewer(caller, "charge.read"), "charge", charge.id)
     assert _told(found) == [("state", "charge", "PENDING"), ("state", "charge", "APPROVED")]
-    assert found.hidden == ("transfer.read", "refund.read", "ledger.read", "webhook.read")
+    assert found.hidden == ("transfer.read", "refund.read", "infraction.read", "ledger.read", "webhook.read")
 
 
 async def test_a_delivery_says_what_holds_it_back_and_shows_the_headers_it_would_have(

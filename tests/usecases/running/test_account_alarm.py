@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement import settle_items

@@ -23,6 +23,7 @@ from pixconnect.usecases.money.unresolved import RailWaiting, read_waiting
 from pixconnect.usecases.running import health
 from pixconnect.usecases.running.health import HealthWatch, check_rail, check_webhooks
 from pixconnect.usecases.running.health_watches import watch_health
+from pixconnect.usecases.running.standby import Standby
 from pixconnect_client import records
 from support.operators import as_operator
 from support.postgres import Addresses
@@ -226,15 +227,18 @@ async def test_a_setting_that_is_probably_wrong_degrades_health_and_strangers_ar
     async with open_service(database) as service:
         keyring = cast("Keyring", service.context.signer)
         live = structs.replace(service.context, policy=a_policy(is_sandbox=False))
+        # Not looked at yet, so that it is not read from.
+        standby = Standby(live.pool, live.clock, age_max_s=10)
         for lacks_proxies in (False, True):
-            found = await watch_health(live, keyring, lacks_proxies=lacks_proxies).read_health()
+            found = await watch_health(live, keyring, lacks_proxies=lacks_proxies, standby=standby).read_health()
+            assert (found.checks["standby"].error or "").startswith("the standby is not read from")
             told = found.checks["settings"].error
             assert (told is not None) == lacks_proxies
             assert "PROXIES" not in (told or "").upper()
         for record in (contract_health.Health, records.Health):
             assert set(re.findall("`([a-z_]+)`", describe_fields(record)["checks"])) == set(found.checks)
         found = await watch_health(service.context, keyring, lacks_proxies=True).read_health()
-        assert "settings" not in found.checks
+        assert not {"settings", "standby"} & set(found.checks)
 
 
 async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:

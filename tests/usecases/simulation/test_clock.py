@@ -13,6 +13,7 @@ from pixconnect.domain.money.charge import ChargeRequest, read_contents
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.simulation.sandbox_control import READ_DUE, SET_OFFSET, ControlCall, Due, SandboxUnavailable
+from pixconnect.domain.standard.charge_lot import WantedItem
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import clock as clock_store
@@ -22,6 +23,9 @@ from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.settlement import ASK_AFTER_MAX
 from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.standard import charge as standard_usecases
+from pixconnect.usecases.standard import lot as lot_usecases
+from pixconnect.usecases.standard.lot import NewItem
+from pixconnect.usecases.standard.lot_work import do_due_items
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.books import check_books
 from support.postgres import Addresses
@@ -132,6 +136,27 @@ async def test_it_waits_for_workers_to_do_what_fell_due(service: Service, caller
     await move_due(service.context, no_fence, range(256), earliest, service.clock.now(), 10)
     await moving
     assert len(service.rail.orders) == 1
+
+
+async def test_it_waits_until_the_charges_of_lots_are_made(
+    service: Service, caller: Caller, control: FakeControl
+) -> None:
+    contents = ChargeContents(
+        lifetime_s=0,
+        amount_cents=100,
+        key=own_key(),
+        payer=Payer(name="Ana", tax_id="52998224725"),
+        due=DueTerms(due_on=service.clock.now().date()),
+    )
+    item = NewItem(txid="carne000000000000000000000001", asked=WantedItem(contents=contents), wanted="{}")
+    await lot_usecases.put_lot(service.context, caller, 1, "Carnê", [item])
+    walking = asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(days=2)))
+    await asyncio.sleep(0)
+    await do_due_items(service.context, range(256), 10)
+    await walking
+    (made,) = (await lot_usecases.read_lot(service.context, caller, 1)).items
+    # Two days later its due date is over.
+    assert made.status == "CREATED"
 
 
 async def test_back_it_jumps_and_brings_open_deadlines_nearer(

@@ -258,10 +258,10 @@ async def test_what_terms_may_not_say_is_told_at_once(service: Service, caller: 
         await put(service, caller, due=terms, key="else@test.example")
     assert broken(violated) == [
         "cobv.calendario.dataDeVencimento",
+        "cobv.chave",
         "cobv.valor.abatimento.valorPerc",
         "cobv.valor.desconto.descontoDataFixa[0].data",
         "cobv.valor.desconto.descontoDataFixa[0].valorPerc",
-        "cobv.chave",
     ]
 
 

@@ -9,6 +9,7 @@ from msgspec import structs
 from pixconnect.domain.due.terms import Discount, DueTerms, Fine, Interest, Rebate
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_contents import ContentsChange, DueChange, Payer
 from pixconnect.usecases.standard import charge as charge_usecases
@@ -77,6 +78,7 @@ async def test_a_name_of_another_kind_is_taken(service: Service, caller: Caller)
         (dict(payer=Payer(name="Ana", tax_id="52998224726")), errors.InvalidTaxId, r"^payer\.tax_id: "),
         (dict(key="nobody@example.com"), errors.PixKeyNotOwned, "^key: "),
         (dict(key="no key"), errors.InvalidPixKey, "key"),
+        (dict(payer=Payer(name="", tax_id="52998224725")), errors.BadRequest, "^payer.name: must not be empty$"),
         (dict(terms=DueTerms(due_on=date(2026, 6, 30))), errors.BadRequest, "^due_on: is before today in Sao Paulo$"),
         (
             dict(
@@ -107,7 +109,26 @@ async def test_a_holder_without_an_address_is_told_who_can_give_it_one(service: 
         await create(service, homeless, key=own_key("2"))
 
 
-async def test_over_an_account_at_an_institution_none_is_made(shop: Shop) -> None:
-    with pytest.raises(errors.BadRequest, match="not opened at institutions"):
+async def test_over_an_account_at_an_institution_it_is_opened_there(shop: Shop) -> None:
+    shop.there.traits = InstitutionTraits(opens_due=True)
+    made = await create_due_charge(shop.context, shop.house, asked())
+    assert (made.institution_id, made.due_on, made.br_code) == (
+        shop.account.id,
+        TERMS.due_on,
+        shop.there.charges[NAME].code,
+    )
+    assert await create_due_charge(shop.context, shop.house, asked()) == made
+    with pytest.raises(errors.ExternalIdConflict, match="external_id"):
+        await create_due_charge(shop.context, shop.house, asked(amount_cents=1))
+    assert shop.there.calls == [f"open {NAME}"]
+    member = "cobv.calendario.dataDeVencimento"
+    shop.there.answers = [CertainRefusal(code="CobVOperacaoInvalida", reason="fora do prazo", member=member)]
+    with pytest.raises(errors.InvalidQrCode, match=r"^due_on: the institution refuses it: fora do prazo$"):
+        await create_due_charge(shop.context, shop.house, asked(external_id=NAME[:-1] + "3"))
+    await check_books(shop.live)
+
+
+async def test_where_an_institution_has_no_such_charges_it_is_not_asked(shop: Shop) -> None:
+    with pytest.raises(errors.BadRequest, match=r"^due_on: the institution opens no charge with a due date"):
         await create_due_charge(shop.context, shop.house, asked())
     assert shop.there.calls == []

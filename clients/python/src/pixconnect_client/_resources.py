@@ -21,6 +21,7 @@ from pixconnect_client.enums import (
     ChargeStatus,
     DeliveryStatus,
     Direction,
+    InfractionStatus,
     KeyType,
     RefundReason,
     RefundStatus,
@@ -42,6 +43,7 @@ from pixconnect_client.records import (
     Delivery,
     Endpoint,
     Health,
+    Infraction,
     KeySet,
     Liveness,
     PaidBy,
@@ -400,6 +402,41 @@ class Refunds(Resource[SenderT]):
         return get_page(
             "/v1/connect/refund/list",
             Refund,
+            status=status,
+            initial_date=initial_date,
+            final_date=final_date,
+            page=page,
+            page_size=page_size,
+            after=after,
+        )
+
+
+class Infractions(Resource[SenderT]):
+    """Pix that somebody contests, and what you answer."""
+
+    @operation
+    def get(self, id: int) -> Call[Infraction]:  # noqa: A002  as the service calls it
+        return get_one("/v1/connect/infraction/id/{id}", Infraction, id=id)
+
+    @operation
+    def defend(self, id: int, text: str) -> Call[Infraction]:  # noqa: A002  as the service calls it
+        """Answer it, once and in time; the same words again are no second answer."""
+        return change_one("POST", "/v1/connect/infraction/id/{id}/defence", Infraction, body=body_of(text=text), id=id)
+
+    @listing
+    def list(
+        self,
+        *,
+        status: InfractionStatus | str | None = None,
+        initial_date: datetime | None = None,
+        final_date: datetime | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+        after: str | None = None,
+    ) -> Call[Page[Infraction]]:
+        return get_page(
+            "/v1/connect/infraction/list",
+            Infraction,
             status=status,
             initial_date=initial_date,
             final_date=final_date,

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pixconnect_client._call import Call, body_of
+from pixconnect_client._call import Call, body_of, read_record
 from pixconnect_client._operation import Resource, SenderT, listing, operation
 from pixconnect_client._reads import change_one, get_one, get_page
-from pixconnect_client.enums import Direction, KeyType, MovementKind, RefundReason
+from pixconnect_client.enums import (
+    Direction,
+    InfractionReason,
+    InfractionSituation,
+    KeyType,
+    MovementKind,
+    RefundReason,
+)
 from pixconnect_client.lists import Page
 from pixconnect_client.records import TransferParty
 from pixconnect_client.sandbox_records import (
@@ -22,6 +29,7 @@ from pixconnect_client.sandbox_records import (
     ReturnOutcome,
     SandboxClock,
     SandboxHolder,
+    SandboxInfraction,
 )
 
 
@@ -36,6 +44,7 @@ class Sandbox(Resource[SenderT]):
         amount: int | None = None,
         payer: OutsidePayer | None = None,
         payer_message: str | None = None,
+        suspect: str | None = None,
     ) -> Call[Payment]:
         """Pay one of your QR codes from another institution.
 
@@ -44,8 +53,9 @@ class Sandbox(Resource[SenderT]):
             amount: Cents; if left out the code's amount, of a charge with a due date that of the clock's today.
             payer: Made up if left out.
             payer_message: What the payer writes.
+            suspect: ``release`` or ``return``: it is held as suspect, and this becomes of it after 72 hours.
         """
-        body = body_of(emv=emv, amount=amount, payer=payer, payer_message=payer_message)
+        body = body_of(emv=emv, amount=amount, payer=payer, payer_message=payer_message, suspect=suspect)
         return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
 
     @operation
@@ -56,18 +66,37 @@ class Sandbox(Resource[SenderT]):
         amount: int | None = None,
         payer: OutsidePayer | None = None,
         payer_message: str | None = None,
+        suspect: str | None = None,
     ) -> Call[Payment]:
         """Somebody outside pays the charge that one of your locations serves."""
-        body = body_of(location=location, amount=amount, payer=payer, payer_message=payer_message)
+        body = body_of(location=location, amount=amount, payer=payer, payer_message=payer_message, suspect=suspect)
         return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
 
     @operation
     def receive(
-        self, key: str, amount: int, *, payer: OutsidePayer | None = None, payer_message: str | None = None
+        self,
+        key: str,
+        amount: int,
+        *,
+        payer: OutsidePayer | None = None,
+        payer_message: str | None = None,
+        suspect: str | None = None,
     ) -> Call[Payment]:
         """Send money from another institution to one of your keys."""
-        body = body_of(key=key, amount=amount, payer=payer, payer_message=payer_message)
+        body = body_of(key=key, amount=amount, payer=payer, payer_message=payer_message, suspect=suspect)
         return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
+
+    @operation
+    def judge_payment(self, end_to_end_id: str, decision: str) -> Call[Payment]:
+        """Decide as your institution would on a payment that it holds as suspect: ``release`` or ``return``."""
+        return Call(
+            method="POST",
+            path="/sandbox/v1/payments/{endToEndId}/decide",
+            parameters={"endToEndId": end_to_end_id},
+            body=body_of(decision=decision),
+            read=read_record(Payment),
+            record=Payment,
+        )
 
     @operation
     def give_back(
@@ -89,6 +118,47 @@ class Sandbox(Resource[SenderT]):
         """Let the institution, or a person in its app, move money on your account."""
         body = body_of(kind=kind, direction=direction, amount=amount, text=text)
         return change_one("POST", "/sandbox/v1/movements", MovementOutcome, body=body)
+
+    @operation
+    def open_infraction(
+        self,
+        end_to_end_id: str,
+        *,
+        amount: int | None = None,
+        reason: InfractionReason | str | None = None,
+        situation: InfractionSituation | str | None = None,
+        words: str | None = None,
+        judged: str | None = None,
+    ) -> Call[SandboxInfraction]:
+        """Somebody contests a Pix that you received; the sandbox, your institution, blocks what there is of it.
+
+        Args:
+            end_to_end_id: Names the Pix.
+            amount: How much is contested, in cents; all of it if left out.
+            reason: ``fraud`` or ``operational_flaw``.
+            situation: What has happened, such as ``scam``.
+            words: What the payer says.
+            judged: What becomes of it after seven days: ``by_answer``, ``take``, ``release`` or ``never``.
+        """
+        body = body_of(
+            end_to_end_id=end_to_end_id, amount=amount, reason=reason, situation=situation, words=words, judged=judged
+        )
+        return change_one("POST", "/sandbox/v1/infractions", SandboxInfraction, body=body)
+
+    @operation
+    def decide_infraction(
+        self, infraction_id: str, decision: str, *, amount: int | None = None
+    ) -> Call[SandboxInfraction]:
+        """Decide as the institution would: ``take``, ``release``, or ``hold`` more of what is wanted."""
+        body = body_of(decision=decision, amount=amount)
+        return Call(
+            method="POST",
+            path="/sandbox/v1/infractions/{infractionId}/decide",
+            parameters={"infractionId": infraction_id},
+            body=body,
+            read=read_record(SandboxInfraction),
+            record=SandboxInfraction,
+        )
 
     @listing
     def keys(self, *, page: int | None = None, page_size: int | None = None) -> Call[Page[TransferParty]]:

@@ -17,6 +17,7 @@ from pixconnect_client._resources import (
     Endpoints,
     Events,
     Identity,
+    Infractions,
     Refunds,
     Transfers,
 )
@@ -66,6 +67,7 @@ class Client(Account[Sync]):
         self.charges = Charges[Sync](self._transport)
         self.transfers = Transfers[Sync](self._transport)
         self.refunds = Refunds[Sync](self._transport)
+        self.infractions = Infractions[Sync](self._transport)
         self.endpoints = Endpoints[Sync](self._transport)
         self.deliveries = Deliveries[Sync](self._transport)
         self.events = Events[Sync](self._transport)
@@ -125,6 +127,7 @@ class AsyncClient(Account[Async]):
         self.charges = Charges[Async](self._transport)
         self.transfers = Transfers[Async](self._transport)
         self.refunds = Refunds[Async](self._transport)
+        self.infractions = Infractions[Async](self._transport)
         self.endpoints = Endpoints[Async](self._transport)
         self.deliveries = Deliveries[Async](self._transport)
         self.events = Events[Async](self._transport)

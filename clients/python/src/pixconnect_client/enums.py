@@ -130,6 +130,40 @@ class RefundReason(OpenEnum):
     SL02 = "SL02"
 
 
+class InfractionReason(OpenEnum):
+    """That the payer was deceived, or that the Pix went wrong by a fault."""
+
+    FRAUD = "fraud"
+    OPERATIONAL_FLAW = "operational_flaw"
+
+
+class InfractionSituation(OpenEnum):
+    """What has happened, by the words of the directory of keys."""
+
+    SCAM = "scam"
+    ACCOUNT_TAKEOVER = "account_takeover"
+    COERCION = "coercion"
+    FRAUDULENT_ACCESS = "fraudulent_access"
+    OTHER = "other"
+
+
+class DefenceStatus(OpenEnum):
+    """SENDING until your institution has an answer, then SENT or REFUSED."""
+
+    SENDING = "SENDING"
+    SENT = "SENT"
+    REFUSED = "REFUSED"
+
+
+class InfractionStatus(OpenEnum):
+    """How far an infraction is; TAKEN and RELEASED are its ends."""
+
+    OPEN = "OPEN"
+    ANSWERED = "ANSWERED"
+    TAKEN = "TAKEN"
+    RELEASED = "RELEASED"
+
+
 class MovementKind(OpenEnum):
     """Why an institution moves money by itself; ``by_hand`` is a person in its app."""
 
@@ -180,6 +214,7 @@ class ResourceKind(OpenEnum):
     REFUND = "refund"
     MOVEMENT = "movement"
     ADJUSTMENT = "adjustment"
+    INFRACTION = "infraction"
 
 
 class FaultOperation(OpenEnum):
@@ -226,6 +261,12 @@ class EventName(OpenEnum):
     CHARGE_DIVERGED = "charge.diverged"
     ADJUSTMENT_POSTED = "adjustment.posted"
     TRANSFER_OUT_WAITING = "transfer.out.waiting"
+    INFRACTION_OPENED = "infraction.opened"
+    INFRACTION_ANSWERED = "infraction.answered"
+    INFRACTION_TAKEN = "infraction.taken"
+    INFRACTION_RELEASED = "infraction.released"
+    INFRACTION_REMINDED = "infraction.reminded"
+    TRANSFER_IN_HELD = "transfer.in.held"
 
 
 class Divergence(OpenEnum):
@@ -264,6 +305,9 @@ class ErrorCode(OpenEnum):
     ORIGINAL_NOT_REFUNDABLE = "ORIGINAL_NOT_REFUNDABLE"
     REFUND_EXCEEDS_ORIGINAL = "REFUND_EXCEEDS_ORIGINAL"
     REFUND_WINDOW_CLOSED = "REFUND_WINDOW_CLOSED"
+    REFUND_INFRACTION_OPEN = "REFUND_INFRACTION_OPEN"
+    INFRACTION_ANSWERED = "INFRACTION_ANSWERED"
+    INFRACTION_CLOSED = "INFRACTION_CLOSED"
     INSUFFICIENT_FUNDS = "INSUFFICIENT_FUNDS"
     INVALID_WEBHOOK_URL = "INVALID_WEBHOOK_URL"
     RATE_LIMITED = "RATE_LIMITED"

@@ -14,6 +14,9 @@ from pixconnect_client.enums import (
     Direction,
     Divergence,
     EventName,
+    InfractionReason,
+    InfractionSituation,
+    InfractionStatus,
     InitiationType,
     RefundStatus,
     TransferStatus,
@@ -32,6 +35,21 @@ class ChargePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it became by this event."""
     create_timestamp: datetime
     """When the charge was made."""
+
+
+class CreditHold(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That your institution holds a payment to you as suspect."""
+
+    deliver: str
+    """``NOT_YET``: the payer may get it back; deliver once it is released."""
+    until: datetime
+    """When it is released or returned at the latest."""
+    charge_id: int | None = None
+    """The charge that it will pay once it is released."""
+    transaction_identification: str | None = None
+    """The txid that the payment names."""
+    external_id: str | None = None
+    """Your own name for the charge."""
 
 
 class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,6 +72,8 @@ class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it became by this event."""
     create_timestamp: datetime
     """When the transfer was accepted."""
+    hold: CreditHold | None = None
+    """Of ``transfer.in.held`` alone."""
 
 
 class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -154,6 +174,43 @@ class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was posted."""
 
 
+class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``infraction.*`` events say."""
+
+    id: int
+    """The infraction's id."""
+    infraction_id: str
+    """Your institution's name of it."""
+    end_to_end_id: str
+    """The Pix that is contested, by its name on the whole network."""
+    transfer_id: int
+    """The id of its transfer."""
+    charge_id: int | None = None
+    """The charge that the Pix has paid."""
+    transaction_identification: str | None = None
+    """The txid that the Pix names."""
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+    amount: int
+    """How much of the Pix is contested. Cents."""
+    held: int
+    """How much of your money is blocked because of it. Cents."""
+    taken: int
+    """How much your institution has given back because of it. Cents."""
+    reason: InfractionReason
+    situation: InfractionSituation
+    words: str | None = None
+    """What the payer says."""
+    status: InfractionStatus
+    """How far it is."""
+    respond_by: datetime
+    """Until when you can answer."""
+    respond_to: str
+    """Where you answer: the path of the operation."""
+    create_timestamp: datetime
+    """When it was recorded here."""
+
+
 class ChargeEvent(Struct, frozen=True, kw_only=True):
     """Something happened to a charge."""
 
@@ -209,6 +266,15 @@ class AdjustmentEvent(Struct, frozen=True, kw_only=True):
     create_timestamp: datetime
 
 
+class InfractionEvent(Struct, frozen=True, kw_only=True):
+    """Somebody contests a Pix that you received, and your institution judges it."""
+
+    id: int
+    name: EventName
+    payload: InfractionPayload
+    create_timestamp: datetime
+
+
 class OtherEvent(Struct, frozen=True, kw_only=True):
     """An event of a kind that this version does not know."""
 
@@ -218,7 +284,9 @@ class OtherEvent(Struct, frozen=True, kw_only=True):
     create_timestamp: datetime
 
 
-_KnownEvent = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | DivergenceEvent | AdjustmentEvent
+_KnownEvent = (
+    ChargeEvent | TransferEvent | RefundEvent | MovementEvent | DivergenceEvent | AdjustmentEvent | InfractionEvent
+)
 Event = _KnownEvent | OtherEvent
 
 _FAMILIES: Final[Mapping[str, type[_KnownEvent]]] = {
@@ -228,6 +296,7 @@ _FAMILIES: Final[Mapping[str, type[_KnownEvent]]] = {
     "movement": MovementEvent,
     "charge": DivergenceEvent,
     "adjustment": AdjustmentEvent,
+    "infraction": InfractionEvent,
 }
 
 
@@ -238,6 +307,7 @@ _PAYLOADS: Final[Mapping[str, type[Struct]]] = {
     "movement": MovementPayload,
     "charge": DivergencePayload,
     "adjustment": AdjustmentPayload,
+    "infraction": InfractionPayload,
 }
 
 

@@ -14,12 +14,16 @@ from pixconnect_client.enums import (
     ChargeStatus,
     CodeKind,
     DeductionKind,
+    DefenceStatus,
     DeliveryStatus,
     Direction,
     DiscountKind,
     EndpointStatus,
     EventName,
     HealthStatus,
+    InfractionReason,
+    InfractionSituation,
+    InfractionStatus,
     InterestKind,
     KeyType,
     MemberCertainty,
@@ -303,13 +307,66 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it last changed."""
 
 
+class InfractionDefence(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What you answered to an infraction."""
+
+    text: str
+    """Your words."""
+    status: DefenceStatus
+    refusal: str | None = None
+    """Why your institution did not take it: then you may answer again, in time."""
+    create_timestamp: datetime
+    """When you answered."""
+
+
+class Infraction(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A Pix that you received and somebody contests; your institution judges it."""
+
+    id: int
+    infraction_id: str
+    """Your institution's name for it."""
+    end_to_end_id: str
+    """The Pix."""
+    transfer_id: int
+    """Its transfer."""
+    charge_id: int | None = None
+    """The charge that it has paid."""
+    transaction_identification: str | None = None
+    """The txid that it names."""
+    external_id: str | None = None
+    """Your own name for the charge."""
+    amount: int
+    """How much is contested. Cents."""
+    held: int
+    """How much of your money is blocked for it. Cents."""
+    taken: int
+    """How much your institution has given back. Cents."""
+    reason: InfractionReason
+    situation: InfractionSituation
+    words: str | None = None
+    """What the payer says."""
+    status: InfractionStatus
+    open_timestamp: datetime
+    """When it was opened."""
+    respond_by: datetime
+    """Until when you can answer."""
+    text_length_max: int
+    """How many characters of an answer your institution takes."""
+    defence: InfractionDefence | None = None
+    """Your answer."""
+    create_timestamp: datetime
+    """When it was recorded."""
+    last_modified: datetime
+    """When it last changed."""
+
+
 class Balance(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The account's balance."""
 
     available_funds: int
     """Money that can be spent. Cents."""
     current_funds: int
-    """Money in the account, reserved money included. Cents."""
+    """Money in the account, reserved and blocked money included. Cents."""
     able_to_deposit: bool
     """Whether money may come in."""
     able_to_lend: bool
@@ -542,7 +599,7 @@ class Health(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the checks were made."""
     checks: dict[str, CheckResult]
     """By name: ``database``, ``disk``, ``clock``, ``rail``, ``webhooks``, ``signing_key``, ``partitions``, ``database_loss``,
-    ``books``, ``feed``, and in live mode ``settings`` and ``institutions``."""
+    ``books``, ``feed``, where a standby is read from ``standby``, and in live mode ``settings`` and ``institutions``."""
     system: SystemInfo
     """The process that answered."""
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from pixconnect_client.enums import FaultOperation, MovementStatus, PaymentStatus, RefundStatus
+from pixconnect_client.enums import FaultOperation, InfractionStatus, MovementStatus, PaymentStatus, RefundStatus
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +56,24 @@ class Deposit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was put in."""
 
 
+class SandboxInfraction(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An infraction as the sandbox, your institution, has it."""
+
+    infraction_id: str
+    """Its name, under which the sandbox is told of a decision."""
+    end_to_end_id: str
+    """The Pix."""
+    amount: int
+    """How much is contested. Cents."""
+    wanted: int
+    """How much is to be blocked, once there is so much. Cents."""
+    held: int
+    """How much of that is blocked. Cents."""
+    status: InfractionStatus
+    respond_by: datetime
+    """Until when you can answer."""
+
+
 class MovementOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Money that the institution has moved."""
 
@@ -92,7 +110,8 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happens.
 
     ``reject:<SPI code>``, ``delay:<ms>``, ``no_answer``, ``lost``, ``duplicate_answer``, ``out_of_order``, ``unavailable``,
-    ``two_steps:<ms>``, ``cancel:<SPI code>`` or ``cancel:<SPI code>:<ms>``, ``fee:<cents>``, ``dated_back:<s>``; at faces also
+    ``two_steps:<ms>``, ``cancel:<SPI code>`` or ``cancel:<SPI code>:<ms>``, ``fee:<cents>``, ``dated_back:<s>``,
+    ``suspect:release`` or ``suspect:return``, or either with ``:<ms>``; at faces also
     ``html:before``, ``html:after``, ``too_many:<s>``, ``token_ended``, ``lag:<s>``, ``page_shift``.
     """
     match: FaultMatch | None = None

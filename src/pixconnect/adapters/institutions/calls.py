@@ -135,6 +135,13 @@ class Calls:
         except NoToken as refused:
             raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
 
+    async def lacks(self, scope: str) -> bool:
+        """Whether the institution has said that we have it not; where we have no token, the call itself tells."""
+        try:
+            return await self._tokens.lacks(scope)
+        except NoToken:
+            return False
+
     async def may_have(self, scopes: Sequence[str]) -> frozenset[str] | None:
         """Which of these the credential could have, tried with a token that nobody uses; ``None`` where it cannot be tried."""
         try:
@@ -182,6 +189,7 @@ class Calls:
         text = f"{said}: {content.text}" if content.text else said
         known = (self._credential.client_secret, self._authorization.removeprefix("Bearer "), *secrets)
         for secret in known:
+            # A shorter one would star out half of every text, and hide nothing.
             if len(secret) >= _SECRET_LENGTH_MIN:
                 text = text.replace(secret, "***")
         return text
@@ -207,6 +215,7 @@ class Calls:
             return NotSent(reason=str(error))
         except AnswerLost as error:
             return UnknownOutcome(reason=str(error))
+        # It has not looked at the call, so nothing was done.
         if answer.status_code == 429:
             return NotSent(reason="the institution answered 429", retry_after=self._pause(change.route, answer))
         self._paces.note_success(change.route)
@@ -222,6 +231,7 @@ class Calls:
     ) -> TakenT:
         began_s = self._clock.monotonic_s()
         has_renewed, tried_max = False, self._parts.bounds.tried_max
+        # One round more than there are tries: one of them may only find that the token has ended.
         for tried_count in range(1, tried_max + 2):
             failure: InstitutionUnavailable
             try:
@@ -242,6 +252,7 @@ class Calls:
             wait_s = failure.retry_after.total_seconds() if failure.retry_after is not None else _TRIED_AFTER_S
             if wait_s > _WAITED_MAX_S or tried_count >= tried_max or took_s > _TRIED_FOR_S:
                 raise failure
+            # Partly by chance, so that processes which failed together do not come back together.
             await asyncio.sleep(max(wait_s, _TRIED_AFTER_S * 2**tried_count) + self._parts.entropy.fraction() / 2)
         raise InstitutionUnavailable("the institution accepts no token of ours")
 

@@ -10,12 +10,20 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.adapters.institutions.calls import ChangingCall
-from pixconnect.adapters.institutions.efi_code import decode_code, is_as_accepted, is_static
-from pixconnect.adapters.institutions.efi_records import decode_sent, write_payee
+from pixconnect.adapters.institutions.efi_contests import EfiContests
+from pixconnect.adapters.institutions.efi_records import (
+    decode_code,
+    decode_sent,
+    is_as_accepted,
+    is_static,
+    write_payee,
+)
 from pixconnect.adapters.institutions.message import Content
 from pixconnect.adapters.institutions.standard import StandardInstitution
 from pixconnect.adapters.institutions.wire import Malformed, take_reais, take_text
 from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.institutions.account import abilities_of
+from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     DayFiles,
@@ -81,6 +89,11 @@ class EfiInstitution(StandardInstitution):
     @property
     def day_files(self) -> DayFiles | None:
         return self
+
+    @property
+    def contests(self) -> Contests | None:
+        length_max = abilities_of(self._account).defence_length_max
+        return EfiContests(self._calls, self._clock, length_max) if length_max else None
 
     async def read_balance(self) -> int:
         # Whether blocked money is in it no source says.

@@ -40,18 +40,18 @@ from pixconnect.adapters.institutions.wire import (
     take_rows,
     take_text,
 )
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     InstitutionItem,
     InstitutionTraits,
     InstitutionUnavailable,
     ItemKind,
-    MalformedItem,
     PermissionTried,
     SendAnswer,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.profiles.profile import InstitutionProfile
 
@@ -159,9 +159,9 @@ class InterInstitution(StandardInstitution):
         """The code of what was sent under our name since then; ``None`` where no line of the statement has it yet."""
         now = self._clock.real_now()
         oldest = now - _LOOKED_FOR
-        begin = (max(since or oldest, oldest) - _CLOCKS_APART).astimezone(SAO_PAULO).date()
+        begin = to_day(max(since or oldest, oldest) - _CLOCKS_APART)
         codes = set[str]()
-        async for rows in self._list_rows(self._sending, begin, now.astimezone(SAO_PAULO).date()):
+        async for rows in self._list_rows(self._sending, begin, to_day(now)):
             for row in rows:
                 try:
                     code = find_marked(row, name)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pixconnect.adapters.institutions.connection import InstitutionHost
 from pixconnect.domain.frame.short_text import cut_text
+from pixconnect.foundation.current_request import current_trace
 from pixconnect.http.client import ReceivedAnswer
 
 BODY_MAX: Final = 64 * 1024
@@ -106,6 +107,8 @@ def write_request(
         if not (value.isascii() and value.isprintable()):
             raise ValueError(f"{name}: cannot be a header's value")
         lines.append(f"{name}: {value}")
+    if (traceparent := current_trace.get()) is not None:
+        lines.append(f"traceparent: {traceparent}")
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode("ascii") + (body or b"")

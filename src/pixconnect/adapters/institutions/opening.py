@@ -129,7 +129,7 @@ def _open_sending_tokens(
     # Where an institution says how many tokens there are, it has a part of those.
     others = [pace for pace in known.paces if "token" not in pace.routes]
     own = (_SENDING_TOKENS,) if len(others) < len(known.paces) else ()
-    traits = structs.replace(known, scopes=known.asked_to_send, paces=(*own, *others))
+    traits = structs.replace(known, scopes=known.asked_to_send, due_scopes=(), paces=(*own, *others))
     paces = CallPaces(traits, clock, entropy, is_homologation=account.environment == "homologation")
     return _open_tokens(account, credential, structs.replace(profile, account=traits), connection, paces, clock)
 

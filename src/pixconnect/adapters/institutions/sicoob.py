@@ -37,12 +37,12 @@ from pixconnect.domain.institutions.institution import (
     InstitutionItem,
     InstitutionTraits,
     ItemKind,
-    MalformedItem,
     NotSent,
     PermissionTried,
     SendAnswer,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.profiles.profile import InstitutionProfile
 

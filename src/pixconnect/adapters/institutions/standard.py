@@ -12,18 +12,22 @@ from typing import Final, TypeVar
 
 from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content
-from pixconnect.adapters.institutions.standard_records import decode_charge, decode_pix, decode_refund, write_charge
+from pixconnect.adapters.institutions.standard_records import (
+    decode_charge,
+    decode_pix,
+    decode_refund,
+    read_items,
+    read_page,
+    write_charge,
+)
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_instant,
-    keep_malformed,
-    take_count,
-    take_members,
-    take_rows,
     take_text,
 )
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     ChargeTerms,
@@ -32,7 +36,6 @@ from pixconnect.domain.institutions.institution import (
     InstitutionTraits,
     InstitutionUnavailable,
     ListedRefund,
-    MalformedItem,
     NotSent,
     OpenedCharge,
     OpeningAnswer,
@@ -43,6 +46,7 @@ from pixconnect.domain.institutions.institution import (
     UnknownOutcome,
     Webhook,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.profiles.account_traits import CertainAnswer, Route
 from pixconnect.domain.profiles.profile import InstitutionProfile
@@ -51,14 +55,17 @@ from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 WINDOW: Final = timedelta(days=1)
 """Of one list: the standard sets no bound, and institutions may."""
 _PAGE_SIZE: Final = 1000
-_PAGES_MAX: Final = 10_000
 _TXID_LENGTH: Final = 32
+_DUE_SCOPE: Final = "cobv.write"
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 _PATHS: Final = dict[str, str](
     [
         ("cob.criar_com_txid", "/cob/{txid}"),
         ("cob.consultar", "/cob/{txid}"),
         ("cob.revisar", "/cob/{txid}"),
+        ("cobv.criar_com_txid", "/cobv/{txid}"),
+        ("cobv.consultar", "/cobv/{txid}"),
+        ("cobv.revisar", "/cobv/{txid}"),
         ("pix.listar", "/pix"),
         ("pix.consultar", "/pix/{e2eid}"),
         ("devolucao.solicitar", "/pix/{e2eid}/devolucao/{id}"),
@@ -91,36 +98,45 @@ class StandardInstitution:
             has_balance=False,
             # The standard makes the id the refund's identity: a second one under it is answered or refused.
             repeats_refunds=True,
+            opens_due=True,
         )
 
     @property
     def day_files(self) -> DayFiles | None:
         return None
 
+    @property
+    def contests(self) -> Contests | None:
+        # Neither the standard nor the documents of most tell of any.
+        return None
+
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         # Never without our txid: there is no name by which a repeat would be one.
-        path = self._path("cob.criar_com_txid", txid=terms.txid)
+        if terms.due is not None and await self._calls.lacks(_DUE_SCOPE):
+            return CertainRefusal(code="scope", reason=f"the account's credential has no {_DUE_SCOPE}")
+        path = self._charge_path("criar_com_txid", terms.txid, has_due_date=terms.due is not None)
         answer = await self._change_charge("PUT", path, write_charge(terms), self._known.opening_refusals)
         if isinstance(answer, OpenedCharge) and not answer.is_as_asked(terms):
             return UnknownOutcome(reason="the institution answered another charge than we asked for")
         return answer
 
-    async def read_charge(self, txid: str) -> OpenedCharge | None:
-        content = await self._calls.read("charge", self._path("cob.consultar", txid=txid))
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
+        path = self._charge_path("consultar", txid, has_due_date=has_due_date)
+        content = await self._calls.read("charge", path)
         charge = self._read_found(content, lambda: decode_charge(content.members))
-        if charge is not None and charge.txid != txid:
+        if charge is not None and (charge.txid, charge.due is not None) != (txid, has_due_date):
             raise InstitutionUnavailable("the institution answered another charge than we asked for")
         return charge
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
-        path = self._path("cob.revisar", txid=terms.txid)
+        path = self._charge_path("revisar", terms.txid, has_due_date=terms.due is not None)
         answer = await self._change_charge("PATCH", path, write_charge(terms), self._known.revision_refusals)
         if isinstance(answer, OpenedCharge) and not answer.is_as_asked(terms):
             return UnknownOutcome(reason="the institution answered another charge than we asked for")
         return answer
 
-    async def remove_charge(self, txid: str) -> OpeningAnswer:
-        path = self._path("cob.revisar", txid=txid)
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
+        path = self._charge_path("revisar", txid, has_due_date=has_due_date)
         answer = await self._change_charge("PATCH", path, {"status": _REMOVED}, self._known.revision_refusals)
         if isinstance(answer, OpenedCharge) and answer.txid != txid:
             return UnknownOutcome(reason="the institution answered another charge than we asked for")
@@ -131,16 +147,16 @@ class StandardInstitution:
     ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
         for begin, end in split(since, until):
             # Instants without milliseconds are taken everywhere; the second that they cut is read too.
-            query = {"inicio": _format_second(begin), "fim": _format_second(end + timedelta(seconds=1))}
+            query = {"inicio": format_second(begin), "fim": format_second(end + timedelta(seconds=1))}
             if only_returned:
                 query["devolucaoPresente"] = "true"
             number, count = 0, 1
             while number < count:
                 paged = query | {"paginacao.paginaAtual": str(number), "paginacao.itensPorPagina": str(_PAGE_SIZE)}
                 content = await self._calls.read("list", self._path("pix.listar"), paged, body_max=LIST_MAX)
-                rows, count = self._read_required(content, lambda content=content: _read_page(content.members))
+                rows, count = self._read_required(content, lambda content=content: read_page(content.members))
                 # What breaks its form is told beside the others.
-                yield _read_items(rows)
+                yield read_items(rows)
                 number += 1
 
     async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
@@ -229,7 +245,7 @@ class StandardInstitution:
         granted = await self._calls.read_granted()
         nobodys = self._path("cob.consultar", txid=self._entropy.token(_TXID_LENGTH))
         now = self._clock.real_now()
-        interval = {"inicio": _format_second(now - timedelta(minutes=1)), "fim": _format_second(now)}
+        interval = {"inicio": format_second(now - timedelta(minutes=1)), "fim": format_second(now)}
         tried = [
             await self._try("cob.read", "charge", nobodys),
             # Nothing is written by it: whether a charge may be would be seen only by opening one.
@@ -270,6 +286,9 @@ class StandardInstitution:
         path = traits.path if traits is not None and traits.path else self._profile.standard.prefix + _PATHS[operation]
         return path.format(**names)
 
+    def _charge_path(self, operation: str, txid: str, *, has_due_date: bool) -> str:
+        return self._path(f"{'cobv' if has_due_date else 'cob'}.{operation}", txid=txid)
+
     async def _change_charge(
         self, method: str, path: str, body: Mapping[str, object], refusals: Sequence[CertainAnswer]
     ) -> OpeningAnswer:
@@ -297,7 +316,7 @@ class StandardInstitution:
             if not known.properties:
                 member = violated[0] if violated else None
                 return CertainRefusal(code=content.name, reason=reason, member=member, reject_code=known.reject_code)
-            if violated and set(violated) <= set(known.properties):
+            if violated and all(known.is_about(name) for name in violated):
                 return CertainRefusal(
                     code=content.name, reason=reason, member=violated[0], reject_code=known.reject_code
                 )
@@ -366,26 +385,8 @@ def split(since: datetime, until: datetime, window: timedelta = WINDOW) -> list[
     return parts
 
 
-def _format_second(instant: datetime) -> str:
+def format_second(instant: datetime) -> str:
     return f"{format_instant(instant)[:19]}Z"
-
-
-def _read_page(members: Mapping[str, object]) -> tuple[Sequence[object], int]:
-    """The items of a page, and how many pages there are by now."""
-    paging = take_members(take_members(members, "parametros"), "paginacao")
-    return take_rows(members, "pix"), take_count(paging, "quantidadeDePaginas", _PAGES_MAX)
-
-
-def _read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
-    items = list[ReceivedPix | MalformedItem]()
-    for row in rows:
-        try:
-            pix, unreadable = decode_pix(row)
-        except Malformed as error:
-            items.append(keep_malformed(row, error.reason))
-        else:
-            items += [pix, *unreadable]
-    return items
 
 
 def _look_up_scope(name: str, granted: Collection[str] | None) -> PermissionTried:

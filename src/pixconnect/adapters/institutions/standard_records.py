@@ -6,6 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from pixconnect.adapters.institutions.due_records import (
+    decode_terms,
+    find_parts,
+    write_address,
+    write_calendar,
+    write_value,
+)
 from pixconnect.adapters.institutions.message import as_list, as_members
 from pixconnect.adapters.institutions.wire import (
     Malformed,
@@ -20,6 +27,7 @@ from pixconnect.adapters.institutions.wire import (
     take_instant,
     take_members,
     take_reais,
+    take_rows,
     take_text,
 )
 from pixconnect.domain.frame import errors
@@ -29,10 +37,10 @@ from pixconnect.domain.institutions.institution import (
     ChargeTerms,
     KnownPayer,
     ListedRefund,
-    MalformedItem,
     OpenedCharge,
     ReceivedPix,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
 from pixconnect.domain.money.tax_id import is_cpf
@@ -56,18 +64,22 @@ _URL_MAX: Final = 300
 _NAME_MAX: Final = 200
 _MESSAGE_MAX: Final = 140
 _REFUNDS_MAX: Final = 1000
+_PAGES_MAX: Final = 10_000
 
 
 def write_charge(terms: ChargeTerms) -> dict[str, object]:
     """The body that opens or revises a charge."""
     body = dict[str, object](
-        calendario=dict(expiracao=terms.lifetime_s),
-        valor=dict(original=format_reais(terms.amount_cents)),
+        calendario=write_calendar(terms.due) if terms.due else dict(expiracao=terms.lifetime_s),
+        valor=write_value(terms.due, terms.amount_cents)
+        if terms.due
+        else dict(original=format_reais(terms.amount_cents)),
         chave=terms.key,
     )
     if terms.payer_name and terms.payer_tax_id:
         kind = "cpf" if is_cpf(terms.payer_tax_id) else "cnpj"
-        body["devedor"] = {kind: terms.payer_tax_id, "nome": terms.payer_name}
+        address = {} if terms.payer_address is None else write_address(terms.payer_address)
+        body["devedor"] = {kind: terms.payer_tax_id, "nome": terms.payer_name, **address}
     if terms.text_for_payer:
         body["solicitacaoPagador"] = terms.text_for_payer
     if terms.additional:
@@ -79,17 +91,20 @@ def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
     """A charge as it is there; ``Malformed`` where anything of it cannot be relied on."""
     calendar, amount = take_members(members, "calendario"), take_members(members, "valor")
     status = _CHARGES.get(take_text(members, "status", 40))
+    # It might mean that the charge is paid: nothing is guessed of it.
     if status is None:
         raise Malformed("status is a word that we do not know")
     located = as_members(members.get("loc")) or {}
     location = find_text(members, "location", _URL_MAX) or find_text(located, "location", _URL_MAX)
+    due = decode_terms(calendar, amount)
     return OpenedCharge(
         txid=take_text(members, "txid", 35, form=_TXID),
         key=find_text(members, "chave", KEY_LENGTH_MAX),
         amount_cents=take_reais(amount, "original"),
         status=status,
         created_at=take_instant(calendar, "criacao"),
-        lifetime_s=take_count(calendar, "expiracao", _LIFETIME_MAX_S),
+        lifetime_s=0 if due is not None else take_count(calendar, "expiracao", _LIFETIME_MAX_S),
+        due=due,
         code=next((check_code(text) for name in _CODES if (text := find_text(members, name, _URL_MAX * 2))), None),
         location=None if location is None else _find_location(location.removeprefix("https://")),
         revision=take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
@@ -128,6 +143,7 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
         raise Malformed("the item is no object")
     refunds, unreadable = list[ListedRefund](), list[MalformedItem]()
     end_to_end_id = take_end_to_end_id(members, "endToEndId")
+    # One that cannot be read is kept for a person, and does not hinder its Pix from being credited.
     for row in _list_refunds(members):
         try:
             refunds.append(decode_refund(as_members(row) or {}))
@@ -142,9 +158,28 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
         settled_at=take_instant(members, "horario"),
         payer=read_payer(members),
         payer_message=find_free_text(members, "infoPagador", _MESSAGE_MAX),
+        parts=find_parts(members),
         refunds=refunds,
     )
     return pix, unreadable
+
+
+def read_page(members: Mapping[str, object]) -> tuple[Sequence[object], int]:
+    """The items of a page, and how many pages there are by now."""
+    paging = take_members(take_members(members, "parametros"), "paginacao")
+    return take_rows(members, "pix"), take_count(paging, "quantidadeDePaginas", _PAGES_MAX)
+
+
+def read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
+    items = list[ReceivedPix | MalformedItem]()
+    for row in rows:
+        try:
+            pix, unreadable = decode_pix(row)
+        except Malformed as error:
+            items.append(keep_malformed(row, error.reason))
+        else:
+            items += [pix, *unreadable]
+    return items
 
 
 def _list_refunds(members: Mapping[str, object]) -> Sequence[object]:
@@ -157,6 +192,7 @@ def _list_refunds(members: Mapping[str, object]) -> Sequence[object]:
 
 def decode_refund(members: Mapping[str, object]) -> ListedRefund:
     status = _REFUNDS.get(take_text(members, "status", 40))
+    # Nor of a return: one that is taken for refused would be asked for once more.
     if status is None:
         raise Malformed("status is a word that we do not know")
     instants = as_members(members.get("horario")) or {}

@@ -72,6 +72,10 @@ class Tokens(Protocol):
         """The scopes that we have, where the institution says them; ``NoToken``."""
         ...
 
+    async def lacks(self, scope: str) -> bool:
+        """Whether the institution has said that we have it not; ``NoToken``."""
+        ...
+
     async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
         """Which of these the credential could have, where the institution says it; ``NoToken``."""
         ...
@@ -91,6 +95,9 @@ class BareKey:
 
     async def read_granted(self) -> frozenset[str] | None:
         return None
+
+    async def lacks(self, scope: str) -> bool:
+        return False
 
     async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
         return None
@@ -121,6 +128,7 @@ class AccountTokens:
         self._clock = clock
         self._one_at_a_time = asyncio.Lock()
         self._token: Token | None = None
+        self._asks_more = bool(traits.asks_scopes and traits.due_scopes)
 
     async def authorize(self) -> str:
         return f"Bearer {(await self._find()).value}"
@@ -132,6 +140,13 @@ class AccountTokens:
 
     async def read_granted(self) -> frozenset[str] | None:
         return (await self._find()).granted
+
+    async def lacks(self, scope: str) -> bool:
+        granted = (await self._find()).granted
+        if granted is None:
+            return self._traits.asks_scopes and scope in self._traits.due_scopes and not self._asks_more
+        # What is said in other words than we ask in says nothing.
+        return scope not in granted and not granted.isdisjoint(self._traits.scopes)
 
     async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
         if not self._traits.asks_scopes:
@@ -156,7 +171,7 @@ class AccountTokens:
                 return token
             before = self._token
             try:
-                self._token = await self._request()
+                self._token = await self._renew()
             except NoToken:
                 # The old one is good until its end: a renewal that fails takes it from nobody.
                 if before is not None and self._clock.monotonic_s() < before.ends_at_s:
@@ -164,11 +179,25 @@ class AccountTokens:
                 raise
             return self._token
 
+    async def _renew(self) -> Token:
+        if self._asks_more:
+            try:
+                return await self._request((*self._traits.scopes, *self._traits.due_scopes), self._traits.scopes)
+            except NoToken as refused:
+                if not refused.is_refusal:
+                    raise
+                # A credential that receives today goes on doing so, whatever it lacks for more.
+                self._asks_more = False
+                _log.warning(
+                    "the institution gives no token for charges with a due date", scopes=self._traits.due_scopes
+                )
+        return await self._request(None, self._traits.scopes)
+
     def _usable(self) -> Token | None:
         token = self._token
         return token if token is not None and self._clock.monotonic_s() < token.renewed_at_s else None
 
-    async def _request(self, scopes: Sequence[str] | None = None) -> Token:
+    async def _request(self, scopes: Sequence[str] | None, needed: Sequence[str] = ()) -> Token:
         query, headers, body = write_grant(self._traits, self._credential, scopes)
         try:
             await self._paces.take("token", PATIENCE_S)
@@ -183,12 +212,14 @@ class AccountTokens:
             raise NoToken(f"no token: {error}") from None
         except (NoConnection, AnswerLost, MalformedAnswer) as error:
             raise self._pause(f"no token: {error}", None) from None
-        if scopes is not None and content.status in (400, 403):
+        # Of a credential that is wrong itself, the request that asks for less tells it again.
+        refused_by = (400, 401, 403) if needed else (400, 403)
+        if scopes is not None and content.status in refused_by:
             raise NoToken("no token of these scopes", is_refusal=True)
         if not content.is_success:
             said = f" {content.name}" if content.name else ""
             raise self._pause(f"no token: the institution answered {content.status}{said}", content.wait_s)
-        token = self._read(content.members, asked_at_s, self._traits.scopes if scopes is None else ())
+        token = self._read(content.members, asked_at_s, needed)
         self._paces.note_success("token")
         return token
 

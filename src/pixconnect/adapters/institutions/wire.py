@@ -16,10 +16,10 @@ import msgspec
 
 from pixconnect.adapters.institutions.message import as_list, as_members
 from pixconnect.domain.frame import errors, identifiers
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.frame.short_text import cut_text
-from pixconnect.domain.institutions.institution import MalformedItem
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
 
@@ -224,4 +224,4 @@ def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:
         return told.date(), None
     # Some write no offset: theirs is Sao Paulo's.
     instant = told.replace(tzinfo=SAO_PAULO) if told.tzinfo is None else told
-    return instant.astimezone(SAO_PAULO).date(), instant.astimezone(UTC)
+    return to_day(instant), instant.astimezone(UTC)

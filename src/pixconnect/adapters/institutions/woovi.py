@@ -36,6 +36,7 @@ from pixconnect.adapters.institutions.woovi_records import (
 from pixconnect.adapters.institutions.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender
 from pixconnect.adapters.institutions.woovi_sent import has_more
 from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     ChargeTerms,
@@ -44,7 +45,6 @@ from pixconnect.domain.institutions.institution import (
     InstitutionTraits,
     InstitutionUnavailable,
     ListedRefund,
-    MalformedItem,
     NotSent,
     OpenedCharge,
     OpeningAnswer,
@@ -55,6 +55,7 @@ from pixconnect.domain.institutions.institution import (
     UnknownOutcome,
     Webhook,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
@@ -110,7 +111,15 @@ class WooviInstitution:
     def day_files(self) -> DayFiles | None:
         return None
 
+    @property
+    def contests(self) -> Contests | None:
+        # Its sheet names disputes and their evidence, and no form of either.
+        return None
+
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        if terms.due is not None:
+            # Its own kind counts days from the opening, knows few modalities, and can be revised in its end alone.
+            return CertainRefusal(code="due", reason="Woovi opens no charge with a due date by these terms")
         body = dict[str, object](
             correlationID=terms.txid, value=terms.amount_cents, type="DYNAMIC", expiresIn=terms.lifetime_s
         )
@@ -136,7 +145,7 @@ class WooviInstitution:
             return UnknownOutcome(reason="the institution answered another charge than we asked for")
         return charge
 
-    async def read_charge(self, txid: str) -> OpenedCharge | None:
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
         content = await self._calls.read("charge", f"{_ROOT}/charge/{txid}")
         charge = self._read_found(content, lambda: self._read_charge(content))
         if charge is not None and charge.txid != txid:
@@ -156,7 +165,7 @@ class WooviInstitution:
         )
         return self._judge_changed(answer, structs.replace(known, lifetime_s=terms.lifetime_s))
 
-    async def remove_charge(self, txid: str) -> OpeningAnswer:
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
         known = await self._find_open(txid)
         if not isinstance(known, OpenedCharge):
             return known

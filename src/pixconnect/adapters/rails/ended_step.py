@@ -32,6 +32,7 @@ def settle_by(step: RailStep, heard: ListedOrder, now: datetime) -> Settled:
     owner = dict(name=step.owner_name, tax_id=step.owner_tax_id)
     named = {member: text for member, text in owner.items() if text}
     paid = heard.paid or (structs.replace(UNKNOWN_PARTY, **named) if named else None)
+    # Some tell no instant of it: then it is the one at which we heard.
     return Settled(settled_at=heard.settled_at or now, network_id=heard.network_id, payee=paid)
 
 

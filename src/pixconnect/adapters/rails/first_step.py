@@ -29,11 +29,14 @@ async def take_first_step(
     told = await sender.mint(pix)
     if isinstance(told, CertainRefusal):
         return await _refuse(memory, step, told.reject_code or reject_code.WRONG_CONTENTS, told.reason)
+    # No answer, and nothing moved: the order stays unsent, and is tried again.
     if not isinstance(told, NamedPix):
         return NotTaken()
     minted = structs.replace(
         step, state="minted", code_there=told.code, owner_tax_id=told.owner_tax_id, owner_name=told.owner_name
     )
+    # In the row before it is used: of two processes that asked, the second writes nothing, and goes on by the first one's
+    # name when it tries again.
     return await _take(memory, step, minted) or NotTaken()
 
 

@@ -23,7 +23,6 @@ from pixconnect.adapters.rails.first_step import refuse_another, take_first_step
 from pixconnect.adapters.rails.listed_order import ListedOrder, as_listed_order
 from pixconnect.adapters.rails.none import NoRail
 from pixconnect.adapters.rails.sent_code import is_code_of
-from pixconnect.domain.frame import identifiers
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.institutions.account import ABILITIES
 from pixconnect.domain.institutions.institution import (
@@ -59,6 +58,7 @@ from pixconnect.domain.money.rail import (
     Taken,
     Unknown,
 )
+from pixconnect.domain.rules.name_window import is_outside_window
 
 REPEATED_FOR: Final = timedelta(hours=12)
 """Refunds, from the first call on; what is unknown for longer is only asked about."""
@@ -188,7 +188,7 @@ class InstitutionRail(RecordingRail):
         return not step.only_asked and ((step.state == "minted" and not is_late) or self._may_repeat(step))
 
     def _is_late(self, step: RailStep) -> bool:
-        return identifiers.is_outside_window(step.order_name, self._clock.now())
+        return is_outside_window(step.order_name, self._clock.now())
 
     def _names_first(self, step: RailStep) -> bool:
         return step.kind == "order" and self._institution.traits.names_first

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 
+from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceUnknown
 from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
@@ -43,6 +44,9 @@ class NoRail:
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         raise RailUnavailable(self._reason)
+
+    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+        return [DefenceUnknown() for _ in defences]
 
     async def reports(self, wait_s: float) -> list[Report]:
         await asyncio.sleep(wait_s)

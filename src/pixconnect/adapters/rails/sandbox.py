@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceUnknown
 from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
@@ -71,6 +72,7 @@ _encode = msgspec.json.Encoder().encode
 _submit_answers = msgspec.json.Decoder(list[SubmitAnswer | None])
 _query_answers = msgspec.json.Decoder(list[QueryAnswer])
 _reports = msgspec.json.Decoder(list[Report])
+_defence_answers = msgspec.json.Decoder(list[DefenceAnswer])
 _instant = msgspec.json.Decoder(datetime | None)
 _settled = msgspec.json.Decoder(list[SettledItem])
 _position = msgspec.json.Decoder(Position)
@@ -189,7 +191,7 @@ class SandboxConnection:
 class SandboxRail:
     """The rail (``domain.money.rail.Rail``) that is the sandbox."""
 
-    abilities = Abilities()
+    abilities = Abilities(contests="theirs", defence_length_max=1000)
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection
@@ -225,6 +227,16 @@ class SandboxRail:
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         return [answer for group in _groups(ids) for answer in await self._query(group)]
+
+    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+        try:
+            status, body = await self._connection.ask(
+                "POST", "/rail/defences", _encode(defences), total_s=SUBMIT_TIMEOUT_S
+            )
+            answers = _read(_defence_answers, status, body, _NobodyKnowsError)
+        except (_NothingSentError, _NobodyKnowsError):
+            answers = []
+        return answers if len(answers) == len(defences) else [DefenceUnknown() for _ in defences]
 
     async def reports(self, wait_s: float) -> list[Report]:
         status, body = await self._ask("/rail/reports", {"wait_s": wait_s}, total_s=wait_s + TOTAL_TIMEOUT_S)

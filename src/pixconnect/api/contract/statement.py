@@ -23,11 +23,11 @@ from pixconnect.api.frame.operation import Document, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Amount, Cents, Id, Instant
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money import statement as statements
 from pixconnect.foundation.current_request import current_request
-from pixconnect.usecases.money import statement as statement_usecases
+from pixconnect.usecases.reading import statement as statement_usecases
 
 MEDIA_TYPES: Final = {
     "json": "application/json",
@@ -110,7 +110,7 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     days.
     """
     query = request.query
-    context = services.context
+    context = services.of(request.caller)
     # We check everything before the first byte: after that we can only break the answer off.
     found = await statement_usecases.open_statement(
         context, request.caller, query.initial_date, query.final_date, query.language
@@ -133,7 +133,7 @@ def _name_file(found: statements.Statement, form: str) -> str:
 def _day_of(instant: datetime) -> date:
     try:
         # A month that a Brazilian asks for shall not end on the first of the next.
-        return instant.astimezone(SAO_PAULO).date()
+        return to_day(instant)
     except OverflowError:
         return instant.date()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
+import gzip
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -18,6 +21,27 @@ DOCS_TYPE: Final = "text/html; charset=utf-8"
 STYLE_TYPE: Final = "text/css; charset=utf-8"
 TEXT_TYPE: Final = "text/markdown; charset=utf-8"
 SCRIPT_TYPE: Final = "text/javascript; charset=utf-8"
+
+
+# Fewer than there are pages: what is hardly ever read is not kept twice.
+_PACKED_MAX: Final = 128
+# ``gzip;q=0`` refuses it (RFC 9110, 12.5.3), and ``x-gzip`` is its old name.
+_TAKES_GZIP: Final = re.compile(
+    rb"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)", re.IGNORECASE
+)
+
+
+def _show(headers: Mapping[bytes, bytes], content: bytes, media_type: str, policy: bytes = browser.POLICY) -> Document:
+    """One of our pages, packed for who takes that: nothing in it is anybody's secret, so its length may tell what it likes."""
+    if _TAKES_GZIP.search(headers.get(b"accept-encoding", b"")) is None:
+        return Document(content=content, media_type=media_type, policy=policy)
+    return Document(content=_pack(content), media_type=media_type, policy=policy, encoding="gzip")
+
+
+@lru_cache(maxsize=_PACKED_MAX)
+def _pack(content: bytes) -> bytes:
+    # Without an instant the same page has the same octets in every process.
+    return gzip.compress(content, mtime=0)
 
 
 def _lead_to_docs(depth: str) -> Document:
@@ -52,7 +76,7 @@ async def get_openapi(services: Services, request: Request[None, Anything, Nothi
 
     OpenAPI 3.1.
     """
-    return Document(content=services.descriptions.openapi(), media_type=OPENAPI_TYPE)
+    return _show(request.headers, services.descriptions.openapi(), OPENAPI_TYPE)
 
 
 async def get_openapi_30(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -60,12 +84,12 @@ async def get_openapi_30(services: Services, request: Request[None, Anything, No
 
     OpenAPI 3.0.3, for generators that do not read 3.1. It lacks the webhooks, for which 3.0 has no place.
     """
-    return Document(content=services.descriptions.openapi_30(), media_type=OPENAPI_TYPE)
+    return _show(request.headers, services.descriptions.openapi_30(), OPENAPI_TYPE)
 
 
 async def get_pix_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the OpenAPI document of the central bank's Pix API, as this service implements it."""
-    return Document(content=services.descriptions.standard(), media_type=OPENAPI_TYPE)
+    return _show(request.headers, services.descriptions.standard(), OPENAPI_TYPE)
 
 
 async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -73,8 +97,9 @@ async def get_docs(services: Services, request: Request[None, Anything, Nothing]
 
     One page for people: with search, samples, and in the sandbox requests that are sent from it.
     """
-    policy = browser.TRYING_POLICY if services.context.policy.is_sandbox else browser.DOCS_POLICY
-    return Document(content=services.descriptions.docs(), media_type=DOCS_TYPE, policy=policy)
+    # Only a sandbox's page may send requests: where money is real, documentation must not be able to move it.
+    policy = browser.TRYING_POLICY if services.home.policy.is_sandbox else browser.DOCS_POLICY
+    return _show(request.headers, services.descriptions.docs(), DOCS_TYPE, policy)
 
 
 async def get_docs_folder(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -103,14 +128,14 @@ def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
             raise errors.NotFound("page: there is no such page")
         if name != request.parameter:
             return Document(content=guides.render_text(page).encode(), media_type=TEXT_TYPE)
-        return Document(content=_render(page.address), media_type=DOCS_TYPE, policy=browser.DOCS_POLICY)
+        return _show(request.headers, _render(page.address), DOCS_TYPE, browser.DOCS_POLICY)
 
     return get_page
 
 
 async def get_docs_search(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read what the documentation's search looks through."""
-    return Document(content=services.descriptions.search(), media_type=SCRIPT_TYPE)
+    return _show(request.headers, services.descriptions.search(), SCRIPT_TYPE)
 
 
 async def get_docs_picture(services: Services, request: Request[str, Anything, Nothing]) -> Document:

@@ -25,8 +25,9 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = dict(
     ),
     create_refund=(
         *(*_NEW, "LIMIT_EXCEEDED", "AMOUNT_MISMATCH", "HOLDER_BLOCKED", "ORIGINAL_NOT_REFUNDABLE"),
-        *("REFUND_EXCEEDS_ORIGINAL", "REFUND_WINDOW_CLOSED", "INSUFFICIENT_FUNDS"),
+        *("REFUND_INFRACTION_OPEN", "REFUND_EXCEEDS_ORIGINAL", "REFUND_WINDOW_CLOSED", "INSUFFICIENT_FUNDS"),
     ),
+    defend_infraction=("INFRACTION_ANSWERED", "INFRACTION_CLOSED"),
     create_webhook_endpoint=("LIMIT_EXCEEDED", "INVALID_WEBHOOK_URL"),
     change_webhook_endpoint=("INVALID_WEBHOOK_URL",),
     replay_events=("LIMIT_EXCEEDED",),

@@ -239,6 +239,7 @@ def example_of_parameter(name: str) -> str:
         txid=_TXID,
         endToEndId=_OUT_ID,
         returnIdentification=_BY_FIELD["return_identification"],
+        infractionId="I60710000202611201234a1B2c3D4e5F",
     )
     return str(others.get(name) or _BY_FIELD[name])
 
@@ -253,7 +254,11 @@ def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Sch
     # The name says what has become of it, and of all but charges the direction.
     _, *direction, became = event.upper().split(".")
     # More is known then of one that was accepted before.
-    payload: dict[str, object] = dict(status=dict(COMPLETED="CONFIRMED", WAITING="PROCESSING").get(became, became))
+    payload: dict[str, object] = dict(
+        status=dict(COMPLETED="CONFIRMED", WAITING="PROCESSING", HELD="PROCESSING").get(became, became)
+    )
+    if became != "HELD":
+        payload["hold"] = LEFT_OUT
     if direction:
         payload |= {"impact_type": direction[0], "flow": direction[0]}
     if direction == ["IN"]:
@@ -264,6 +269,15 @@ def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Sch
         "RefundPayload": payload,
         "MovementPayload": dict(kind="fee", impact_type="OUT", description="Tarifa Pix", deficit=0, status=became),
         "AdjustmentPayload": dict(kind="bank_error", impact_type="OUT", deficit=0, opposite_of=LEFT_OUT, status=became),
+        "InfractionPayload": dict(
+            infraction_id="I6071",
+            held=1000,
+            taken=1000 if became == "TAKEN" else 0,
+            reason="fraud",
+            situation="scam",
+            respond_to="/v1/connect/infraction/id/1/defence",
+            status=dict(OPENED="OPEN", REMINDED="OPEN").get(became, became),
+        ),
         "DivergencePayload": dict(divergences=["OTHER_AMOUNT"], asked_amount=1000, status="CONFIRMED"),
         schema["$ref"].removeprefix(SCHEMAS): {"name": event},
     }

@@ -49,6 +49,16 @@ function offerCopies() {
     });
     block.append(button);
   }
+  widen();
+  addEventListener("resize", widen);
+}
+
+/** Where a line is as wide as its box, Copy would cover its end. */
+function widen() {
+  for (const pre of document.querySelectorAll(".sample pre")) {
+    pre.classList.remove("wide");
+    pre.classList.toggle("wide", pre.scrollWidth > pre.clientWidth);
+  }
 }
 
 async function copy(text) {

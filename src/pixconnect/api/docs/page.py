@@ -96,7 +96,7 @@ def _render_introduction(
     paragraphs = document["info"]["description"].strip().split("\n\n")
     return (
         f"<section id=start><article><div><h1>Pix Connect</h1><p class=lead>{prose(paragraphs[0])}</p>"
-        f"{_render_steps(document, sections, base_url)}</div>"
+        f"{_render_steps(document, sections, base_url, token_url)}</div>"
         f"<div class=aside><h2 class=small>Address</h2>{sample(base_url, 'address')}"
         f"<h2 class=small>Every answer</h2>{sample(write_json(dict(success=True, data={}, meta=_META)), 'json')}"
         f"<fieldset class=choice><legend>Samples in</legend>{choices}</fieldset></div></article></section>"
@@ -115,12 +115,13 @@ def _render_introduction(
     )
 
 
-def _render_steps(document: dict[str, Any], sections: Sequence[Section], base_url: str) -> str:
+def _render_steps(document: dict[str, Any], sections: Sequence[Section], base_url: str, token_url: str) -> str:
     """From nothing to a charge that is paid; where nobody plays the payer, to one that can be."""
     rows = {row.id: row for section in sections for row in section.operations}
     schemas: dict[str, Schema] = document["components"]["schemas"]
     steps = [
-        "<h2 class=small><a href=#token>1. Get a token</a></h2><p>Every request carries it.</p>",
+        "<h2 class=small><a href=#token>1. Get a token</a></h2><p>Every request carries it.</p>"
+        f"{render_login(base_url, token_url)}",
         "<h2 class=small><a href=#create_charge>2. Ask to be paid</a></h2><p>The answer has <code>emvqrcps</code>: the text "
         f"of the QR code.</p>{render_samples(rows['create_charge'], base_url, schemas)}",
     ]

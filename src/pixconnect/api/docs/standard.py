@@ -26,15 +26,17 @@ from pixconnect.api.docs.records import (
 from pixconnect.api.frame.operation import Nothing
 from pixconnect.api.standard import problem
 from pixconnect.api.standard.frame import PREFIXES, StandardOperation
+from pixconnect.domain.standard.charge_lot import NUMBER_MAX
 
 _DESCRIPTION: Final = """\
-A API Pix do Banco Central, versão 2.9.0, como este serviço a implementa: cobranças imediatas, locations, Pix recebidos,
-devoluções e webhooks. Instantes são UTC com três decimais; valores são textos com dois. Campos e parâmetros desconhecidos
-são ignorados, e todos os erros de uma requisição vêm de uma vez em `violacoes`.
+A API Pix do Banco Central, versão 2.9.0, como este serviço a implementa: cobranças imediatas e com vencimento, lotes,
+locations, Pix recebidos, devoluções e webhooks. Instantes são UTC com três decimais; valores são textos com dois. Campos e
+parâmetros desconhecidos são ignorados, e todos os erros de uma requisição vêm de uma vez em `violacoes`.
 """
 _TAGS: Final = dict(
     cob="Cobranças imediatas.",
     cobv="Cobranças com vencimento.",
+    lotecobv="Lotes de cobranças com vencimento.",
     loc="Locations: os endereços dos payloads dos QR Codes.",
     pix="Pix recebidos.",
     devolucao="Devoluções de Pix recebidos.",
@@ -45,6 +47,7 @@ _LOCATION_ID: Final = ("O `id` da location.", typed("integer", minimum=1, maximu
 _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
     "/cobv/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
     "/cob/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
+    "/lotecobv/{id}": ("O seu identificador do lote.", typed("integer", minimum=1, maximum=NUMBER_MAX)),
     "/loc/{id}": _LOCATION_ID,
     "/pix/{e2eid}": _END_TO_END_ID,
     "/pix/{e2eid}/devolucao/{id}": (
@@ -58,6 +61,7 @@ _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
 _TXID: Final = dict(txid="$response.body#/txid")
 _LOCATION: Final = dict(id="$response.body#/id")
 _REFUND: Final = dict(e2eid="$request.path.e2eid", id="$request.path.id")
+_LOT: Final = dict(id="$request.path.id")
 _KEY: Final = dict(chave="$request.path.chave")
 _LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "cob.criar": {"cob.consultar": _TXID, "cob.revisar": _TXID, "cob.criar_com_txid": _TXID},
@@ -65,6 +69,7 @@ _LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "cob.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cob.revisar": _TXID},
     "cobv.criar_com_txid": {"cobv.consultar": _TXID, "cobv.revisar": _TXID},
     "cobv.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cobv.revisar": _TXID},
+    "lotecobv.criar": {"lotecobv.consultar": _LOT, "lotecobv.revisar": _LOT},
     "loc.criar": {"loc.consultar": _LOCATION, "loc.desvincular": _LOCATION},
     "devolucao.solicitar": {"devolucao.consultar": _REFUND, "pix.consultar": dict(e2eid="$request.path.e2eid")},
     "webhook.configurar": {"webhook.consultar": _KEY, "webhook.remover": _KEY},

@@ -15,6 +15,7 @@ from pixconnect.domain.frame.event import (
     ChargePayload,
     DivergencePayload,
     EventName,
+    InfractionPayload,
     MovementPayload,
     RefundPayload,
     TransferPayload,
@@ -44,6 +45,7 @@ _FAMILIES: Final = (
     EventFamily(prefix="movement.", schema="MovementEvent", payload=MovementPayload, resource=None),
     EventFamily(prefix="charge.", schema="DivergenceEvent", payload=DivergencePayload, resource="Transfer"),
     EventFamily(prefix="adjustment.", schema="AdjustmentEvent", payload=AdjustmentPayload, resource=None),
+    EventFamily(prefix="infraction.", schema="InfractionEvent", payload=InfractionPayload, resource="Infraction"),
 )
 PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
 

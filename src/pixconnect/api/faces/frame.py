@@ -32,7 +32,7 @@ from pixconnect.api.frame.operation import (
 )
 from pixconnect.api.frame.parameters import NONE
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import charge, refund, webhook
+from pixconnect.api.standard import charge, due_charge, refund, webhook
 from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
 from pixconnect.api.standard.listing import read_interval
 from pixconnect.api.standard.operations import SPOKEN
@@ -70,7 +70,7 @@ class Face(Struct, frozen=True, kw_only=True):
 
     def choose(self, services: Services, choice: str) -> str:
         """The answer that was chosen, or is taken otherwise, where no source says which."""
-        return self.profile.choose(services.context.policy.face_answers, choice)
+        return self.profile.choose(services.home.policy.face_answers, choice)
 
 
 FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document]]
@@ -184,7 +184,11 @@ def _check_interval(request: Asked, chosen: str) -> None:
     violations.raise_if_any()
 
 
-_REFUSING_REPEATS: Final = {"cob.criar_com_txid": charge.put_new_charge, "devolucao.solicitar": refund.put_new_refund}
+_REFUSING_REPEATS: Final = {
+    "cob.criar_com_txid": charge.put_new_charge,
+    "cobv.criar_com_txid": due_charge.put_new_due_charge,
+    "devolucao.solicitar": refund.put_new_refund,
+}
 
 
 def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: OperationTraits) -> FaceOperation:

@@ -15,10 +15,6 @@ _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SPAN_MAX: Final = timedelta(days=90)
 
 
-def local_date(instant: datetime) -> date:
-    return instant.astimezone(SAO_PAULO).date()
-
-
 def instants_of(first: date, last: date) -> tuple[datetime, datetime]:
     """The first and the last instant of these days."""
     return datetime.combine(first, time(0), SAO_PAULO), datetime.combine(last, time.max, SAO_PAULO)

@@ -88,8 +88,8 @@ async def get_public_key(services: Services, request: Request[None, Anything, No
     in `keys`, and read them again when it is not there.
     """
     # Another process may have made a key since: it must be published here before it signs.
-    await services.keyring.reload_if_older()
-    return msgspec.convert(services.keyring.public_key_document(), CurrentKey)
+    await services.keys.reload_if_older()
+    return msgspec.convert(services.keys.public_key_document(), CurrentKey)
 
 
 async def get_key_set(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -97,5 +97,5 @@ async def get_key_set(services: Services, request: Request[None, Anything, Nothi
 
     The same keys as a bare JWK set (RFC 7517), for libraries.
     """
-    await services.keyring.reload_if_older()
-    return Document(content=msgspec.json.encode(services.keyring.key_set()), media_type=JWK_SET_TYPE)
+    await services.keys.reload_if_older()
+    return Document(content=msgspec.json.encode(services.keys.key_set()), media_type=JWK_SET_TYPE)

@@ -14,6 +14,10 @@ class Verifier(Protocol):
         """The caller of a header that was verified before, from the cache; ``None`` where only ``verify`` can tell."""
         ...
 
+    def recall_party(self, authorization: bytes) -> int | None:
+        """The holder of a header that was verified before, however long ago: it lets nobody in."""
+        ...
+
     async def verify(self, authorization: bytes | None) -> Caller:
         """The caller of a header.
 

@@ -9,6 +9,7 @@ from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, Rea
 from pixconnect.usecases.running import batch_metrics
 from pixconnect.usecases.running.call_metrics import CALLS, measure_calls
 from pixconnect.usecases.running.health import Health
+from pixconnect.usecases.running.standby import Standby
 from pixconnect.writing.write_queues import WriteQueues
 
 REQUESTS: Final = MetricFamily(
@@ -36,7 +37,29 @@ CHECKS: Final = MetricFamily(
     meaning="1 for each check of `GET /v1/connect/health` that finds something wrong, as this process sees it; 0 for others.",
     labels=("check",),
 )
-FAMILIES: Final = (REQUESTS, DURATIONS, CERTIFICATES, CHECKS, CALLS, *batch_metrics.FAMILIES)
+STANDBY_READS: Final = MetricFamily(
+    name="pixconnect_standby_reads_total",
+    kind="counter",
+    meaning="Requests that a standby may answer (`PIXCONNECT_READ_DATABASE_URL`), by outcome: it `answered`; or the primary "
+    "did, because the standby is `not_used`, has `failed`, has `cancelled` it, or what was asked for was `missing` there.",
+    labels=("outcome",),
+)
+STANDBY_AGE: Final = MetricFamily(
+    name="pixconnect_standby_age_seconds",
+    kind="gauge",
+    meaning="How old the tables of that standby were when this process last looked, each second; missing while it is not used.",
+    labels=(),
+)
+FAMILIES: Final = (
+    REQUESTS,
+    DURATIONS,
+    CERTIFICATES,
+    CHECKS,
+    STANDBY_READS,
+    STANDBY_AGE,
+    CALLS,
+    *batch_metrics.FAMILIES,
+)
 
 
 def make_api_read(
@@ -46,6 +69,7 @@ def make_api_read(
     read_left_s: Callable[[], Mapping[str, float]],
     read_health: Callable[[], Awaitable[Health]],
     calls: Mapping[tuple[str, str], int],
+    standby: Standby | None,
 ) -> Read:
     """A function that measures this process: writes, answers, certificates, health, calls to institutions."""
 
@@ -60,8 +84,20 @@ def make_api_read(
             Measured(family=DURATIONS, values=durations),
             Measured(family=CERTIFICATES, values={(name,): left_s for name, left_s in read_left_s().items()}),
             Measured(family=CHECKS, values=failed),
+            *_measure_standby(standby),
             measure_calls(calls),
             *batch_metrics.measure_writes(writes),
         )
 
     return read
+
+
+def _measure_standby(standby: Standby | None) -> Sequence[Measured]:
+    if standby is None:
+        return ()
+    reads = {(outcome,): float(count) for outcome, count in standby.outcomes.items()}
+    age_s = standby.age_s
+    return (
+        Measured(family=STANDBY_READS, values=reads),
+        Measured(family=STANDBY_AGE, values={} if age_s is None else {(): age_s}),
+    )

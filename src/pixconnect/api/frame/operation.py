@@ -91,6 +91,8 @@ class Document(Struct, frozen=True, kw_only=True):
     """The name under which a browser saves it; empty if it may be shown."""
     policy: bytes = browser.POLICY
     """``Content-Security-Policy``."""
+    encoding: str = ""
+    """How the body is packed, which its reader has said it takes."""
 
 
 class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=True):
@@ -167,6 +169,9 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     """Between two answers of a flood, where it is one address that asks for all of them."""
     login: Login | None = None
     """``None`` takes the token that the caller has asked for."""
+    may_be_old: bool = False
+    """Whether a standby may answer, which lacks what was written in the last seconds: never where a caller may look for what
+    it has just asked for, or decides by the answer what to ask for next."""
 
     @property
     def item(self) -> type | None:

@@ -53,6 +53,7 @@ EXTERNAL_ID: Final = Parameter[str](
     description="The `external_id` that you gave it, percent-encoded (`/` as `%2F`).",
 )
 TXID: Final = _text("txid", "The charge's `transaction_identification`.")
+INFRACTION: Final = _text("infractionId", "The institution's name of the infraction, its `infraction_id`.")
 TOKEN: Final = _text("token", "What the location's address ends with.")
 END_TO_END_ID: Final = _text("endToEndId", "The transfer's `end_to_end_id`.")
 RETURN_IDENTIFICATION: Final = _text("returnIdentification", "The refund's `return_identification`.")

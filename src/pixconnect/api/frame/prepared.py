@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from pixconnect.api.frame import decoding, idempotency_key
+from pixconnect.api.frame.decoding import BODY_MAX
 from pixconnect.api.frame.operation import AnyOperation, Nothing, Reader
 from pixconnect.domain.frame import errors
 from pixconnect.http.asgi import Receive
@@ -24,6 +25,7 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
     has_body: bool
     is_change: bool
     """Whether it may change something: it is then noted who asked for it."""
+    is_always_long: bool
     takes_idempotency_key: bool
     read_path: Callable[[Sequence[bytes]], Any] | None
     """``None`` where the path has no parameter."""
@@ -43,7 +45,7 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
 
     def is_long(self, query: object) -> bool:
         """Whether a request takes as long as a hundred others."""
-        return self.operation.id == _REPLAY or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT
+        return self.is_always_long or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT
 
 
 def prepare(operation: AnyOperation) -> PreparedOperation:
@@ -54,6 +56,7 @@ def prepare(operation: AnyOperation) -> PreparedOperation:
         scope=None if operation.scope == "any" else operation.scope,
         has_body=operation.body is not Nothing,
         is_change=operation.scope is not None and operation.method != "GET",
+        is_always_long=operation.body_max > BODY_MAX or operation.id == _REPLAY,
         takes_idempotency_key=idempotency_key.is_taken_by(operation),
         read_path=reader.path if "{" in operation.path else None,
         read_query=reader.query,
@@ -87,13 +90,20 @@ async def receive_body(headers: Mapping[bytes, bytes], receive: Receive, octets_
     if int(headers.get(b"content-length", b"0")) > octets_max:
         raise too_large(octets_max)
     message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body") and len(body) <= octets_max:
+    first: bytes = message.get("body", b"")
+    count = len(first)
+    # Nearly every body comes whole.
+    if not message.get("more_body") and count <= octets_max:
+        return first
+    parts = [first]
+    while message.get("more_body") and count <= octets_max:
         message = await receive()
-        body += message.get("body", b"")
-    if len(body) > octets_max:
+        parts.append(message.get("body", b""))
+        count += len(parts[-1])
+    if count > octets_max:
         raise too_large(octets_max)
-    return body
+    # Joined once: a long one comes in hundreds of parts.
+    return b"".join(parts)
 
 
 def too_large(octets_max: int) -> errors.PayloadTooLarge:

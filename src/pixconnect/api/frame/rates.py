@@ -15,6 +15,8 @@ from pixconnect.domain.frame.rate import RatePolicy, TokenBucket, TokenBuckets
 from pixconnect.domain.identity.access import Caller
 
 WINDOW_S: Final = 60
+_OWED_MAX: Final = 1000
+"""As many as one request may do beside itself: all of them count, whatever the limit is."""
 
 
 class RequestRates:
@@ -37,6 +39,11 @@ class RequestRates:
                 raise errors.RateLimited(message, bucket.seconds_until(1), policy)
         for _, bucket in found:
             bucket.spend(1)
+
+    def spend_more(self, caller: Caller, count: int) -> None:
+        """Count what a request that was let through does beside itself; a bucket may owe some of it."""
+        for _, bucket in self._find(caller):
+            bucket.spend(count)
 
     def headers(self, caller: Caller) -> Headers:
         now_s = self._monotonic_s()
@@ -61,4 +68,4 @@ def make_request_rates(clock: Clock, client_max: int, holder_max: int) -> Reques
 def _policy(name: str, requests_max: int) -> RatePolicy | None:
     if not requests_max:
         return None
-    return RatePolicy(name=name, tokens_max=requests_max, refill_per_s=requests_max / WINDOW_S)
+    return RatePolicy(name=name, tokens_max=requests_max, refill_per_s=requests_max / WINDOW_S, overdraft_max=_OWED_MAX)

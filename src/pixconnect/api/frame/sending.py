@@ -79,6 +79,8 @@ def _document_headers(document: Document) -> Headers:
         _NOT_KEPT,
         (b"content-security-policy", document.policy),
     ]
+    if document.encoding:
+        headers.append((b"content-encoding", document.encoding.encode()))
     if document.filename:
         headers.append((b"content-disposition", outgoing_text.in_attachment(document.filename).encode()))
     return headers

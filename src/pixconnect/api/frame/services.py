@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
 from pixconnect.api.frame.authentication import Verifier
 from pixconnect.api.frame.rates import RequestRates
-from pixconnect.domain.identity.access import Network
+from pixconnect.domain.identity.access import Caller, Network
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
+from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity.keyring import Keyring
-from pixconnect.usecases.identity.token_issuer import TokenIssuer
-from pixconnect.usecases.institutions.callback import Callbacks
+from pixconnect.usecases.identity.cell_access import CellIssuer, CellKeys
+from pixconnect.usecases.institutions.callback import CellCallbacks
 from pixconnect.usecases.running.health import Health
+from pixconnect.usecases.running.standby import Standby
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 
 
@@ -39,22 +40,23 @@ class Descriptions(Struct, frozen=True, kw_only=True):
 class Services(Struct, frozen=True, kw_only=True):
     """Everything behind the interface."""
 
-    context: Context
+    cells: Cells
     verifier: Verifier
-    token_issuer: TokenIssuer
-    keyring: Keyring
+    token_issuer: CellIssuer
+    keys: CellKeys
+    """Those that are published."""
     read_health: Callable[[], Awaitable[Health]]
     """Answers within 2 s, whatever hangs."""
     read_readiness: Callable[[], Awaitable[Health]]
     """As ``read_health``, but only the checks that decide whether this process should get requests."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
     """A PNG of this text; callers take turns."""
-    feed_waits: FeedWaits
+    feed_waits: ByCell[FeedWaits]
     """Requests that wait for events."""
-    callbacks: Callbacks
+    callbacks: CellCallbacks
     """What institutions ring when something came in."""
-    admission: Admission
-    """What is under way in this process."""
+    admissions: ByCell[Admission]
+    """What is under way in this process, in each cell by itself: what waits for one database takes no place of another's."""
     turns: Turns
     """Who may use the event loop next."""
     descriptions: Descriptions
@@ -66,7 +68,20 @@ class Services(Struct, frozen=True, kw_only=True):
     """Networks whose ``X-Forwarded-For`` is believed."""
     version: str
     """The program's version."""
+    standby: Standby | None = None
+    """Where operations read that may be answered from it; ``None`` where there is none."""
+    security_contacts: Sequence[str] = ()
+    """For whoever finds a weakness: URIs, the preferred one first."""
     shows_system: bool = True
     """Whether the health check says what it runs on."""
     binds_tokens: bool = False
     """Whether there is a port where clients show certificates, to which their tokens are bound."""
+
+    @property
+    def home(self) -> Context:
+        """The home cell's: for what the installation has once, such as its addresses and the simulated network."""
+        return self.cells.home
+
+    def of(self, caller: Caller) -> Context:
+        """The context for all that this caller asks for: that of its holder's cell."""
+        return self.cells.of(caller.holder_id)

@@ -80,7 +80,7 @@ def _show(services: Services, _: OwnAccount, shown: StandardCharge, pix: Pix | N
         revisao=shown.revision,
         devedor=contents.payer and _show_payer(contents.payer),
         loc=place,
-        location=_find_location_there(charge) if place is None else place.location,
+        location=find_location_there(charge) if place is None else place.location,
         # An earlier revision describes the charge while it was active.
         status=COB_STATUSES[charge.status] if shown.is_latest else "ATIVA",
         valor=_show_value(contents),
@@ -111,7 +111,7 @@ def show_lines(contents: ChargeContents) -> list[Linha] | None:
     return [Linha(nome=line.name, valor=line.value) for line in contents.lines] or None
 
 
-def _find_location_there(charge: Charge) -> str | None:
+def find_location_there(charge: Charge) -> str | None:
     """Where an institution serves it, as its code says; a static code leads nowhere, and locations of ours are unbound."""
     if charge.institution_id is None:
         return None

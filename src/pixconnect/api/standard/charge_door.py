@@ -11,7 +11,8 @@ from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.charge_body import ChargePatch, ChargePut
-from pixconnect.api.standard.charge_records import CobListQuery, CobQuery, ParametrosCob
+from pixconnect.api.standard.charge_records import CobListQuery, CobQuery
+from pixconnect.api.standard.due_records import ParametrosCobV
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Violations
 from pixconnect.domain.frame import errors
@@ -35,7 +36,7 @@ class ChargeDoor(Struct, frozen=True, kw_only=True):
     show: Callable[[Services, OwnAccount, StandardCharge, Pix | None], Struct]
     """One charge of this account, and the Pix that has paid it."""
     list_query: type[CobListQuery]
-    show_page: Callable[[ParametrosCob, Sequence[Struct]], Struct]
+    show_page: Callable[[ParametrosCobV, Sequence[Struct]], Struct]
 
 
 async def put(
@@ -45,7 +46,7 @@ async def put(
     txid = None if makes_txid else _read_new_txid(request, kind)
     asked = kind.read_put(request.body.require(kind.entity))
     made = await charge_usecases.put_charge(
-        services.context, request.caller, txid, asked.contents, asked.location_id, is_new=is_new
+        services.of(request.caller), request.caller, txid, asked.contents, asked.location_id, is_new=is_new
     )
     return await _reply(services, request, kind, 201, made)
 
@@ -56,10 +57,10 @@ async def patch(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
         asked = kind.read_patch(request.body.require(kind.entity))
     except Violated:
         # A missing charge is reported before mistakes in the body.
-        await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
+        await charge_usecases.check_charge(services.of(request.caller), request.caller, txid, kind.entity)
         raise
     patched = await charge_usecases.patch_charge(
-        services.context,
+        services.of(request.caller),
         request.caller,
         txid,
         asked.change,
@@ -76,10 +77,10 @@ async def get(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
     revision = request.query.under(CobQuery, violations).integer("revisao")
     # A missing charge comes before a mistake in the query, as it does before one in a body.
     if violations.rows:
-        await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
+        await charge_usecases.check_charge(services.of(request.caller), request.caller, txid, kind.entity)
     violations.raise_if_any()
-    read = await charge_usecases.read_charge(services.context, request.caller, txid, revision, kind.entity)
-    paid_by = await search_usecases.find_pix(services.context, request.caller, [read])
+    read = await charge_usecases.read_charge(services.of(request.caller), request.caller, txid, revision, kind.entity)
+    paid_by = await search_usecases.find_pix(services.of(request.caller), request.caller, [read])
     return await _reply(services, request, kind, 200, read, paid_by.get(read.charge.id))
 
 
@@ -91,6 +92,7 @@ async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Rep
     listing.refuse_both_tax_ids(parameters, cpf, cnpj)
     is_placed = parameters.boolean("locationPresente")
     status = parameters.choice("status", _CHOICES)
+    lot_number = parameters.integer("loteCobVId") if kind.entity == WITH_DUE_DATE else None
     asked = listing.read_page(parameters)
     violations.raise_if_any()
     search = ChargeSearch(
@@ -98,19 +100,21 @@ async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Rep
         has_due_date=kind.entity == WITH_DUE_DATE,
         tax_id=cpf or cnpj,
         is_placed=is_placed,
+        lot_number=lot_number,
     )
     page = await search_usecases.search_charges(
-        services.context, request.caller, search, listing.make_span(interval, asked)
+        services.of(request.caller), request.caller, search, listing.make_span(interval, asked)
     )
-    paid_by = await search_usecases.find_pix(services.context, request.caller, page.items)
-    own = await services.context.directory.read_account(request.caller.holder_id)
-    asked_for = ParametrosCob(
+    paid_by = await search_usecases.find_pix(services.of(request.caller), request.caller, page.items)
+    own = await services.of(request.caller).directory.read_account(request.caller.holder_id)
+    asked_for = ParametrosCobV(
         inicio=interval.shown_inicio,
         fim=interval.shown_fim,
         cpf=cpf,
         cnpj=cnpj,
         location_presente=is_placed,
         status=status,
+        lote=lot_number,
         paginacao=asked.paginate(page.total_count),
     )
     cobs = [kind.show(services, own, item, paid_by.get(item.charge.id)) for item in page.items]
@@ -120,7 +124,7 @@ async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Rep
 async def _reply(
     services: Services, request: Asked, kind: ChargeDoor, status: int, shown: StandardCharge, pix: Pix | None = None
 ) -> Reply:
-    own = await services.context.directory.read_account(request.caller.holder_id)
+    own = await services.of(request.caller).directory.read_account(request.caller.holder_id)
     return Reply(status=status, record=kind.show(services, own, shown, pix))
 
 

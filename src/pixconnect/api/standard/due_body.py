@@ -44,8 +44,7 @@ def read_put(members: Mapping[str, object]) -> ChargePut:
     """All that a charge is to say; raises ``Violated``."""
     violations = Violations(WITH_DUE_DATE)
     body = Members(violations, CobVSolicitada, members)
-    change, due = _read_change(body)
-    location_id = read_wanted_location(body)
+    change, due, location_id = _read_change(body)
     violations.raise_if_any()
     contents = ChargeContents(
         lifetime_s=0,
@@ -71,14 +70,13 @@ def read_patch(members: Mapping[str, object]) -> ChargePatch:
     """What a charge is to say instead; raises ``Violated``."""
     violations = Violations(WITH_DUE_DATE)
     body = Members(violations, CobVRevisada, members, refuses_null=True)
-    change, _ = _read_change(body)
-    location_id = read_wanted_location(body)
+    change, _, location_id = _read_change(body)
     removes = read_removing(body, CobVRevisada)
     violations.raise_if_any()
     return ChargePatch(change, location_id, removes)
 
 
-def _read_change(body: Members) -> tuple[ContentsChange, DueChange]:
+def _read_change(body: Members) -> tuple[ContentsChange, DueChange, int | None]:
     # In the order in which the standard lists what breaks its rules.
     calendar = body.object("calendario")
     due_on = None if calendar is None else calendar.day("dataDeVencimento")
@@ -87,6 +85,7 @@ def _read_change(body: Members) -> tuple[ContentsChange, DueChange]:
     key = read_own_key(body)
     question = body.text("solicitacaoPagador")
     lines = read_added_lines(body)
+    location_id = read_wanted_location(body)
     value = body.object("valor")
     amount_cents = None if value is None else _read_original(value)
     due = DueChange(
@@ -107,7 +106,7 @@ def _read_change(body: Members) -> tuple[ContentsChange, DueChange]:
         lines=lines or None,
         due=due,
     )
-    return change, due
+    return change, due, location_id
 
 
 def _read_debtor(body: Members) -> tuple[Payer | None, PayerAddress | None]:
@@ -166,25 +165,20 @@ def _read_discount(value: Members) -> Discount | None:
     if kind in UNTIL_A_DATE:
         if discount.has("valorPerc"):
             discount.refuse("valorPerc", "não pode ser usado com as modalidades 1 e 2")
-        if dated == ():
+        if discount.is_empty("descontoDataFixa"):
             discount.refuse("descontoDataFixa", "deve ter ao menos uma data com as modalidades 1 e 2")
     else:
         if not discount.has("valorPerc"):
             discount.refuse("valorPerc", "é obrigatório com as modalidades 3 a 6")
         if discount.has("descontoDataFixa"):
             discount.refuse("descontoDataFixa", "não pode ser usado com as modalidades 3 a 6")
-    return Discount(kind=kind, value=rate, dated=dated or ())
+    return Discount(kind=kind, value=rate, dated=dated)
 
 
-def _read_dated(discount: Members) -> tuple[DatedDiscount, ...] | None:
-    """Empty where none is named, and ``None`` where the list is none."""
-    sent = discount.objects("descontoDataFixa")
-    if sent is None:
-        return None if discount.has("descontoDataFixa") else ()
+def _read_dated(discount: Members) -> tuple[DatedDiscount, ...]:
     dated: list[DatedDiscount] = []
-    for each in sent:
+    for each in discount.objects("descontoDataFixa") or ():
         until, rate = each.day("data"), each.amount("valorPerc")
         if until is not None and rate is not None:
             dated.append(DatedDiscount(until=until, value=rate))
-    # Where one of them is wrong, that is said already.
-    return tuple(dated) if dated or not sent else None
+    return tuple(dated)

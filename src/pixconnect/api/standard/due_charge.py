@@ -10,9 +10,8 @@ from msgspec import Struct
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import charge_door, due_body, location
-from pixconnect.api.standard.charge import show_lines
+from pixconnect.api.standard.charge import find_location_there, show_lines
 from pixconnect.api.standard.charge_door import ChargeDoor
-from pixconnect.api.standard.charge_records import ParametrosCob
 from pixconnect.api.standard.due_records import (
     Abatimento,
     CobsVConsultadas,
@@ -22,6 +21,7 @@ from pixconnect.api.standard.due_records import (
     DescontoDia,
     DevedorEndereco,
     Juros,
+    ParametrosCobV,
     ValorVencimento,
     Vencimento,
 )
@@ -54,6 +54,11 @@ async def put_due_charge(services: Services, request: Asked) -> Reply:
     A mesma requisição de novo responde a cobrança como está, em qualquer status, e não a muda.
     """
     return await charge_door.put(services, request, _COBV)
+
+
+async def put_new_due_charge(services: Services, request: Asked) -> Reply:
+    """Cria uma cobrança com vencimento com um txid que ainda não foi usado."""
+    return await charge_door.put(services, request, _COBV, is_new=True)
 
 
 async def patch_due_charge(services: Services, request: Asked) -> Reply:
@@ -89,19 +94,19 @@ def _show(services: Services, own: OwnAccount, shown: StandardCharge, pix: Pix |
         devedor=_show_debtor(contents),
         recebedor=show_receiver(own),
         loc=place,
-        location=place and place.location,
+        location=find_location_there(charge) if place is None else place.location,
         # An earlier revision describes the charge while it was active.
         status=COB_STATUSES[charge.status] if shown.is_latest else "ATIVA",
         valor=_show_value(contents.amount_cents, terms),
         chave=contents.key,
         solicitacao_pagador=contents.question,
         linhas=show_lines(contents),
-        pix_copia_e_cola=charge.br_code if place else None,
+        pix_copia_e_cola=charge.br_code if place or charge.institution_id is not None else None,
         pix=None if pix is None else [pix],
     )
 
 
-def _show_page(parametros: ParametrosCob, cobs: Sequence[Struct]) -> CobsVConsultadas:
+def _show_page(parametros: ParametrosCobV, cobs: Sequence[Struct]) -> CobsVConsultadas:
     return CobsVConsultadas(parametros=parametros, cobs=cast("Sequence[CobVCompleta]", cobs))
 
 

@@ -20,8 +20,10 @@ from pixconnect.api.standard.charge_records import (
 )
 from pixconnect.api.standard.location import PayloadLocation
 from pixconnect.domain.due.address import STREET_LENGTH_MAX
+from pixconnect.domain.due.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
+from pixconnect.domain.standard.charge_lot import NUMBER_MAX
 from pixconnect.usecases.standard.due_payload import RecebedorEndereco
 from pixconnect.usecases.standard.payload_parts import CobStatus
 from pixconnect.usecases.standard.pix import Instante, Pix, Reais
@@ -29,13 +31,15 @@ from pixconnect.usecases.standard.pix import Instante, Pix, Reais
 Dia = Annotated[str, Meta(extra_json_schema=dict(format="date"), examples=["2026-12-31"])]
 _Validade = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Nome = Annotated[str, Meta(min_length=1, max_length=PAYER_NAME_LENGTH_MAX)]
+_Lote = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
 _Linha = Annotated[str, Meta(max_length=STREET_LENGTH_MAX)]
 _Uf = Annotated[str, Meta(max_length=2)]
 _Cep = Annotated[str, Meta(max_length=8)]
 _Email = Annotated[str, Meta(max_length=254)]
-_AbatimentoModalidade = Annotated[int, Meta(ge=1, le=2)]
-_JurosModalidade = Annotated[int, Meta(ge=1, le=8)]
-_DescontoModalidade = Annotated[int, Meta(ge=1, le=6)]
+# A kind's place in its table is the standard's number of it.
+_AbatimentoModalidade = Annotated[int, Meta(ge=1, le=len(DEDUCTION_KINDS))]
+_JurosModalidade = Annotated[int, Meta(ge=1, le=len(INTEREST_KINDS))]
+_DescontoModalidade = Annotated[int, Meta(ge=1, le=len(DISCOUNT_KINDS))]
 
 
 class VencimentoSolicitado(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -235,11 +239,21 @@ class CobVCompleta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 class CobVListQuery(CobListQuery, frozen=True, kw_only=True, rename="camel"):
     """De quando, quais e qual página."""
 
+    lote: _Lote | None = field(default=None, name="loteCobVId")
+    """Só as criadas por este lote."""
+
+
+class ParametrosCobV(ParametrosCob, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O que foi pedido, e a página."""
+
+    lote: _Lote | None = field(default=None, name="loteCobVId")
+    """Como foi pedido."""
+
 
 class CobsVConsultadas(Struct, frozen=True, kw_only=True):
     """Uma página de cobranças com vencimento."""
 
-    parametros: ParametrosCob
+    parametros: ParametrosCobV
     """O que foi pedido."""
     cobs: Sequence[CobVCompleta]
     """As cobranças, da mais nova à mais antiga."""

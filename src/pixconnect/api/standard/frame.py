@@ -131,6 +131,10 @@ class StandardOperation(Struct, frozen=True):
     answer: type
     """What the description says of the answer; ``Nothing`` has no body."""
     handler: Responder
+    body_max: int = decoding.BODY_MAX
+    """In bytes."""
+    may_be_old: bool = False
+    """As of an ``Operation``."""
 
 
 def list_door_routes(rows: Sequence[StandardOperation]) -> tuple[AnyOperation, ...]:
@@ -163,6 +167,8 @@ def _route(row: StandardOperation, path: str) -> AnyOperation:
         row.handler,
         refusals=make_form(row.types),
         reader=READER,
+        body_max=row.body_max,
+        may_be_old=row.may_be_old,
     )
 
 

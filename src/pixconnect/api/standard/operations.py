@@ -15,6 +15,8 @@ from pixconnect.api.standard import (
     due_charge,
     due_records,
     location,
+    lot,
+    lot_records,
     notice,
     payment,
     refund,
@@ -28,6 +30,8 @@ from pixconnect.usecases.standard import pix as standard_pix
 _COB: Final = Types(missing="CobNaoEncontrado", invalid="CobOperacaoInvalida")
 _COBV: Final = Types(missing="CobVNaoEncontrada", invalid="CobVOperacaoInvalida")
 _COBV_ASKED: Final = Types(missing="CobVNaoEncontrada", invalid="CobVConsultaInvalida")
+_LOTE: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVOperacaoInvalida")
+_LOTE_ASKED: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVConsultaInvalida")
 _LOC: Final = Types(missing="PayloadLocationNaoEncontrado", invalid="PayloadLocationOperacaoInvalida")
 _WEBHOOK: Final = Types(missing="WebhookNaoEncontrado", invalid="WebhookOperacaoInvalida")
 
@@ -43,7 +47,8 @@ SPOKEN: Final = (
     Row("cob.consultar", "GET", "/cob/{txid}", "cob.read", Types(missing="CobNaoEncontrado", invalid="CobConsultaInvalida"),
         charge_records.CobQuery, Nothing, 200, charge_records.CobCompleta, charge.get_charge),
     Row("cob.listar", "GET", "/cob", "cob.read", Types(invalid="CobConsultaInvalida"),
-        charge_records.CobListQuery, Nothing, 200, charge_records.CobsConsultadas, charge.list_charges),
+        charge_records.CobListQuery, Nothing, 200, charge_records.CobsConsultadas, charge.list_charges,
+        may_be_old=True),
     Row("cobv.criar_com_txid", "PUT", "/cobv/{txid}", "cobv.write", _COBV,
         Nothing, due_records.CobVSolicitada, 201, due_records.CobVCompleta, due_charge.put_due_charge),
     Row("cobv.revisar", "PATCH", "/cobv/{txid}", "cobv.write", _COBV,
@@ -51,7 +56,16 @@ SPOKEN: Final = (
     Row("cobv.consultar", "GET", "/cobv/{txid}", "cobv.read", _COBV_ASKED,
         charge_records.CobQuery, Nothing, 200, due_records.CobVCompleta, due_charge.get_due_charge),
     Row("cobv.listar", "GET", "/cobv", "cobv.read", Types(invalid="CobVConsultaInvalida"),
-        due_records.CobVListQuery, Nothing, 200, due_records.CobsVConsultadas, due_charge.list_due_charges),
+        due_records.CobVListQuery, Nothing, 200, due_records.CobsVConsultadas, due_charge.list_due_charges,
+        may_be_old=True),
+    Row("lotecobv.criar", "PUT", "/lotecobv/{id}", "lotecobv.write", _LOTE,
+        Nothing, lot_records.LoteCobVSolicitado, 202, Nothing, lot.put_lot, lot_records.BODY_MAX),
+    Row("lotecobv.revisar", "PATCH", "/lotecobv/{id}", "lotecobv.write", _LOTE,
+        Nothing, lot_records.LoteCobVRevisado, 202, Nothing, lot.patch_lot, lot_records.BODY_MAX),
+    Row("lotecobv.consultar", "GET", "/lotecobv/{id}", "lotecobv.read", _LOTE_ASKED,
+        Nothing, Nothing, 200, lot_records.LoteCobVConsultado, lot.get_lot),
+    Row("lotecobv.listar", "GET", "/lotecobv", "lotecobv.read", Types(invalid="LoteCobVConsultaInvalida"),
+        lot_records.LoteCobVListQuery, Nothing, 200, lot_records.LotesCobVConsultados, lot.list_lots),
     Row("loc.criar", "POST", "/loc", "payloadlocation.write", _LOC,
         Nothing, location.PayloadLocationSolicitada, 201, location.PayloadLocation, location.create_location),
     Row("loc.consultar", "GET", "/loc/{id}", "payloadlocation.read", _LOC,
@@ -89,7 +103,6 @@ SPOKEN: Final = (
 """What can be done here."""
 
 _UNCONTRACTED: Final = (
-    "/lotecobv", "/lotecobv/{id}",
     "/rec", "/rec/{idRec}", "/solicrec", "/solicrec/{idSolicRec}",
     "/cobr", "/cobr/{txid}", "/cobr/{txid}/retentativa/{data}",
     "/locrec", "/locrec/{id}", "/locrec/{id}/idRec", "/webhookrec", "/webhookcobr",

@@ -42,7 +42,8 @@ async def get_payload(services: Services, request: Request[str, Anything, Nothin
     A compact JWS (ES256, header `alg kid jku typ x5t#S256`) over the Pix scheme's charge payload.
     """
     # Signed anew at each reading, because the payload says how the charge stands now.
-    signed = await payload_usecases.read_payload(services.context, request.parameter)
+    path = request.parameter
+    signed = await services.cells.find(lambda context: payload_usecases.read_payload(context, path), path)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 
@@ -68,9 +69,9 @@ async def get_due_payload(services: Services, request: Request[Any, Any, Any]) -
     if municipality is not None and not address.is_municipality(municipality):
         parameters.refuse("codMun", "deve ser o código IBGE de um município, com 7 dígitos")
     if violations.rows:
-        await payload_usecases.check_served(services.context, path)
+        await services.cells.find(lambda context: payload_usecases.check_served(context, path), path)
     violations.raise_if_any()
-    signed = await payload_usecases.read_payload(services.context, path, day)
+    signed = await services.cells.find(lambda context: payload_usecases.read_payload(context, path, day), path)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 
@@ -79,5 +80,5 @@ async def get_location_key_set(services: Services, request: Request[None, Anythi
 
     The JWK set that their `jku` names, with certificate chains.
     """
-    await services.keyring.reload_if_older()
-    return Document(content=msgspec.json.encode(services.keyring.certified_key_set()), media_type=JWK_SET_TYPE)
+    await services.keys.reload_if_older()
+    return Document(content=msgspec.json.encode(services.keys.certified_key_set()), media_type=JWK_SET_TYPE)

@@ -53,6 +53,21 @@ class Problema(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
     """Tudo o que está errado, de uma vez."""
 
 
+class ProblemaDoItem(Struct, frozen=True, kw_only=True):
+    """Por que a cobrança de um lote foi negada (RFC 9457)."""
+
+    type: str
+    """O tipo do erro, para programas."""
+    title: str
+    """O tipo do erro, para pessoas."""
+    status: int
+    """O status HTTP que a mesma requisição teria sozinha."""
+    detail: str
+    """O que houve com esta cobrança."""
+    violacoes: Sequence[Violacao]
+    """Tudo o que está errado, de uma vez."""
+
+
 class Types(Struct, frozen=True, kw_only=True):
     """The standard's types for the refusals of one operation."""
 
@@ -86,6 +101,9 @@ _TITLES: Final[Mapping[str, str]] = dict(
     CobVNaoEncontrada="Cobrança com vencimento não encontrada",
     CobVOperacaoInvalida="Cobrança com vencimento inválida",
     CobVConsultaInvalida="Consulta de cobranças com vencimento inválida",
+    LoteCobVNaoEncontrado="Lote de cobranças com vencimento não encontrado",
+    LoteCobVOperacaoInvalida="Lote de cobranças com vencimento inválido",
+    LoteCobVConsultaInvalida="Consulta de lotes de cobranças com vencimento inválida",
     PayloadLocationNaoEncontrado="Location não encontrada",
     PayloadLocationOperacaoInvalida="Location inválida",
     PayloadLocationConsultaInvalida="Consulta de locations inválida",
@@ -123,6 +141,7 @@ _DETAILS: Final[Mapping[str, str]] = dict(
     INSUFFICIENT_FUNDS="O saldo disponível é menor que o valor.",
     EXTERNAL_ID_CONFLICT="O identificador já foi usado com outro conteúdo.",
 )
+_ROWS_FOLLOW: Final = "Veja em violacoes tudo o que está errado."
 _REPEAT: Final = "repita a requisição com PUT e esse txid, o que não a faz duas vezes."
 
 
@@ -150,10 +169,22 @@ def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: d
     )
 
 
+def describe_rows(rows: Sequence[Violation]) -> ProblemaDoItem:
+    """What an item of a lot was refused for: as the same request alone would be answered, without one to name."""
+    name = "CobVOperacaoInvalida"
+    return ProblemaDoItem(
+        type=TYPE_PREFIX + name,
+        title=_TITLES[name],
+        status=400,
+        detail=_ROWS_FOLLOW,
+        violacoes=tuple(map(_show, rows)),
+    )
+
+
 def describe_refusal(error: errors.PixConnectError) -> str:
     """What happened, in Portuguese."""
     if isinstance(error, Violated):
-        return "Veja em violacoes tudo o que está errado." if error.rows else "O corpo deve ser um objeto JSON."
+        return _ROWS_FOLLOW if error.rows else "O corpo deve ser um objeto JSON."
     if isinstance(error, errors.OutcomeUnknown) and error.txid is not None:
         return f"Não se sabe se a cobrança foi feita. O txid dela é {error.txid}: {_REPEAT}"
     return error.message if isinstance(error, MalformedRequest) else _DETAILS.get(error.code, _DETAILS["BAD_REQUEST"])

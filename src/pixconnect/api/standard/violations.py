@@ -100,6 +100,10 @@ class Members:
         """Whether the member was sent, in whatever form; ``null`` counts only where it is refused."""
         return name in self._members and (self._refuses_null or self._members[name] is not None)
 
+    def is_empty(self, name: str) -> bool:
+        """Whether the member is absent or a list of nothing."""
+        return self._members.get(name) in (None, [])
+
     def refuse(self, name: str, reason: str) -> None:
         """Add a row about a member."""
         self._violations.add(f"{self._prefix}{name}", reason, self._members.get(name))
@@ -122,7 +126,7 @@ class Members:
         if len(value) > length_max:
             return self.refuse(name, f"deve ter no máximo {length_max} caracteres")
         if len(value) < length_min:
-            return self.refuse(name, f"deve ter no mínimo {length_min} caracteres")
+            return self.refuse(name, f"deve ter no mínimo {length_min} caractere{'s' if length_min > 1 else ''}")
         if pattern is not None and not pattern.fullmatch(value):
             return self.refuse(name, reason)
         return value
@@ -246,14 +250,18 @@ class Members:
         return Members(self._violations, record, members, f"{self._prefix}{name}", refuses_null=self._refuses_null)
 
     def _take(self, name: str, kind: type[TypeT]) -> tuple[object, TypeT]:
-        is_required, _ = self._record[name]
-        described = _describe(self._record, name, kind)
+        is_required, described = self._record[name]
+        # As ``_describe``, for each of ten members of a body.
+        if not isinstance(described, kind):
+            raise _misread(name)
         value = self._members.get(name)
-        if value is None and self._refuses_null and name in self._members:
+        if value is not None:
+            return value, described
+        if self._refuses_null and name in self._members:
             self._violations.add(f"{self._prefix}{name}", "não pode ser nulo", "null")
-        elif value is None and is_required:
+        elif is_required:
             self.refuse(name, _MISSING)
-        return value, described
+        return None, described
 
 
 @cache
@@ -266,8 +274,12 @@ def list_members(record: type[Struct]) -> Mapping[str, tuple[bool, inspect.Type]
 def _describe(record: Mapping[str, tuple[bool, inspect.Type]], name: str, kind: type[TypeT]) -> TypeT:
     _, described = record[name]
     if not isinstance(described, kind):
-        raise errors.InvariantBroken(f"{name} is read as something else than it is described as")
+        raise _misread(name)
     return described
+
+
+def _misread(name: str) -> errors.InvariantBroken:
+    return errors.InvariantBroken(f"{name} is read as something else than it is described as")
 
 
 def _strip(described: inspect.Type) -> inspect.Type:

@@ -47,6 +47,7 @@ _SAY_IT_ALL = (
 _BY_NAME = {
     "AlreadyRunningError": "{}",
     "InstallationError": "{}",
+    "PoolerError": "{}",
     "SchemaError": "{}",
     "SealBroken": "{}: set PIXCONNECT_SECRET_KEY to the key it was sealed with",
     "SecretKeyError": "{}",
@@ -63,6 +64,8 @@ _BY_NAME = {
     "InvalidSchemaNameError": "the tables are missing ({}): run `pixconnect migrate`",
     "DiskFullError": "the database's disk is full ({}): make room and try again",
     "ClientConfigurationError": "DATABASE_URL is no address of a PostgreSQL database ({})",
+    "SSLCertVerificationError": "the database's certificate is not the one that was expected ({}): look at sslrootcert, "
+    "and at the name of the server, in PIXCONNECT_DATABASE_URL or the address of this part",
     "ReadOnlySQLTransactionError": "the database only reads ({}): it is a standby, or was set so; try again when it writes",
     "InsufficientResourcesError": "PostgreSQL has reached a limit of its server ({}): look at its memory, and try again",
     "PostgresSystemError": "PostgreSQL cannot read or write its files ({}): look at its log",
@@ -129,9 +132,9 @@ def _explain_loss(error: BaseException) -> str | None:
 
 def is_database_unreachable(error: BaseException) -> bool:
     """Whether nothing answers at the database's address."""
-    # asyncpg lets the system's errors through, and a Unix socket that is missing, or closed to us, is a file.
-    kinds = ConnectionError | TimeoutError | FileNotFoundError | PermissionError
-    return isinstance(error, kinds) and _is_about_connecting(error)
+    # asyncpg lets the system's errors through: of the network, of the resolver, and a Unix socket that is missing, or closed to
+    # us, is a file. A certificate that is not the one that was expected is for an operator to mend.
+    return isinstance(error, OSError) and not _is_one_of(error, ("SSLError",)) and _is_about_connecting(error)
 
 
 def is_database_away(error: BaseException) -> bool:

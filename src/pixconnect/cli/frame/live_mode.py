@@ -13,14 +13,8 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from pixconnect.cli.frame import terminal
 from pixconnect.config import DEMONSTRATION_FILE, Settings, SettingsError, is_loopback_host
+from pixconnect.database_config import DATABASE_URLS
 
-DATABASE_URLS: Final = (
-    "database_url",
-    "owner_database_url",
-    "operator_database_url",
-    "console_database_url",
-    "verify_database_url",
-)
 _VERIFIED: Final = "verify-full"
 _PREFIXES_MIN: Final = {4: 8, 6: 7}
 """Those of the widest private networks, by the version of IP."""
@@ -76,9 +70,8 @@ def list_risks(settings: Settings) -> Iterator[str]:
             "anybody's failed logins lock everybody out; name the proxy's network, such as 127.0.0.1/32"
         )
     yield (
-        "no sending: live mode receives over accounts at institutions and sends over none yet; a holder without an account "
-        "hands out charges that nobody can pay, and its transfers are cancelled after a minute with their money kept: "
-        "`pixconnect institution add`"
+        "accounts: live mode moves money over accounts at institutions alone: a holder without one hands out charges that "
+        "nobody can pay, and its transfers are cancelled after a minute with their money kept; `pixconnect institution add`"
     )
 
 

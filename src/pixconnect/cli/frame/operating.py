@@ -12,6 +12,7 @@ from cyclopts.validators import Number
 
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.frame.cell import cell_of_id
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -47,6 +48,32 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]], *, compares_ke
 
     async def do() -> Result:
         async with operators.open_operator(settings, compares_key=compares_key) as operator:
+            return await use_case(operator)
+
+    with complaining_of_home(settings):
+        return asyncio.run(do())
+
+
+def run_for(holder_id: int, use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
+    """As ``run``, in the cell of a holder, which the id says."""
+
+    async def find(home: OperatorContext) -> int:
+        del home
+        return cell_of_id(holder_id)
+
+    return run_at(find, use_case)
+
+
+def run_at(
+    find_number: Callable[[OperatorContext], Awaitable[int]], use_case: Callable[[OperatorContext], Awaitable[Result]]
+) -> Result:
+    """As ``run``, in the cell that is found by asking the home cell."""
+    settings = read_database_settings()
+    set_up_logging(settings.log_format, "warning")
+    from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
+
+    async def do() -> Result:
+        async with operators.open_operator_at(settings, find_number) as operator:
             return await use_case(operator)
 
     with complaining_of_home(settings):

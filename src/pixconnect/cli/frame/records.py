@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 Asked = TypeVar("Asked", int, str)
 Named = TypeVar("Named", Charge, Transfer, Refund)
 
-MONEY: Final = frozenset({"amount", "available_funds", "current_funds"})
+MONEY: Final = frozenset({"amount", "held", "taken", "available_funds", "current_funds"})
 """Amounts, which people are shown as reais."""
 _NETWORK_NAME: Final = re.compile(r"[ED][0-9]{20}[0-9A-Za-z]{11}")
 """What end-to-end ids and return identifications look like."""

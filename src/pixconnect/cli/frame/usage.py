@@ -18,10 +18,18 @@ from cyclopts.exceptions import (
 )
 
 # For an item of a list, such as a rule, the field without its index.
-_FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+): ")
+_FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+)((?:\.[a-z_]+)*)(?:\[\d+\])?: ")
 _REAIS: Final = re.compile(r"([0-9]+)[.,]([0-9]{2})")
+# What a verb calls otherwise than the API: of a transfer, a key and a code are one word, and an account is one option.
+_TYPED_AS: Final = dict(
+    key="to",
+    emv="to",
+    credit_party_tax_id="tax_id",
+    credit_party_name="name",
+    credit_party="account",
+)
 _FEW_WORDS: Final = 6
-_KINDS: Final[dict[object, str]] = {int: "a whole number", bool: "true or false", str: "text"}
+_KINDS: Final = dict[object, str](((int, "a whole number"), (bool, "true or false"), (str, "text")))
 
 
 def explain(error: CycloptsError) -> str:
@@ -38,7 +46,11 @@ def explain(error: CycloptsError) -> str:
         case CoercionError(token=token) if argument is not None and token is not None and error.msg is None:
             in_cents = _in_cents(token.value) if argument.name.endswith(("-limit", "amount")) else ""
             words = _list_words(argument)
-            near = difflib.get_close_matches(token.value, words, n=1)
+            near = _find_near(token.value, words)
+            several = token.value.split(",")
+            if len(several) > 1 and set(several) <= set(words):
+                option = token.keyword or spell(argument)
+                return f"{option}: takes one at a time: {' '.join(f'{option} {word}' for word in several)}"
             # Among a few words everybody sees it.
             meant = f"; did you mean {near[0]}?" if near and len(words) > _FEW_WORDS else ""
             must = _describe(argument)
@@ -53,6 +65,14 @@ def explain(error: CycloptsError) -> str:
             return explain_unknown(unknown[0], verbs, verb) if verbs else _explain_surplus(unknown, verb)
         case _:
             return str(error)
+
+
+def _find_near(word: str, words: Sequence[str]) -> list[str]:
+    """What was probably meant; nothing where only the family of a name is right, and its last part is another word."""
+    family, _, last = word.rpartition(".")
+    if ends := [each.removeprefix(f"{family}.") for each in words if family and each.startswith(f"{family}.")]:
+        return [f"{family}.{end}" for end in difflib.get_close_matches(last, ends, n=1)]
+    return difflib.get_close_matches(word, words, n=1)
 
 
 def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") -> str:
@@ -82,11 +102,15 @@ def name_option(message: str, app: App, words: Sequence[str]) -> str:
     field = _FIELD.match(message)
     if field is None:
         return message
-    # Amounts have their unit in the field's name, and not in the option's.
-    option = "--" + field[1].removesuffix("_cents").replace("_", "-")
-    argument = _find_options(app, words).get(option)
-    if argument is None:
+    options = _find_options(app, words)
+    # One option may say a whole member, as --rebate does; and amounts have their unit in the field's name, not in the option's.
+    names = (field[1] + field[2].replace(".", "_"), field[1])
+    typed = (*names, *(_TYPED_AS[name] for name in names if name in _TYPED_AS))
+    spelled = ["--" + name.removesuffix("_cents").replace("_", "-") for name in typed]
+    option = next((each for each in spelled if each in options), None)
+    if option is None:
         return message
+    argument = options[option]
     is_typed = any(word.partition("=")[0] == option for word in words)
     return f"{option if is_typed else spell(argument)}: {message[field.end() :]}"
 
@@ -97,7 +121,9 @@ def _guess(argument: Argument, unused: Sequence[str]) -> str:
     if near := difflib.get_close_matches(argument.name, options, n=1):
         return f"you wrote {near[0]}"
     # A person who leaves out only the option's name has given its value, and nothing else.
-    return f"write {argument.name} {unused[0]}" if len(unused) == 1 and not options else ""
+    words = _list_words(argument)
+    is_its_value = len(unused) == 1 and not options and (not words or unused[0] in words)
+    return f"write {argument.name} {unused[0]}" if is_its_value else ""
 
 
 def _in_cents(text: str) -> str:

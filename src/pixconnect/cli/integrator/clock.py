@@ -60,7 +60,8 @@ def reset(*, json: Json = False) -> None:
     if before - clock.now > _SLIGHTLY:
         terminal.notice(
             f"the clock was at {before:%Y-%m-%d %H:%M}: accounts that moved meanwhile date their entries so until that "
-            f"time has come; `pixconnect statement --until {before:%Y-%m-%d}` has them"
+            "time has come, and what was made meanwhile stays the newest of every list; "
+            f"`pixconnect statement --until {before:%Y-%m-%d}` has them"
         )
     records.show(clock, as_json=json)
 

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import output, records
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import Limit
+from pixconnect.cli.frame.records import MONEY, Limit
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator import listeners
 from pixconnect.cli.integrator.event_search import FoundEvent, find_recent_event, list_events
@@ -25,7 +25,7 @@ app = App(name="events", help="List, show and resend events.")
 EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
 EventId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53), help="The event's id.")]
 _COLUMNS = ("id", "create_timestamp", "name", "payload.id", "payload.external_id", "payload.amount")
-_MONEY = ("payload.amount",)
+_MONEY = tuple(f"payload.{name}" for name in MONEY)
 
 
 @app.command(name="list")

@@ -22,6 +22,7 @@ from pixconnect_client import (
     FaultMatch,
     FaultOperation,
     FaultRule,
+    Infraction,
     NotFound,
     OutsidePayer,
     Refund,
@@ -49,7 +50,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     """By which the network rejects what ends in an error."""
 
 
-Ended = TypeVar("Ended", Transfer, Refund)
+Ended = TypeVar("Ended", Transfer, Refund, Infraction)
 Mark = tuple[str, int | str]
 
 
@@ -127,6 +128,46 @@ def movement_posted(chosen: Chosen) -> Mark:
     return "item_id", chosen.client.sandbox.move("wire", "IN", chosen.amount).id
 
 
+def infraction_opened(chosen: Chosen) -> Mark:
+    return "infraction_id", _contest(chosen)
+
+
+def infraction_answered(chosen: Chosen) -> Mark:
+    name = _contest(chosen)
+    client = chosen.client
+    found = next(each for each in client.infractions.list(status="OPEN") if each.infraction_id == name)
+    client.infractions.defend(found.id, "The parcel was delivered to who paid for it.")
+    _wait_while("OPEN", lambda: client.infractions.get(found.id))
+    return "infraction_id", name
+
+
+def infraction_taken(chosen: Chosen) -> Mark:
+    return "infraction_id", chosen.client.sandbox.decide_infraction(_contest(chosen), "take").infraction_id
+
+
+def infraction_released(chosen: Chosen) -> Mark:
+    return "infraction_id", chosen.client.sandbox.decide_infraction(_contest(chosen), "release").infraction_id
+
+
+def infraction_reminded(chosen: Chosen) -> Mark:
+    name = _contest(chosen)
+    # Seven days to answer, and two before that are over.
+    now = chosen.client.sandbox.advance_clock(5 * _DAY_S + 60).now
+    terminal.notice(f"the sandbox's clock is 5 d further, at {now:%Y-%m-%d %H:%M} (`pixconnect clock reset`)")
+    return "infraction_id", name
+
+
+def transfer_in_held(chosen: Chosen) -> Mark:
+    # It stays held: after 72 hours of the sandbox's clock it is released, or before by hand.
+    held = chosen.client.sandbox.pay(_charge(chosen).emvqrcps, payer=chosen.payer, suspect="release")
+    return "end_to_end_id", held.end_to_end_id
+
+
+def _contest(chosen: Chosen) -> str:
+    paid = chosen.client.sandbox.pay(_charge(chosen).emvqrcps, payer=chosen.payer)
+    return chosen.client.sandbox.open_infraction(paid.end_to_end_id).infraction_id
+
+
 RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, Callable[[Chosen], Mark]](
     (
         ("qrcode.pending", charge_pending),
@@ -145,6 +186,12 @@ RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, C
         ("refund.out.returned", refund_out),
         ("refund.out.error", refund_out_rejected),
         ("movement.posted", movement_posted),
+        ("infraction.opened", infraction_opened),
+        ("infraction.answered", infraction_answered),
+        ("infraction.taken", infraction_taken),
+        ("infraction.released", infraction_released),
+        ("infraction.reminded", infraction_reminded),
+        ("transfer.in.held", transfer_in_held),
     )
 )
 

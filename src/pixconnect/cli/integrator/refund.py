@@ -7,13 +7,14 @@ from typing import Annotated, get_args
 from cyclopts import App, Parameter
 
 from pixconnect.cli.frame import records
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.cli.integrator import transfer
 from pixconnect.cli.integrator.receipt import PdfFile, show_receipt
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.money.refund import RefundReason, RefundStatus
-from pixconnect_client import Client, Refund
+from pixconnect_client import Client, Forbidden, NotFound, Refund, Transfer
 
 app = App(name="refund", help="Refund payments that you received.")
 
@@ -39,7 +40,7 @@ def create(
         description: For the payer to read.
     """
     with open_session() as session:
-        original = transfer.find(session.client, received)
+        original = _find_received(session.client, received)
         made = session.client.refunds.create(
             original.end_to_end_id,
             original.amount if amount is None else amount,
@@ -48,6 +49,23 @@ def create(
             description=description,
         )
     records.show(made, as_json=json)
+
+
+def _find_received(client: Client, received: str) -> Transfer:
+    try:
+        return transfer.find(client, received)
+    except CommandError:
+        # People give back "an order": what has its name is the charge, and what is given back is what paid it.
+        try:
+            charge = client.charges.get_by_external_id(received)
+            paid_by = client.charges.payment(charge.id)
+        except (NotFound, Forbidden):
+            raise CommandError(
+                f"there is no transfer {received} of this holder that was received; a charge has to be paid first"
+            ) from None
+        raise CommandError(
+            f"{received} is a charge; what paid it is given back by `pixconnect refund create {paid_by.end_to_end_id}`"
+        ) from None
 
 
 @app.command

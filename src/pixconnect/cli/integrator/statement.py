@@ -54,7 +54,7 @@ def statement(
     wanted = None if out is None else format or _guess_format(out)
     with open_session() as session:
         if out is None or wanted is None:
-            _show(session.client.statement(first, last), as_json=json)
+            _show(session.client.statement(first, last), (first, last), as_json=json)
         elif out == "-":
             _copy(session, (first, last), wanted, sys.stdout.buffer, is_told=False)
         else:
@@ -73,12 +73,15 @@ def _tell_of_later(session: Session, now: datetime) -> None:
         )
 
 
-def _show(found: Statement, *, as_json: bool) -> None:
+def _show(found: Statement, span: tuple[datetime, datetime], *, as_json: bool) -> None:
     shown = records.shown(found)
     if as_json:
         output.show_json(shown)
         return
     output.show_list("lines", shown["lines"], as_json=False, columns=_COLUMNS, money=_MONEY)
+    if not found.lines:
+        # Without --since it is thirty days before the end, which may be a while ago, or to come.
+        terminal.notice(f"no entry from {span[0]:%Y-%m-%d} to {span[1]:%Y-%m-%d}")
     terminal.notice(
         f"{terminal.show_reais(found.opening_balance)} before, {terminal.show_reais(found.closing_balance)} after"
     )

@@ -18,14 +18,17 @@ app = App(name="audit", help="What operators did.")
 def list_entries(
     *,
     limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
+    subject: str | None = None,
     json: Json = False,
 ) -> None:
     """Print operators' acts, newest first: who, when, which verb, on what, and the state before and after.
 
     Args:
         limit: The most rows to print.
+        subject: Only those on this, as the list names it: `holder 2`.
     """
-    found = operating.run(lambda context: audit_usecases.list_newest(context, limit))
+    subjects = None if subject is None else [subject]
+    found = operating.run(lambda context: audit_usecases.list_entries(context, subjects=subjects, count_max=limit))
     output.show_list("entries", [_shown(entry) for entry in found], as_json=json)
 
 

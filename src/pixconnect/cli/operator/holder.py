@@ -7,15 +7,19 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
+from pixconnect.adapters.system import SystemClock
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder
 from pixconnect.domain.money.ledger import Funds
+from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
+from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
+from pixconnect.usecases.running.known_cells import find_cell_to_open_in
 
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
@@ -40,6 +44,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     night_limit: Limit | None = None,
     no_limits: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     institution: str | None = None,
+    cell: str = HOME_NAME,
     json: Json = False,
 ) -> None:
     """Open an empty account; prints the holder_id that the other verbs need.
@@ -61,6 +66,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
         no_limits: No limits but those that are named.
         institution: The account at an institution on which its money lies; by default none.
+        cell: Sandbox: the cell in which everything of it is; by default the home cell. Between cells no Pix is possible yet.
     """
     # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET
@@ -78,18 +84,20 @@ def create(  # noqa: PLR0913  each is an option on the command line
         day_limit_cents=unnamed if day_limit is None else _limit(day_limit),
         night_limit_cents=unnamed if night_limit is None else _limit(night_limit),
     )
-
     make = partial(holder_usecases.create_holder, new=new)
     if institution is not None:
         make = partial(create_holder_there, new=new, name=institution)
-    output.show(_shown(operating.run(make)), as_json=json)
+    output.show(_shown(operating.run_at(lambda home: find_cell_to_open_in(home, cell), make)), as_json=json)
 
 
 @app.command
 def show(*, holder_id: TheHolder, json: Json = False) -> None:
-    """Print a holder: account, flags, limits, and its balance in cents."""
-    holder, funds = operating.run(lambda context: holder_usecases.read_holder_with_funds(context, holder_id))
-    output.show(_shown(holder) | _shown_funds(funds), as_json=json)
+    """Print a holder: account, flags, limits, higher limits that wait, and its balance in cents."""
+    holder, funds = operating.run_for(
+        holder_id, lambda context: holder_usecases.read_holder_with_funds(context, holder_id)
+    )
+    wanted = operating.run_for(holder_id, lambda context: holder_usecases.find_waiting_limits(context, holder_id))
+    output.show(_shown(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json)
 
 
 @app.command(name="list")
@@ -130,6 +138,7 @@ def change(  # noqa: PLR0913  as above
     transfer_limit: Limit | None = None,
     day_limit: Limit | None = None,
     night_limit: Limit | None = None,
+    night_begins: Annotated[int | None, WHOLE_NUMBER] = None,
     approve_above: Limit | None = None,
     approve_new_payees: YesNo | None = None,
     street: str | None = None,
@@ -141,6 +150,8 @@ def change(  # noqa: PLR0913  as above
 ) -> None:
     """Change flags, limits, what an operator approves, the address, or the account; what is not named stays as it is.
 
+    A lower limit acts at once; in live mode a higher one waits for 24 hours, or for `confirm-limits` by another operator.
+
     Args:
         holder_id: The holder.
         able_to_deposit: Whether money may come in.
@@ -148,7 +159,8 @@ def change(  # noqa: PLR0913  as above
         able_to_lend: Shown in the balance.
         transfer_limit: One outgoing transfer at most, in cents.
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
-        night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
+        night_limit: Outgoing transfers of one night (20:00 or 22:00 to 06:00 in Sao Paulo) at most, in cents.
+        night_begins: The hour in Sao Paulo at which that night begins: 20 or 22.
         approve_above: Transfers above this, in cents, wait for `pixconnect operator transfer approve`; `none` is the default.
         approve_new_payees: Whether transfers to a payee to whom nothing of it has settled wait too.
         street: The street and number of the address, which charges with a due date show.
@@ -158,7 +170,7 @@ def change(  # noqa: PLR0913  as above
         institution: The account at an institution on which its money lies from now on; it must have none, and nothing open.
     """
     if institution is not None:
-        operating.run(lambda context: move_holder(context, holder_id, institution))
+        operating.run_for(holder_id, lambda context: move_holder(context, holder_id, institution))
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
         may_withdraw=_flag(able_to_withdraw),
@@ -166,6 +178,7 @@ def change(  # noqa: PLR0913  as above
         transfer_limit_cents=_limit(transfer_limit),
         day_limit_cents=_limit(day_limit),
         night_limit_cents=_limit(night_limit),
+        night_begins_h=UNSET if night_begins is None else night_begins,
         approve_above_cents=_limit(approve_above),
         approve_new_payees=_flag(approve_new_payees),
         street=UNSET if street is None else street,
@@ -174,9 +187,19 @@ def change(  # noqa: PLR0913  as above
         postal_code=UNSET if postal_code is None else postal_code,
     )
     _change(holder_id, changes, as_json=json)
-    # Every process remembers addresses, and no limit.
-    if {street, city, state, postal_code} != {None}:
+    if {street, city, state, postal_code} != {None}:  # which every process remembers, as it does no limit
         operating.wait_until_in_force()
+
+
+@app.command(name="confirm-limits")
+def confirm_limits(*, holder_id: TheHolder, code: str, json: Json = False) -> None:
+    """Let the higher limits act now that another operator wants for a holder.
+
+    Args:
+        code: That of what you have read in `holder show`: others may have taken its place since.
+    """
+    holder = operating.run_for(holder_id, lambda context: holder_usecases.confirm_limits(context, holder_id, code))
+    output.show(_shown(holder), as_json=json)
 
 
 @app.command
@@ -193,8 +216,9 @@ def enable(*, holder_id: TheHolder, json: Json = False) -> None:
 
 
 def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
-    holder = operating.run(lambda context: holder_usecases.set_holder(context, holder_id, changes))
-    output.show(_shown(holder), as_json=as_json)
+    holder = operating.run_for(holder_id, lambda context: holder_usecases.set_holder(context, holder_id, changes))
+    wanted = operating.run_for(holder_id, lambda context: holder_usecases.find_waiting_limits(context, holder_id))
+    output.show(_shown(holder) | _shown_waiting(wanted), as_json=as_json)
 
 
 # An option with a value instead of a pair of switches: left out, it changes nothing.
@@ -207,13 +231,28 @@ def _limit(limit: Limit | None) -> int | UnsetType | None:
 
 
 def _shown_funds(funds: Funds) -> output.Shown:
-    # As in the balance that callers read, and what is owed for what the institution took.
+    # As in the balance that callers read, and what the institution has blocked, or took and is owed for.
     return dict(
         available_funds=funds.available_cents,
         reserved_funds=funds.reserved_cents,
-        current_funds=funds.available_cents + funds.reserved_cents,
+        blocked_funds=funds.blocked_cents,
+        current_funds=funds.available_cents + funds.reserved_cents + funds.blocked_cents,
         deficit=funds.deficit_cents,
     )
+
+
+def _shown_waiting(wanted: WaitingLimits | None) -> output.Shown:
+    if wanted is None:
+        return {}
+    return {
+        "wanted_transfer_limit": wanted.limits.transfer_cents,
+        "wanted_day_limit": wanted.limits.day_cents,
+        "wanted_night_limit": wanted.limits.night_cents,
+        "wanted_night_begins": find_night_begin(is_late=wanted.limits.night_begins_late, now=wanted.acts_at),
+        "wanted_by": wanted.wanted_by,
+        "wanted_limits_act_at": wanted.acts_at,
+        "wanted_limits_code": wanted.code,
+    }
 
 
 def _shown(holder: Holder) -> output.Shown:
@@ -235,6 +274,7 @@ def _shown(holder: Holder) -> output.Shown:
         "transfer_limit": holder.transfer_limit_cents,
         "day_limit": holder.day_limit_cents,
         "night_limit": holder.night_limit_cents,
+        "night_begins": find_night_begin(is_late=holder.night_begins_late, now=SystemClock().real_now()),
         "approve_above": holder.approve_above_cents,
         "approve_new_payees": holder.approve_new_payees,
         "institution_id": holder.institution_id,

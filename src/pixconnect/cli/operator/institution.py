@@ -35,9 +35,9 @@ from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.account import ShownAccount
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.day import ReadDays
-from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.pause import pause_all
 from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]

@@ -16,7 +16,7 @@ from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.statement_file import BYTES_MAX
+from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import day as day_usecases

@@ -19,6 +19,7 @@ from pixconnect.api.frame import browser
 from pixconnect.assembly import inquiry
 from pixconnect.assembly.base import open_base
 from pixconnect.assembly.operators import open_operator
+from pixconnect.assembly.standby import open_standby
 from pixconnect.cli.frame import live_mode, private_files
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import read_settings
@@ -35,6 +36,7 @@ from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.supervised import Lifeline
+from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.identity.console_session import SignIn
 from pixconnect.usecases.running.health_watches import watch_health
 
@@ -83,6 +85,7 @@ async def _answer(
     port = int(sockets[0].getsockname()[1])
     async with (
         open_base(settings, "pixconnect console") as base,
+        open_standby(settings, base.context, "pixconnect console") as standby,
         open_operator(
             settings,
             url=settings.console_login_url,
@@ -93,14 +96,14 @@ async def _answer(
         address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")
         is_secure, turns = address.scheme == "https", Turns()
         parts = ConsoleParts(
-            context=base.context,
+            cells=Cells(base.context),
             operator=operator,
             sign_in=SignIn(operator),
             assets=Assets(),
             exports=Exports(turns),
             turns=turns,
             hosts=_own_names(address.netloc.lower(), port),
-            health=watch_health(base.context, base.keyring),
+            health=watch_health(base.context, base.keyring, standby=standby),
             draw_qr=render_qr_png,
             ask_institution=partial(inquiry.ask_at, base.context),
             is_secure=is_secure,
@@ -110,6 +113,7 @@ async def _answer(
             auth_url=settings.public_auth_url,
             version=__version__,
             trusted_proxies=settings.read_networks("trusted_proxies"),
+            standby=standby,
         )
         watch = _IdleWatch(idle_max_s)
         server = Server(

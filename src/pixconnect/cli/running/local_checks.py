@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import platform
 import shutil
@@ -10,6 +11,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 from pixconnect import __version__, environment
 from pixconnect.cli.frame import failures, live_mode, operating, symptoms
@@ -20,6 +22,7 @@ from pixconnect.local.home import closed_mode
 
 _FREE_OCTETS_MIN: Final = 200 << 20
 _FREE_OCTETS_GOOD: Final = 1 << 30
+_ANSWERS_WITHIN_S: Final = 10.0
 
 
 def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
@@ -35,8 +38,11 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
     yield from _look_at_live(settings)
     yield from _look_at_home(settings)
     runs = _runs(settings.home_path)
-    if not runs:
+    if not runs and not settings.database_url:
         yield from _look_at_port(settings)
+    elif not runs and looks_at_tables:
+        # Before an upgrade nothing need run.
+        yield from _look_at_parts(settings)
     if looks_at_tables and (runs or settings.operators_url):
         yield _look_at_database()
 
@@ -47,7 +53,25 @@ def _look_at_live(settings: Settings) -> Iterator[Symptom]:
         yield symptoms.wrong("live", f"refused: {text}", todo)
     for line in live_mode.list_risks(settings):
         text, _, todo = line.partition("; ")
-        yield symptoms.wrong("live", text, todo)
+        # A setting can be mended; that some holder has no account may be intended.
+        yield (symptoms.wrong if line.startswith("PIXCONNECT_") else symptoms.note)("live", text, todo)
+
+
+def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
+    """Where parts are started one by one, on this machine or others: what they say of themselves at the service's address."""
+    address = settings.public_base_url
+    try:
+        with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
+            report = json.load(answer)["data"]
+    except (OSError, ValueError, KeyError) as error:
+        todo = "start the parts, or look at the proxy before them: docs/guides/production.md"
+        yield symptoms.wrong("service", f"{address} gives no health ({error})", todo)
+        return
+    bad = {name: check["error"] for name, check in report["checks"].items() if "error" in check}
+    for name, error in bad.items():
+        yield symptoms.wrong(name, error, "see docs/guides/production.md and the service's log")
+    if not bad:
+        yield symptoms.ok("service", f"{address} is healthy")
 
 
 def _look_at_home(settings: Settings) -> Iterator[Symptom]:
@@ -65,7 +89,7 @@ def _look_at_home(settings: Settings) -> Iterator[Symptom]:
         yield symptoms.ok("home", f"the service runs on {home}")
     elif (home / RUNNING_FILE).exists():
         yield symptoms.wrong("home", f"the service on {home} was killed", f"start `{start}` again: it heals itself")
-    else:
+    elif not settings.database_url:
         yield symptoms.note("home", f"nothing runs on {home}", f"start `{start}`")
     free = shutil.disk_usage(existing).free
     told = f"{free / (1 << 30):.1f} GiB are free at {existing}"

@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import asyncpg
 from cyclopts import Parameter
 
+from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.cli.frame import failures, terminal
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.config import Settings
 from pixconnect.domain.frame.secret_box import SecretBox
-from pixconnect.foundation import migrations, pool, privileges, schema_history
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation import migrations, pool, pooler, privileges, schema_history
+from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import offending as offending_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.store.running.offending import Broken
 from pixconnect.usecases.identity.secret_key import refuse_other_key
+from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.installation import check_mode, refuse_other_mode
 
 POSTGRES_VERSION_MIN = 160_000
@@ -58,32 +63,72 @@ def migrate(
             asyncio.run(_make_roles(settings))
             terminal.say("the roles are there")
             return
-        applied = asyncio.run(bring_up_to_date(settings, keep_offending=keep_offending))
-    for migration in applied:
-        terminal.say(f"applied {migration.version:04d} {migration.name}")
+        done = asyncio.run(bring_all_up_to_date(settings, keep_offending=keep_offending))
+    for line in done:
+        terminal.say(line)
     terminal.say("the tables are up to date")
 
 
+async def bring_all_up_to_date(
+    settings: Settings, *, keep_offending: bool = False, box: SecretBox | None = None, passes_over: bool = False
+) -> list[str]:
+    """Apply the migrations that are missing in all cells, in the home cell last, and name them; errors as below.
+
+    Args:
+        passes_over: Go on where a cell cannot be brought up to date, and complain: no process serves it before it is.
+    """
+    done: list[str] = []
+    # The home cell last: what its tables say of a new version holds in all others then.
+    for cell in await _list_open_cells(settings):
+        reached = settings_of(settings, cell)
+        try:
+            applied = await bring_up_to_date(reached, keep_offending=keep_offending, box=box, cell=cell)
+        except Exception as error:
+            said = failures.explain(error)
+            if said is None:
+                raise
+            if not passes_over:
+                raise failures.CommandError(
+                    f"the cell {cell.name}: {said}; cells before it are up to date, it and those after it, the home cell last, "
+                    "are not: mend this, and run `pixconnect migrate` again"
+                ) from error
+            terminal.complain(f"the cell {cell.name} is not brought up to date, and not served: {said}")
+        else:
+            done += [f"{cell.name}: {_say_applied(migration)}" for migration in applied]
+    at_home = await bring_up_to_date(settings, keep_offending=keep_offending, box=box)
+    return done + [_say_applied(migration) for migration in at_home]
+
+
+def _say_applied(migration: migrations.Migration) -> str:
+    return f"applied {migration.version:04d} {migration.name}"
+
+
 async def bring_up_to_date(
-    settings: Settings, *, keep_offending: bool = False, box: SecretBox | None = None
+    settings: Settings,
+    *,
+    keep_offending: bool = False,
+    box: SecretBox | None = None,
+    cell: KnownCell | None = None,
 ) -> list[migrations.Migration]:
     """Apply the migrations that are missing, as the owner, and grant the service's login its roles.
 
     Args:
         keep_offending: List rows that break new rules, and hold the rules for all others.
         box: Of the secret key, which must be that of these tables; whoever only migrates may have none.
+        cell: Which one it is to be, and from then on is; ``None`` for the home cell.
 
     Raises:
         CommandError: The database is too old, or rows break new rules: then nothing was changed.
-        InstallationError: The tables are of the other mode.
+        InstallationError: The tables are of the other mode, or another cell than they should be.
         SchemaError: The tables were made by another program.
         SealBroken: The secret key is another one.
     """
-    url, connection = await _connect_as_owner(settings)
+    url, connection = await connect_as_owner(settings)
     try:
         await connection.execute(f"set search_path = {_SCHEMA}")
         # Before the first change: tables of the other mode must stay as they are.
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
+        await _refuse_other_cell(connection, cell)
         if box is not None:
             await refuse_other_key(connection, box)
         login = await _login_of(connection, settings.database_url or url)
@@ -91,17 +136,7 @@ async def bring_up_to_date(
         _tell_offending(broken, keep_offending=keep_offending)
         await privileges.make_roles(connection, with_sandbox=settings.mode == "sandbox")
         applied = await _list_offending(connection, broken)
-        for schema, package, role in SCHEMAS:
-            # A live database has no tables of the simulated network.
-            if schema == "sandbox" and settings.mode != "sandbox":
-                continue
-            applied += await schema_history.migrate(connection, schema, migrations.read_migrations(package))
-            user = (
-                await _login_of(connection, settings.verify_database_url or settings.operators_url)
-                if schema == "verify"
-                else login
-            )
-            await privileges.let_take(connection, user, role)
+        applied += await _make_tables(connection, settings, login)
         await privileges.let_verify(connection, _SCHEMA)
         await connection.execute(f"set search_path = {_SCHEMA}")
         await partition_store.set_retention(connection, timedelta(days=settings.event_retention_days))
@@ -117,24 +152,67 @@ async def bring_up_to_date(
             await privileges.forbid_play(connection, _SCHEMA)
         for line in await privileges.narrow(connection, _SCHEMA, login, privileges.SERVICE_ROLE):
             terminal.complain(line)
-        await check_mode(connection, settings.mode)
+        if cell is None:
+            await check_mode(connection, settings.mode)
+        else:
+            await known_cells.claim_tables(connection, settings.mode, cell)
         return applied
     finally:
         await connection.close()
 
 
+async def _make_tables(connection: asyncpg.Connection, settings: Settings, login: str) -> list[migrations.Migration]:
+    """Apply what each schema lacks, and let whoever uses it take its role."""
+    applied: list[migrations.Migration] = []
+    for schema, package, role in SCHEMAS:
+        # A live database has no tables of the simulated network.
+        if schema == "sandbox" and settings.mode != "sandbox":
+            continue
+        applied += await schema_history.migrate(connection, schema, migrations.read_migrations(package))
+        user = (
+            await _login_of(connection, settings.verify_database_url or settings.operators_url)
+            if schema == "verify"
+            else login
+        )
+        await privileges.let_take(connection, user, role)
+    return applied
+
+
+async def _refuse_other_cell(connection: asyncpg.Connection, cell: KnownCell | None) -> None:
+    if cell is not None:
+        await known_cells.refuse_other_claim(connection, cell)
+    elif (claim := await cell_store.find_claim(connection)) is not None:
+        known_cells.refuse_cell_as_home(claim.number)
+
+
+async def _list_open_cells(settings: Settings) -> list[KnownCell]:
+    """Those that the home cell knows; one that is being added has its tables made by whoever adds it."""
+    _, connection = await connect_as_owner(settings)
+    try:
+        await connection.execute(f"set search_path = {_SCHEMA}")
+        # A home of before there were cells, or without tables, knows none.
+        if not await connection.fetchval("select to_regclass('cell') is not null"):
+            return []
+        return [cell for cell in await cell_store.list_all(connection) if cell.state == "OPEN"]
+    finally:
+        await connection.close()
+
+
 async def _make_roles(settings: Settings) -> None:
-    _, connection = await _connect_as_owner(settings)
+    _, connection = await connect_as_owner(settings)
     try:
         await privileges.make_roles(connection, with_sandbox=settings.mode == "sandbox")
     finally:
         await connection.close()
 
 
-async def _connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection]:
+async def connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection]:
+    """A connection to a database that may have no tables yet, and the address of whoever is to own them."""
     url = settings.owner_database_url or settings.database_url
-    connection = await pool.connect(url, role=None, schema="public", name="pixconnect migrate")
+    connect = partial(pool.connect, url, role=None, schema="public", name="pixconnect migrate")
+    connection = await connect()
     try:
+        await pooler.refuse_shared_sessions(connection, "public", connect)
         await refuse_old_server(connection)
     except BaseException:
         await connection.close()
@@ -182,9 +260,9 @@ def _ruled_by() -> int:
     return next(step.version for step in migrations.read_migrations("pixconnect.store") if step.name == RULED_BY)
 
 
-async def refuse_old_server(connection: asyncpg.Connection) -> None:
+async def refuse_old_server(connection: asyncpg.Connection, version_min: int = POSTGRES_VERSION_MIN) -> None:
     """Refuse a PostgreSQL that lacks what our SQL uses."""
-    if int(await connection.fetchval("show server_version_num")) < POSTGRES_VERSION_MIN:
+    if int(await connection.fetchval("show server_version_num")) < version_min:
         version = await connection.fetchval("show server_version")
         raise failures.CommandError(f"the database is PostgreSQL {version}: pixconnect needs 16 or later")
 

@@ -39,7 +39,8 @@ _UNSEEN: Final = (Path("/home"), Path("/root"), Path("/run/user"), Path("/tmp"),
 _USED: Final = re.compile(r"[A-Za-z0-9/._+@-]+")
 ENABLE: Final = (
     "systemctl enable --now pixconnect.target pixconnect-migrate pixconnect-serve@8081 pixconnect-serve@8082 "
-    "pixconnect-work@1 pixconnect-work@2 pixconnect-console.socket pixconnect-verify.timer"
+    "pixconnect-work@1 pixconnect-work@2 pixconnect-console.socket "
+    "pixconnect-verify.timer pixconnect-verify-whole.timer"
 )
 
 

@@ -103,28 +103,27 @@ def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmou
         day: The day on which it is paid.
     """
     rebate_exact = 0 if terms.rebate is None else _take_rebate(terms.rebate, original_cents)
-    # A cent is always left to pay, since there is no Pix of nothing.
-    rebate_cents = min(_round(rebate_exact, _ONE), original_cents - AMOUNT_MIN_CENTS)
-    left_cents = original_cents - rebate_cents
+    rebate_cents = min(_round(rebate_exact, _ONE), original_cents)
     due_day = find_due_day(terms)
-    if day <= due_day:
-        discount_cents = 0 if terms.discount is None else _discount(terms, terms.discount, original_cents, day)
-        return DayAmount(
-            original_cents=original_cents,
-            rebate_cents=rebate_cents,
-            discount_cents=min(discount_cents, left_cents - AMOUNT_MIN_CENTS),
-        )
-    # Of the exact rebate and not of its cents, so that nothing is rounded twice.
-    left_exact = max(original_cents * _ONE - rebate_exact, 0)
-    room_cents = AMOUNT_MAX_CENTS - left_cents
-    # Interest gives way before the fine, which does not grow: so a later day is never cheaper.
-    fine_cents = 0 if terms.fine is None else min(_fine(terms.fine, left_exact), room_cents)
-    interest_cents = 0 if terms.interest is None else _charge_interest(terms.interest, left_exact, due_day, day)
+    fine_cents = interest_cents = discount_cents = 0
+    if day > due_day:
+        # Of the exact rebate and not of its cents, so that nothing is rounded twice.
+        left_exact = max(original_cents * _ONE - rebate_exact, 0)
+        room_cents = AMOUNT_MAX_CENTS - (original_cents - rebate_cents)
+        # Interest gives way before the fine, which does not grow: so a later day is never cheaper.
+        fine_cents = 0 if terms.fine is None else min(_fine(terms.fine, left_exact), room_cents)
+        exact_cents = 0 if terms.interest is None else _charge_interest(terms.interest, left_exact, due_day, day)
+        interest_cents = min(exact_cents, room_cents - fine_cents)
+    elif terms.discount is not None:
+        discount_cents = _discount(terms, terms.discount, original_cents, day)
+    # A cent is always left to pay, since there is no Pix of nothing: the discount gives way, and after it the rebate.
+    left_cents = original_cents + fine_cents + interest_cents - rebate_cents - AMOUNT_MIN_CENTS
     return DayAmount(
         original_cents=original_cents,
         fine_cents=fine_cents,
-        interest_cents=min(interest_cents, room_cents - fine_cents),
-        rebate_cents=rebate_cents,
+        interest_cents=interest_cents,
+        rebate_cents=rebate_cents + min(left_cents, 0),
+        discount_cents=min(discount_cents, max(left_cents, 0)),
     )
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 from datetime import date
 from typing import Final, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-VALID_DAYS: Final = 30
+from pixconnect.domain.rules.register import ARRANGEMENT
+
+VALID_DAYS: Final = ARRANGEMENT.find_constant("valid_after_due").read_value()
 """Where a charge names none (``validadeAposVencimento``)."""
 
 Hundredths = int
@@ -91,3 +93,22 @@ class DueTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
     interest: Interest | None = None
     rebate: Rebate | None = None
     discount: Discount | None = None
+
+
+def are_same(one: DueTerms, other: DueTerms) -> bool:
+    """Whether they ask for the same on every day, in whatever order dates stand and whether parts of nothing are said."""
+    return _settle(one) == _settle(other)
+
+
+def _settle(terms: DueTerms) -> DueTerms:
+    discount = terms.discount
+    if discount is not None:
+        dated = sorted((each for each in discount.dated if each.value), key=lambda each: each.until)
+        discount = structs.replace(discount, dated=tuple(dated)) if dated or discount.value else None
+    return structs.replace(
+        terms,
+        fine=terms.fine if terms.fine and terms.fine.value else None,
+        interest=terms.interest if terms.interest and terms.interest.value else None,
+        rebate=terms.rebate if terms.rebate and terms.rebate.value else None,
+        discount=discount,
+    )

@@ -5,7 +5,19 @@ was for those who lived it, and PostgreSQL groups the console's figures by the s
 changes the zone's file, which the package ``tzdata`` has where the system has none.
 """
 
+from datetime import UTC, date, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
 SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
+
+
+def to_day(instant: datetime) -> date:
+    """The day on which an instant is, for those who live there."""
+    return instant.astimezone(SAO_PAULO).date()
+
+
+def begin_of_day(now: datetime) -> datetime:
+    """The midnight there with which the day of an instant began, in UTC."""
+    # In UTC, because Python finds no instant equal to one of an hour that the civil clock skips.
+    return now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)

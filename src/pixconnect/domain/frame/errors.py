@@ -30,6 +30,9 @@
     │   │   ├── OriginalNotRefundable   ORIGINAL_NOT_REFUNDABLE
     │   │   ├── RefundExceedsOriginal   REFUND_EXCEEDS_ORIGINAL
     │   │   ├── RefundWindowClosed      REFUND_WINDOW_CLOSED
+    │   │   ├── RefundInfractionOpen    REFUND_INFRACTION_OPEN
+    │   │   ├── InfractionAnswered      INFRACTION_ANSWERED
+    │   │   ├── InfractionClosed        INFRACTION_CLOSED
     │   │   ├── InsufficientFunds       INSUFFICIENT_FUNDS
     │   │   └── InvalidWebhookUrl       INVALID_WEBHOOK_URL
     │   └── ServiceUnavailable          SERVICE_UNAVAILABLE
@@ -240,6 +243,24 @@ class RefundWindowClosed(RuleBroken):
     """More than 90 days have passed since the original settled."""
 
     code = "REFUND_WINDOW_CLOSED"
+
+
+class RefundInfractionOpen(RuleBroken):
+    """Somebody contests the original: until the institution has decided, only it gives the money back."""
+
+    code = "REFUND_INFRACTION_OPEN"
+
+
+class InfractionAnswered(RuleBroken):
+    """The infraction was answered before, and is answered once."""
+
+    code = "INFRACTION_ANSWERED"
+
+
+class InfractionClosed(RuleBroken):
+    """The infraction is decided, or the time to answer it is over."""
+
+    code = "INFRACTION_CLOSED"
 
 
 class InsufficientFunds(RuleBroken):

@@ -35,6 +35,12 @@ EventName = Literal[
     "charge.diverged",
     "adjustment.posted",
     "transfer.out.waiting",
+    "infraction.opened",
+    "infraction.answered",
+    "infraction.taken",
+    "infraction.released",
+    "infraction.reminded",
+    "transfer.in.held",
 ]
 OWN_EVENT_NAMES: Final = (
     "movement.posted",
@@ -42,6 +48,12 @@ OWN_EVENT_NAMES: Final = (
     "charge.diverged",
     "adjustment.posted",
     "transfer.out.waiting",
+    "infraction.opened",
+    "infraction.answered",
+    "infraction.taken",
+    "infraction.released",
+    "infraction.reminded",
+    "transfer.in.held",
 )
 """Those that the contract does not know."""
 INSTITUTION_EVENT_NAMES: Final = frozenset[EventName](
@@ -99,11 +111,33 @@ EVENT_FACTS: Final = dict[EventName, str](
             "for enough money there. Its parties say for what. At the institution it may take days; its amount stays reserved, "
             "and its status is what it was.",
         ),
+        (
+            "infraction.opened",
+            "Somebody contests a Pix that you received, and your institution judges it: what it has blocked of your money you "
+            "cannot spend. You can answer until `respond_by`, at `respond_to`.",
+        ),
+        ("infraction.answered", "Your institution has what you answered to an infraction."),
+        (
+            "infraction.taken",
+            "Your institution has decided for the payer, and gave back what it could: a refund of yours that it made. What it "
+            "could not take stays wanted, and may be blocked of what comes in; each part that it takes of that is told again, "
+            "with the sum of all in `taken`.",
+        ),
+        ("infraction.released", "Your institution has decided for you: what was blocked is yours to spend again."),
+        (
+            "infraction.reminded",
+            "The time to answer an infraction ends soon, and you have not answered: see `respond_by`.",
+        ),
+        (
+            "transfer.in.held",
+            "A payment to you has come, and your institution holds it as suspect: do not deliver yet. `transfer.in.confirmed`, "
+            "and of a charge `qrcode.approved`, say that it is released; `transfer.in.error` that it was returned.",
+        ),
     )
 )
 """What each event announces: those of the specification in its order, and then ours."""
 
-Resource = Literal["charge", "transfer", "refund", "movement", "adjustment"]
+Resource = Literal["charge", "transfer", "refund", "movement", "adjustment", "infraction"]
 
 SLOTS_COUNT = 256
 """Work is leased in this many parts. A charge, the transfer that pays it and its refunds share one."""
@@ -130,6 +164,21 @@ class ChargePayload(Struct, frozen=True, kw_only=True):
     """When the charge was made."""
 
 
+class CreditHold(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That an institution holds a payment as suspect."""
+
+    deliver: Literal["NOT_YET"]
+    """The payer may get it back: deliver once it is released, and not before."""
+    until: _Instant
+    """When the institution releases or returns it at the latest."""
+    charge_id: int | None = None
+    """The charge that it will pay once it is released: until then it is pending, never expires, and nobody else can pay it."""
+    transaction_identification: str | None = None
+    """The txid that the payment names."""
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+
+
 class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What ``transfer.*`` events say."""
 
@@ -151,6 +200,8 @@ class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it became by this event."""
     create_timestamp: _Instant
     """When the transfer was accepted."""
+    hold: CreditHold | None = None
+    """Of `transfer.in.held` alone."""
 
 
 class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -258,7 +309,54 @@ class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was posted: it is never dated back."""
 
 
-Payload = ChargePayload | TransferPayload | RefundPayload | MovementPayload | DivergencePayload | AdjustmentPayload
+class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``infraction.*`` events say."""
+
+    id: int
+    """The infraction's id here."""
+    infraction_id: str
+    """Your institution's name of it."""
+    end_to_end_id: str
+    """The Pix that is contested, by its name on the whole network."""
+    transfer_id: int
+    """The id of its transfer."""
+    charge_id: int | None = None
+    """The charge that the Pix has paid."""
+    transaction_identification: str | None = None
+    """The txid that the Pix names."""
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+    amount: _Amount
+    """How much of the Pix is contested."""
+    held: _Amount
+    """How much of your money is blocked because of it."""
+    taken: _Amount
+    """How much your institution has given back because of it."""
+    reason: Literal["fraud", "operational_flaw"]
+    """What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault."""
+    situation: Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
+    """What has happened, by the words of the directory of keys."""
+    words: str | None = None
+    """What the payer says."""
+    status: str
+    """`OPEN`, `ANSWERED`, `TAKEN` or `RELEASED`."""
+    respond_by: _Instant
+    """Until when you can answer."""
+    respond_to: str
+    """Where you answer: the path of the operation."""
+    create_timestamp: _Instant
+    """When it was recorded here."""
+
+
+Payload = (
+    ChargePayload
+    | TransferPayload
+    | RefundPayload
+    | MovementPayload
+    | DivergencePayload
+    | AdjustmentPayload
+    | InfractionPayload
+)
 
 
 class Envelope(Struct, frozen=True, kw_only=True):

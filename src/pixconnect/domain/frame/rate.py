@@ -22,6 +22,14 @@ class RatePolicy(Struct, frozen=True, kw_only=True):
         """How long an empty bucket takes to fill."""
         return math.ceil(self.tokens_max / self.refill_per_s)
 
+    @property
+    def refill_a_minute(self) -> int:
+        return round(self.refill_per_s * 60)
+
+    def seconds_until(self, tokens: float, left: float) -> int:
+        """Whole seconds until so many tokens are there, if none are spent or added."""
+        return max(1, math.ceil((tokens - left) / self.refill_per_s))
+
 
 class TokenBucket:
     __slots__ = ("_level", "_policy", "_read_at_s")
@@ -46,7 +54,7 @@ class TokenBucket:
 
     def seconds_until(self, tokens: float) -> int:
         """Whole seconds until so many tokens are there, if none are spent or added."""
-        return max(1, math.ceil((tokens - self._level) / self._policy.refill_per_s))
+        return self._policy.seconds_until(tokens, self._level)
 
 
 class TokenBuckets:

@@ -19,13 +19,16 @@ _ID_LENGTH_MAX: Final = 16
 _DAY_LENGTH: Final = len("2026-11-03")
 
 _AMOUNT: Final = re.compile(r"(?:R\$\s*)?(\d{1,3}(?:\.\d{3})+|\d{1,10})(?:[,.](\d{2}))?", re.ASCII)
+_BRAZILIAN_DAY: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?=\b)", re.ASCII)
 _INSTANT: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
 # With cents, or it may be an id.
-_KNOWN_AMOUNT: Final = re.compile(r"(?:R\$\s*)?([0-9.]{1,13},[0-9]{2})(?:\s+([0-9]{4}-[0-9]{2}-[0-9]{2}))?")
+_KNOWN_AMOUNT: Final = re.compile(r"(?:R\$\s*)?([0-9.]{1,13},[0-9]{2})(?:\s+([0-9]{4}-[0-9]{2}-[0-9]{2}))?", re.ASCII)
 _TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
-_PART: Final = re.compile(r"[0-9A-Za-z]{4,35}")
+# A part of a name of the network nearly always has a digit, and a person's name none.
+_PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z]{4,35}")
+_NAME: Final = re.compile(r"(?=.*[^\W\d_]{2}).{3,255}")
 _OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
 _TICK: Final = timedelta(microseconds=1)
 
@@ -68,8 +71,10 @@ def read_amounts(text: str) -> tuple[int | None, int | None]:
 
 
 def read_instants(text: str) -> tuple[datetime | None, datetime | None]:
-    """Read ``>=2026-11-03``, ``2026-11-01..2026-11-03 12:00`` or ``2026-11-03``: a day is a whole one of Sao Paulo."""
-    return _read_range("instant", text, _read_instant, lambda instant: instant + _TICK, lambda instant: instant - _TICK)
+    """Read ``>=2026-11-03``, ``01/11/2026..2026-11-03 12:00`` or ``03/11/2026``: a day is a whole one of Sao Paulo."""
+    return _read_range(
+        "instant", as_days(text), _read_instant, lambda instant: instant + _TICK, lambda instant: instant - _TICK
+    )
 
 
 def read_known(text: str) -> dict[str, str]:
@@ -78,15 +83,23 @@ def read_known(text: str) -> dict[str, str]:
     Example:
         >>> read_known("R$ 123,45 2026-11-20")
         {'amount': '123,45', 'when': '2026-11-20'}
-        >>> read_known("529.982.247-25"), read_known("4a1B2c3D4e5")
-        ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'})
+        >>> read_known("529.982.247-25"), read_known("4a1B2c3D4e5"), read_known("Padaria Central")
+        ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'}, {'who': 'Padaria Central'})
     """
-    found = _KNOWN_AMOUNT.fullmatch(text.strip())
+    text = text.strip()
+    found = _KNOWN_AMOUNT.fullmatch(as_days(text))
     if found is not None:
         return dict(amount=found[1]) | (dict(when=found[2]) if found[2] else {})
-    if _TAX_ID.fullmatch(text.strip()):
-        return dict(who=text.strip())
-    return dict(part=text.strip()) if _PART.fullmatch(text.strip()) else {}
+    if _TAX_ID.fullmatch(text):
+        return dict(who=text)
+    if _PART.fullmatch(text):
+        return dict(part=text)
+    return dict(who=text) if _NAME.fullmatch(text) else {}
+
+
+def as_days(text: str) -> str:
+    """The same with each day that is written as in Brazil, 20/11/2026, as 2026-11-20."""
+    return _BRAZILIAN_DAY.sub(lambda day: f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}", text)
 
 
 def _read_range(

@@ -27,6 +27,8 @@ OwnScope = Literal[
     "ledger.read",
     "webhook.read",
     "webhook.write",
+    "infraction.read",
+    "infraction.write",
 ]
 StandardScope = Literal[
     "cob.read",
@@ -53,6 +55,8 @@ SCOPE_TEXTS: Final = dict[Scope, str](
         ("ledger.read", "the balance, the transactions, the statement"),
         ("webhook.read", "reading webhook endpoints, deliveries and events"),
         ("webhook.write", "changing endpoints, redelivery and replay"),
+        ("infraction.read", "reading and listing infractions: Pix that somebody contests"),
+        ("infraction.write", "answering an infraction"),
         ("cob.read", "Pix API: reading and listing immediate charges"),
         ("cob.write", "Pix API: making, changing and removing immediate charges"),
         ("cobv.read", "Pix API: reading and listing charges with a due date"),
@@ -99,8 +103,10 @@ class Caller(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     operator: str | None = None
     """As the audit names them, if an operator acts for the holder; then there is no client."""
+    traceparent: str | None = None
+    """The trace that the request belongs to, where traces are sent."""
 
-    def asking(self, peer: str, request_id: str) -> Caller:
+    def asking(self, peer: str, request_id: str, traceparent: str | None = None) -> Caller:
         """The same with the request that is being answered."""
         return Caller(
             client_id=self.client_id,
@@ -110,6 +116,7 @@ class Caller(Struct, frozen=True, kw_only=True):
             token_id=self.token_id,
             peer=peer,
             request_id=request_id,
+            traceparent=traceparent,
         )
 
 

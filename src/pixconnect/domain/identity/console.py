@@ -30,6 +30,7 @@ READ_SCOPES: Final = dict[str, Scope](
         ("charge", "charge.read"),
         ("transfer", "transfer.read"),
         ("refund", "refund.read"),
+        ("infraction", "infraction.read"),
         ("ledger entry", "ledger.read"),
         ("event", "webhook.read"),
         ("delivery", "webhook.read"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import Abilities
@@ -22,8 +22,12 @@ Environment = Literal["production", "homologation", "counterpart"]
 AccountState = Literal["active", "paused", "closed"]
 Option = str | bool | int
 
-ABILITIES: Final = Abilities(refuses_credits=False, resolves_keys=False, keeps_our_id=False)
+ABILITIES: Final = Abilities(
+    refuses_credits=False, resolves_keys=False, keeps_our_id=False, contests="none", defence_length_max=0
+)
 """Of the rail of every account: what settled there has settled, whatever we say to it."""
+_ANSWERS_TAKEN: Final = dict[str, int](efi=1000)
+"""How many characters of an answer to a contest those take that tell of contests."""
 UNNAMED_ISPB: Final = UNKNOWN_PARTY.ispb
 """In ids of accounts whose owner takes no part in Pix: the list of participants has nobody of this number."""
 _CNPJ_LENGTH: Final = 14
@@ -151,3 +155,9 @@ def may_lie_on(owner_tax_id: str, holder_tax_id: str) -> bool:
     if len(owner_tax_id) == len(holder_tax_id) == _CNPJ_LENGTH:
         return owner_tax_id[:_CNPJ_ROOT] == holder_tax_id[:_CNPJ_ROOT]
     return owner_tax_id == holder_tax_id
+
+
+def abilities_of(account: InstitutionAccount) -> Abilities:
+    """Of an account's rail: contests are told of where the institution is known to, and not in its test environment."""
+    length_max = 0 if account.environment == "homologation" else _ANSWERS_TAKEN.get(account.kind, 0)
+    return structs.replace(ABILITIES, contests="theirs" if length_max else "none", defence_length_max=length_max)

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.institution import ChargeTerms, InstitutionTraits, OpenedCharge
+from pixconnect.domain.institutions.institution import CertainRefusal, ChargeTerms, InstitutionTraits, OpenedCharge
 from pixconnect.domain.money.charge import Removal
 from pixconnect.domain.money.charge_contents import ChargeContents
 
@@ -64,6 +64,7 @@ def is_done_there(change: ChargeChange, there: OpenedCharge) -> bool:
     """Whether the charge is as wanted there; a revision counts only if it is later than the one before it was asked for."""
     if change.contents is None:
         return there.status in ("removed_by_us", "removed_by_institution")
+    # Without the revision of before, nobody could tell what we asked for from what the charge already said.
     if there.status != "active" or change.revision_there is None or there.revision <= change.revision_there:
         return False
     return (
@@ -79,6 +80,8 @@ def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
         key=contents.key,
         amount_cents=contents.amount_cents,
         lifetime_s=contents.lifetime_s,
+        due=contents.due,
+        payer_address=contents.address,
         payer_name=None if payer is None else payer.name,
         payer_tax_id=None if payer is None else payer.tax_id,
         text_for_payer=contents.question,
@@ -86,11 +89,17 @@ def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
     )
 
 
-def find_lifetime_fault(traits: InstitutionTraits, lifetime_s: int) -> str | None:
-    """Why an institution takes no charge that runs so long; ``None`` if it does."""
-    if traits.lifetime_min_s <= lifetime_s <= traits.lifetime_max_s:
+def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> CertainRefusal | None:
+    """Why an institution takes no such charge, which is known before it is asked; ``None`` if it does."""
+    if contents.due is not None:
+        if traits.opens_due:
+            return None
+        reason = "the institution opens no charge with a due date by these terms"
+        return CertainRefusal(code="due", reason=reason, member="calendario.dataDeVencimento")
+    if traits.lifetime_min_s <= contents.lifetime_s <= traits.lifetime_max_s:
         return None
-    return f"the institution takes charges that run from {traits.lifetime_min_s} to {traits.lifetime_max_s} s"
+    reason = f"the institution takes charges that run from {traits.lifetime_min_s} to {traits.lifetime_max_s} s"
+    return CertainRefusal(code="lifetime", reason=reason, member="calendario.expiracao")
 
 
 def keep_caller(caller: Caller) -> Caller:

@@ -21,10 +21,11 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.charge_change import write_terms
 from pixconnect.domain.institutions.institution import ChargeTerms
-from pixconnect.domain.money.charge_contents import ChargeContents, Line, Payer
+from pixconnect.domain.money.charge_contents import ChargeContents, Line, Payer, PayerAddress
 
 OPENING_TIMEOUT_S: Final = 3.0
 """So long a caller waits for the institution; then a worker goes on."""
@@ -54,6 +55,8 @@ class WantedCharge(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     question: str | None = None
     lines: tuple[Line, ...] = ()
+    address: PayerAddress | None = None
+    due: DueTerms | None = None
     asked_by: Caller | None = None
 
     def contents(self) -> ChargeContents:
@@ -64,6 +67,8 @@ class WantedCharge(Struct, frozen=True, kw_only=True, omit_defaults=True):
             payer=self.payer,
             question=self.question,
             lines=self.lines,
+            address=self.address,
+            due=self.due,
         )
 
     def terms(self, txid: str) -> ChargeTerms:

@@ -21,7 +21,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem
 
 DayState = Literal["open", "provisional", "closed", "closed_with_cases"]
@@ -93,6 +93,7 @@ def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
         if group.direction == "OUT" and (group.kind == "refund" or group.is_return):
             returns += group.amount_cents
         elif group.kind == "fee":
+            # One that is given back comes in, and makes the sum less.
             fees -= signed_cents
         elif group.direction == "IN" and group.kind == "pix":
             gross += group.amount_cents
@@ -126,7 +127,7 @@ def sum_items(items: Collection[InstitutionItem], return_ids: Collection[str]) -
 
 
 def is_over(day: date, now: datetime) -> bool:
-    return now.astimezone(SAO_PAULO).date() > day
+    return to_day(now) > day
 
 
 def judge_days(
@@ -170,13 +171,16 @@ class _Link(Struct, frozen=True, kw_only=True):
 def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_Link]:
     links: list[_Link] = []
     for told in days:
+        # A day that no statement speaks of breaks the chain: nobody knows what moved on it.
         before = links[-1].carried if links and _follow(links[-1].told, told) else None
         carried = None if before is None else before.closing_cents
         opening = told.opening_cents if carried is None else carried
         closing, reckoned, differences = told.closing_cents, None, list[int]()
+        # Only where the items of the whole day were read: a balance alone says nothing of them.
         if opening is not None and told.read_at is not None:
             reckoned = opening + _net_of(told, sums)
             differences = [] if closing is None else [closing - reckoned]
+            # What was told counts before what was reckoned, so that the mistake of one day is not carried into the next.
             closing = reckoned if closing is None else closing
         if carried is not None and told.opening_cents is not None:
             differences.append(told.opening_cents - carried)
@@ -196,6 +200,7 @@ def _find_proved(links: Sequence[_Link]) -> dict[date, bool]:
     """Which days lie between two told balances that their items make of each other."""
     proved: dict[date, bool] = {}
     after: _Link | None = None
+    # Backwards: a day without a told end is proved by the first balance that is told after it.
     for link in reversed(links):
         follower = after if after is not None and _follow(link.told, after.told) else None
         told = link.told.closing_cents
@@ -239,6 +244,7 @@ def _find_state(
 ) -> DayState:
     if balances.read_at is None or difference:
         return "open"
+    # A statement that was read during its own day may lack what came later that day.
     if not (is_proved and is_over(balances.day, now) and is_over(balances.day, balances.read_at)):
         return "provisional"
     return "closed_with_cases" if any((cases.items_count, cases.lines_count, cases.changed_count)) else "closed"

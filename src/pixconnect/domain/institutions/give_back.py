@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.money.refund import AUTOMATIC_PREFIX, NewRefund, RefundRequest
-from pixconnect.domain.money.refund import WINDOW as REFUND_WINDOW
+from pixconnect.domain.money.refund import AUTOMATIC_PREFIX, NewRefund, RefundRequest, find_window
 from pixconnect.domain.money.transfer import Transfer
 
 State = Literal["waiting", "made", "not_made"]
@@ -63,6 +62,6 @@ def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewR
         received_id=0,
         return_id=return_id,
         # No caller waits for an answer, so it is not given up after a minute.
-        handover_timeout=REFUND_WINDOW,
+        handover_timeout=find_window(received.settled_at or received.created_at),
         may_exist=True,
     )

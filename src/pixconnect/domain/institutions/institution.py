@@ -14,9 +14,14 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from pixconnect.domain.due.day_amount import DayAmount
+from pixconnect.domain.due.terms import DueTerms, are_same
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.certificate import AccountCertificate
+from pixconnect.domain.institutions.contest import Contests
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.money.charge_contents import PayerAddress
 from pixconnect.domain.money.rail import InitiationType, MovementKind
 
 
@@ -46,6 +51,8 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """So long after its instant a payment may be missing from the list of received Pix."""
     lifetime_min_s: int = 1
     lifetime_max_s: int = 2_147_483_647
+    opens_due: bool = False
+    """Charges with a due date, as the central bank's API has them (``cobv``)."""
     refunds: bool = True
     repeats_refunds: bool = False
     """A source says that a second request under the same name returns nothing more, whatever it answers."""
@@ -113,17 +120,9 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
     """The institution's ``horario``."""
     payer: KnownPayer = KnownPayer()
     payer_message: str | None = None
+    parts: DayAmount | None = None
+    """Of what it consists, where the institution tells."""
     refunds: Sequence[ListedRefund] = ()
-
-
-class MalformedItem(Struct, frozen=True, kw_only=True):
-    """An item of a list that breaks its own form or says an unknown word: it is never guessed, and stops none of the others."""
-
-    reason: str
-    end_to_end_id: str | None
-    """Where at least that can be read."""
-    content: str
-    """As sent, of a long one its beginning. It may hold names and documents of people: it is for an operator, not for logs."""
 
 
 class ChargeTerms(Struct, frozen=True, kw_only=True):
@@ -133,8 +132,11 @@ class ChargeTerms(Struct, frozen=True, kw_only=True):
     key: str
     amount_cents: int
     lifetime_s: int
+    """0 where a due date says until when."""
+    due: DueTerms | None = None
     payer_name: str | None = None
     payer_tax_id: str | None = None
+    payer_address: PayerAddress | None = None
     text_for_payer: str | None = None
     additional: Sequence[tuple[str, str]] = ()
     """Names and values that the payer is shown."""
@@ -152,6 +154,8 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
     created_at: datetime
     """Its expiry counts from here."""
     lifetime_s: int
+    """As of ``ChargeTerms``."""
+    due: DueTerms | None = None
     code: str | None
     """The text of its QR code ("copia e cola")."""
     location: str | None
@@ -166,7 +170,11 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
         return self.code is not None or self.location is not None
 
     def is_as_asked(self, terms: ChargeTerms) -> bool:
-        return (self.txid, self.amount_cents, self.key or terms.key) == (terms.txid, terms.amount_cents, terms.key)
+        if (self.txid, self.amount_cents, self.key or terms.key) != (terms.txid, terms.amount_cents, terms.key):
+            return False
+        if self.due is None or terms.due is None:
+            return self.due is terms.due
+        return are_same(self.due, terms.due)
 
 
 class CertainRefusal(Struct, frozen=True, kw_only=True):
@@ -290,17 +298,22 @@ class Institution(Sender, Protocol):
         """Where the institution writes a file of each day that is over, which has the last word."""
         ...
 
+    @property
+    def contests(self) -> Contests | None:
+        """Where the institution tells of any."""
+        ...
+
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         """Open a charge under its txid; where that is done already, ``UnknownOutcome``: the charge is to be read."""
         ...
 
-    async def read_charge(self, txid: str) -> OpenedCharge | None:
-        """``None`` where the institution says that there is none."""
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
+        """Of one kind, each of which is found by itself; ``None`` where the institution says that there is none."""
         ...
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer: ...
 
-    async def remove_charge(self, txid: str) -> OpeningAnswer: ...
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer: ...
 
     def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, Literal
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.confirmation import check_second_operator
 
 ProposedAct = Literal["close", "allow", "adjust", "decide"]
 _CODE_LENGTH: Final = 8
@@ -53,24 +53,8 @@ def check_reading(proposal: Proposal, code: str | None) -> None:
         raise errors.BadRequest(f"code: what waits is another: {say_proposal(proposal)}")
 
 
-def name_person(operator: str) -> str:
-    """Who acts, by whichever door, host and typing: ``console ana`` is ana, and ``ana@host`` who has given no name.
-
-    Each run of a container may be another host; so of one name at two places there is one person.
-    Names of the command line are free, so this keeps one person from confirming by a slip, and not by intent.
-    """
-    folded = unicodedata.normalize("NFKC", operator).casefold()
-    seen = "".join(character for character in folded if unicodedata.category(character) != "Cf")
-    words = seen.split()
-    while words[:1] == ["console"]:
-        del words[0]
-    name = " ".join(words)
-    return name.partition("@")[0].rstrip() or name
-
-
 def check_confirmation(proposal: Proposal, operator: str, now: datetime) -> None:
     """Refuse the operator who has proposed it, and whoever comes too early."""
-    if name_person(operator) == name_person(proposal.proposed_by):
-        raise errors.Forbidden(f"confirm: {operator} has proposed it: another operator confirms")
+    check_second_operator("confirm", operator, proposal.proposed_by)
     if now < proposal.confirmable_at:
         raise errors.BadRequest(f"confirm: may be confirmed from {proposal.confirmable_at.isoformat()} on")

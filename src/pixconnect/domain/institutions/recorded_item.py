@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import JoinedBy, Waiting
-from pixconnect.domain.institutions.statement_file import ItemKind, ItemSource, StatementAccount
+from pixconnect.domain.institutions.statement_files.statement_file import ItemKind, ItemSource, StatementAccount
 
 
 class RecordedItem(InstitutionItem, frozen=True, kw_only=True):

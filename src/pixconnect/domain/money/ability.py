@@ -24,7 +24,9 @@ def answer_report(abilities: Abilities, acknowledgement: Acknowledgement) -> Ack
 def check_external_id(abilities: Abilities, external_id: str | None) -> None:
     """Keep the external ids of refunds that nobody here asks for to them."""
     for prefix in (AUTOMATIC_PREFIX, THEIRS_PREFIX):
-        if not abilities.refuses_credits and external_id is not None and external_id.startswith(prefix):
+        # The institution gives back by itself over each rail that tells of contests.
+        is_ours = not abilities.refuses_credits or (prefix == THEIRS_PREFIX and abilities.contests == "theirs")
+        if is_ours and external_id is not None and external_id.startswith(prefix):
             raise errors.ExternalIdConflict(f"external_id: what begins with {prefix!r} is used by the service")
 
 

@@ -10,8 +10,8 @@
 
 A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment. One with
 a due date asks for another amount on each day, and expires at midnight in Sao Paulo after its last one. Where a
-payment is accepted first and settles later, it holds the charge in between: nobody else pays it, nothing of it is changed, and
-it does not expire.
+payment is accepted first and settles later, or is held as suspect, it holds the charge in between: nobody else pays it, nothing
+of it is changed, and it does not expire.
 
 Both doors make the same charges. ``contents`` are what the standard's door knows of one and the contract's does not; they are
 there once that door has made or changed the charge.
@@ -28,7 +28,7 @@ from msgspec import Struct
 from pixconnect.domain.due.day_amount import DayAmount, compute_amount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import event as events
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
 from pixconnect.domain.identity.access import Caller
@@ -228,7 +228,7 @@ def compose_amount(charge: Charge, at: datetime) -> DayAmount | None:
     contents = charge.contents
     if contents is None or contents.due is None:
         return None
-    return compute_amount(contents.due, contents.amount_cents, at.astimezone(SAO_PAULO).date())
+    return compute_amount(contents.due, contents.amount_cents, to_day(at))
 
 
 def fixed_amount_cents(charge: Charge, at: datetime) -> int | None:
@@ -247,7 +247,8 @@ def tells_payer(charge: Charge, now: datetime) -> bool:
 
     And for a time after: its expiry may still be put off, and payers ask why they came too late.
     """
-    return charge.status in ACTIVE and now < charge.expires_at + PAYER_TOLD_AFTER_EXPIRY
+    # Taken from now, for the last days of time have no week after them.
+    return charge.status in ACTIVE and now - PAYER_TOLD_AFTER_EXPIRY < charge.expires_at
 
 
 def open_charge(new: NewCharge, now: datetime) -> Charge:
@@ -311,7 +312,12 @@ def pay_charge_there(charge: Charge, amount_cents: int, now: datetime) -> Charge
     errors.ensure(charge.status not in PAID, charge.status)
     asked_cents = None if amount_cents == charge.amount_cents else charge.amount_cents
     return msgspec.structs.replace(
-        charge, status="APPROVED", amount_cents=amount_cents, asked_cents=asked_cents, modified_at=now
+        charge,
+        status="APPROVED",
+        amount_cents=amount_cents,
+        asked_cents=asked_cents,
+        held_by=None,
+        modified_at=now,
     )
 
 

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from pixconnect.domain.due import day_amount
 from pixconnect.domain.due.terms import Discount, DueTerms, Fine, Interest, Rebate
+from pixconnect.domain.rules.register import ARRANGEMENT
 
-LIFETIME_S: Final = 86_400
+LIFETIME_S: Final = ARRANGEMENT.find_constant("charge_lifetime").read_value()
 """Where a charge of the standard names none. Source: Pix API 2.9.0, ``CobExpiracao``."""
 
 

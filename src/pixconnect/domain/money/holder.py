@@ -6,6 +6,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.domain.due.address import Address
+from pixconnect.domain.money.limit import Limits
 
 AccountType = Literal["CHECKING", "SAVINGS", "SALARY", "TRANSACTIONAL"]
 KeyType = Literal["CPF", "CNPJ", "PHONE", "EMAIL", "EVP"]
@@ -54,7 +55,6 @@ class Holder(Struct, frozen=True, kw_only=True):
     """Limits are on outgoing transfers; ``None`` is no limit."""
     day_limit_cents: int | None
     night_limit_cents: int | None
-    """From 20:00 to 06:00 in Sao Paulo."""
     disabled_at: datetime | None
     created_at: datetime
     institution_id: int | None = None
@@ -67,6 +67,17 @@ class Holder(Struct, frozen=True, kw_only=True):
     """With state and postal code, or none of the three; without them it makes no charges with a due date."""
     state: str | None = None
     postal_code: str | None = None
+    night_begins_late: bool = False
+    """Of the two hours at which the night of the night limit may begin, the later one."""
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            transfer_cents=self.transfer_limit_cents,
+            day_cents=self.day_limit_cents,
+            night_cents=self.night_limit_cents,
+            night_begins_late=self.night_begins_late,
+        )
 
     @property
     def address(self) -> Address | None:

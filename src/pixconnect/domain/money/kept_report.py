@@ -17,9 +17,11 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import money
+from pixconnect.domain.money.block_report import BlockReport, BlockTerms, InfractionReport
 from pixconnect.domain.money.rail import (
     CreditAccepted,
     CreditCancelled,
+    CreditHeld,
     CreditReport,
     InstitutionReturn,
     MovementReport,
@@ -45,6 +47,7 @@ Reason = Literal[
 Kind = Literal[
     "credit",
     "credit_accepted",
+    "credit_held",
     "credit_cancelled",
     "return",
     "settled",
@@ -53,12 +56,17 @@ Kind = Literal[
     "taken",
     "movement",
     "institution_return",
+    "block",
+    "infraction",
     "unreadable",
 ]
 
 NAME_LENGTH: Final = 32
 ITEM_ID_LENGTH_MAX: Final = 64
 DESCRIPTION_LENGTH_MAX: Final = 140
+WORDS_LENGTH_MAX: Final = 2000
+BLOCKS_MAX: Final = 200
+"""In one report."""
 TXID_LENGTH_MAX: Final = 35
 
 
@@ -95,6 +103,7 @@ _KINDS: Final = dict[type[Kept], Kind](
     (
         (CreditReport, "credit"),
         (CreditAccepted, "credit_accepted"),
+        (CreditHeld, "credit_held"),
         (CreditCancelled, "credit_cancelled"),
         (ReturnReport, "return"),
         (SettledReport, "settled"),
@@ -103,6 +112,8 @@ _KINDS: Final = dict[type[Kept], Kind](
         (TakenAnswer, "taken"),
         (MovementReport, "movement"),
         (InstitutionReturn, "institution_return"),
+        (BlockReport, "block"),
+        (InfractionReport, "infraction"),
         (KeptItem, "unreadable"),
     )
 )
@@ -165,6 +176,10 @@ def name_of(kept: Kept) -> str:
             return kept.return_id or kept.original_end_to_end_id
         case KeptItem():
             return kept.name
+        case InfractionReport():
+            return kept.name
+        case BlockReport():
+            return kept.blocks[0].reference if kept.blocks else kept.report_id
         case _:
             return kept.id
 
@@ -195,8 +210,11 @@ def fingerprint(kept: Kept, reason: Reason) -> bytes:
     """Hash what a report is about and what it says, so that every repetition of it has the same fingerprint."""
     said: dict[str, Any] = msgspec.to_builtins(kept)
     # A repetition may come under another number and at another time.
-    for passing in ("report_id", "reported_at", "settled_at"):
+    for passing in ("report_id", "reported_at", "settled_at", "told_at"):
         said.pop(passing, None)
+    # Younger than this form: what says none has the fingerprint that it always had.
+    if said.get("parts") is None:
+        said.pop("parts", None)
     # The 1 is the version of this form: fingerprints are stored.
     return hashlib.sha256(json.dumps([1, reason, said], sort_keys=True).encode()).digest()
 
@@ -217,6 +235,10 @@ def find_fault(report: Report) -> str | None:
         return _find_fault_of_arrival(report)
     if isinstance(report, MovementReport):
         return _find_fault_of_movement(report)
+    if isinstance(report, BlockReport):
+        return _find_fault_of_blocks(report)
+    if isinstance(report, InfractionReport):
+        return _find_fault_of_infraction(report)
     return None
 
 
@@ -231,6 +253,8 @@ def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
         return fault
     if report.reported_at.tzinfo is None or (report.settled_at or report.reported_at).tzinfo is None:
         return "reported_at, settled_at: says no time zone"
+    if isinstance(report, CreditHeld) and report.until.tzinfo is None:
+        return "until: says no time zone"
     if isinstance(report, CreditReport) and report.txid is not None and not 0 < len(report.txid) <= TXID_LENGTH_MAX:
         return f"txid: must have 1 to {TXID_LENGTH_MAX} characters"
     return None
@@ -249,6 +273,54 @@ def _find_fault_of_movement(report: MovementReport) -> str | None:
     if report.kind == "opening_balance" and report.amount_cents == 0:
         return None
     return _find_fault_of_amount(report.amount_cents)
+
+
+def _find_fault_of_blocks(report: BlockReport) -> str | None:
+    if report.told_at.tzinfo is None:
+        return "told_at: says no time zone"
+    if not 0 < len(report.blocks) <= BLOCKS_MAX:
+        return f"blocks: must be 1 to {BLOCKS_MAX}"
+    if len({terms.reference for terms in report.blocks}) < len(report.blocks):
+        return "blocks: tells one of them twice"
+    return next((fault for terms in report.blocks if (fault := find_fault_of_terms(terms)) is not None), None)
+
+
+def _find_fault_of_infraction(report: InfractionReport) -> str | None:
+    if not 0 < len(report.name) <= ITEM_ID_LENGTH_MAX:
+        return f"name: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
+    if not is_name(report.end_to_end_id):
+        return f"end_to_end_id: must have {NAME_LENGTH} characters and begin with E"
+    if report.words is not None and not 0 < len(report.words) <= WORDS_LENGTH_MAX:
+        return f"words: must have 1 to {WORDS_LENGTH_MAX} characters"
+    instants = (report.opened_at, report.respond_by, report.told_at, *(part.settled_at for part in report.taken))
+    if any(instant.tzinfo is None for instant in instants):
+        return "opened_at, respond_by, told_at, settled_at: says no time zone"
+    if report.state in {"open", "answered"} and report.wanted_cents == 0:
+        return "wanted_cents: nothing is wanted of what is contested, and it is not decided"
+    for part in report.taken:
+        if not is_name(part.return_id) or part.return_id[0] != "D":
+            return f"return_id: must have {NAME_LENGTH} characters and begin with D"
+        if _find_fault_of_amount(part.amount_cents) is not None:
+            return _find_fault_of_amount(part.amount_cents)
+    terms = BlockTerms(
+        reference=report.name,
+        kind="med",
+        wanted_cents=report.wanted_cents,
+        held_cents=report.held_cents,
+        until=report.until,
+    )
+    return find_fault_of_terms(terms) or _find_fault_of_amount(report.amount_cents)
+
+
+def find_fault_of_terms(terms: BlockTerms) -> str | None:
+    """Say why a block can never be as it is told."""
+    if not 0 < len(terms.reference) <= ITEM_ID_LENGTH_MAX:
+        return f"reference: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
+    if any(instant is not None and instant.tzinfo is None for instant in (terms.respond_by, terms.until)):
+        return "respond_by, until: says no time zone"
+    if not 0 <= terms.held_cents <= terms.wanted_cents <= money.AMOUNT_MAX_CENTS:
+        return f"held_cents: must be from 0 to wanted_cents, and that at most {money.AMOUNT_MAX_CENTS}"
+    return None
 
 
 def _find_fault_of_amount(amount_cents: int) -> str | None:
@@ -278,3 +350,6 @@ def _texts(said: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield field, value
         elif isinstance(value, dict):
             yield from ((f"{field}.{name}", text) for name, text in _texts(cast("dict[str, Any]", value)))
+        elif isinstance(value, list | tuple):
+            listed = enumerate(cast("list[Any]", value))
+            yield from _texts({f"{field}[{place}]": one for place, one in listed})

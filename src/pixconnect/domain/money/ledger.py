@@ -10,9 +10,11 @@ unbalanced::
     deficit ──move──► settlement        what the institution took, or gave back, and the holder lacked
     available ──repay──► deficit
     available ◄──adjust──► difference   what two operators have adjusted, until it is known or written off
+    available ◄──block──► blocked       what the institution has blocked (``block.py``)
 
-``available`` and ``reserved`` together are the holder's current funds. ``deficit`` is owed: its postings count the other
-way. Whatever raises ``available`` repays it first, so that nothing is available while anything is owed.
+``available``, ``reserved`` and ``blocked`` together are the holder's current funds. ``deficit`` is owed: its postings count the
+other way. Whatever raises ``available`` repays it first, so that nothing is available while anything is owed; then it covers
+what is blocked at the institution and not here yet.
 
 An entry that changes current funds has the holder's next number, the current funds after it, and an instant later than the
 numbered entry before: a statement is a range of numbers.
@@ -25,11 +27,11 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.limit import ApprovalRule, Limits
+from pixconnect.domain.money.limit import ApprovalRule, Limits, Spending
 
-Account = Literal["available", "reserved", "deficit", "settlement", "funding", "difference"]
+Account = Literal["available", "reserved", "blocked", "deficit", "settlement", "funding", "difference"]
 
-_FUNDS: frozenset[Account] = frozenset({"available", "reserved"})
+_FUNDS: frozenset[Account] = frozenset({"available", "reserved", "blocked"})
 _TICK = timedelta(microseconds=1)
 
 
@@ -38,6 +40,7 @@ class Funds(Struct, frozen=True, kw_only=True):
 
     available_cents: int
     reserved_cents: int
+    blocked_cents: int
     deficit_cents: int
 
 
@@ -60,10 +63,14 @@ class Balance(Struct, frozen=True, kw_only=True):
     may_lend: bool
     limits: Limits
     approval: ApprovalRule = ApprovalRule()
+    blocked_cents: int = 0
+    """Blocked by the institution; never below zero."""
+    blocks_count: int = 0
+    """How many of its blocks are open."""
 
     @property
     def current_cents(self) -> int:
-        return self.available_cents + self.reserved_cents
+        return self.available_cents + self.reserved_cents + self.blocked_cents
 
     @property
     def repayable_cents(self) -> int:
@@ -74,7 +81,7 @@ class Balance(Struct, frozen=True, kw_only=True):
 def part_taken(balance: Balance, amount_cents: int) -> list[tuple[Account, int]]:
     """Of which accounts an amount goes that has left already: of what is available, and the rest is owed.
 
-    What the institution has blocked will come before both, once it is known here.
+    What the institution had blocked for it comes before both (``UnitOfWork.take_there``).
     """
     available_cents = min(amount_cents, balance.available_cents)
     parts: list[tuple[Account, int]] = [("available", available_cents), ("deficit", amount_cents - available_cents)]
@@ -91,6 +98,12 @@ def check_funds(balance: Balance, amount_cents: int) -> None:
         )
     if balance.available_cents < amount_cents:
         raise errors.InsufficientFunds("amount: is more than the available funds")
+
+
+def check_transfer(amount_cents: int, balance: Balance, spending: Spending) -> None:
+    """Refuse a transfer that its payer may not make, in the documented order."""
+    spending.check(balance.holder_id, balance.limits, amount_cents)
+    check_funds(balance, amount_cents)
 
 
 def check_may_withdraw(balance: Balance) -> None:
@@ -151,11 +164,12 @@ def post(
     change = {debit_account: -amount_cents, credit_account: amount_cents}
     available_cents = balance.available_cents + change.get("available", 0)
     reserved_cents = balance.reserved_cents + change.get("reserved", 0)
+    blocked_cents = balance.blocked_cents + change.get("blocked", 0)
     deficit_cents = balance.deficit_cents - change.get("deficit", 0)
     # The caller has checked the funds under this lock; if they do not suffice now, that is our defect.
-    is_covered = min(available_cents, reserved_cents, deficit_cents) >= 0
+    is_covered = min(available_cents, reserved_cents, blocked_cents, deficit_cents) >= 0
     errors.ensure(is_covered, "what is taken was judged or reserved before")
-    # Between available and reserved, current funds stay as they are, and the holder's statement shows nothing.
+    # Between available, reserved and blocked, current funds stay as they are, and the holder's statement shows nothing.
     is_numbered = (debit_account in _FUNDS) != (credit_account in _FUNDS)
     number = balance.last_number + 1 if is_numbered else None
     # Later than the entry before it, even if the clock stood still or went back: numbers and instants rise together.
@@ -167,7 +181,7 @@ def post(
         credit_account=credit_account,
         amount_cents=amount_cents,
         number=number,
-        running_balance_cents=available_cents + reserved_cents if is_numbered else None,
+        running_balance_cents=available_cents + reserved_cents + blocked_cents if is_numbered else None,
         transfer_id=transfer_id,
         refund_id=refund_id,
         created_at=created_at,
@@ -176,6 +190,7 @@ def post(
         balance,
         available_cents=available_cents,
         reserved_cents=reserved_cents,
+        blocked_cents=blocked_cents,
         deficit_cents=deficit_cents,
         last_number=number or balance.last_number,
         last_entry_at=created_at if is_numbered else balance.last_entry_at,

@@ -1,20 +1,24 @@
 """Limits that an operator may set on a holder's outgoing transfers.
 
-A day is a civil day in Sao Paulo, a night the hours from 20:00 to 06:00 there (pix-night rules of October 2021).
+A day is a civil day in Sao Paulo, a night the hours there that the arrangement's rules name; of the two hours at which it may
+begin the holder chooses one. A cut acts at once, and a raise waits: whoever takes an account over gets nothing by raising it.
 Transfers that failed or were cancelled do not count; those that were returned do.
 """
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import SAO_PAULO, begin_of_day
+from pixconnect.domain.rules.register import ARRANGEMENT
 
-_NIGHT_BEGINS_H = 20
-_NIGHT_ENDS_H = 6
+_CODE_LENGTH: Final = 8
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -23,6 +27,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     transfer_cents: int | None = None
     day_cents: int | None = None
     night_cents: int | None = None
+    night_begins_late: bool = False
 
     @property
     def are_of_sums(self) -> bool:
@@ -52,6 +57,29 @@ def find_approval_reason(rule: ApprovalRule, amount_cents: int, *, is_known_paye
     return ApprovalReason(is_above=is_above, is_new_payee=is_new_payee) if is_above or is_new_payee else None
 
 
+class WaitingLimits(Struct, frozen=True, kw_only=True):
+    """The limits that an operator wants for a holder, where some of them are higher than what it has."""
+
+    holder_id: int
+    limits: Limits
+    wanted_by: str
+    wanted_at: datetime
+    acts_at: datetime
+    """From when on it acts without a second operator."""
+
+    @property
+    def code(self) -> str:
+        """A short code of all of it, by which who confirms says what they have read: others may have taken its place since."""
+        read = msgspec.json.encode((self.holder_id, self.limits, self.wanted_by, self.wanted_at))
+        return hashlib.sha256(read).hexdigest()[:_CODE_LENGTH]
+
+
+def want_higher(holder_id: int, limits: Limits, operator: str, now: datetime) -> WaitingLimits:
+    """Limits that an operator wants now, and that wait for as long as the arrangement says."""
+    waits = ARRANGEMENT.find("limit_raise_earliest", now).duration
+    return WaitingLimits(holder_id=holder_id, limits=limits, wanted_by=operator, wanted_at=now, acts_at=now + waits)
+
+
 class Spent(Struct, frozen=True, kw_only=True):
     """What counts against the limits already."""
 
@@ -60,19 +88,46 @@ class Spent(Struct, frozen=True, kw_only=True):
     """Since the night began; 0 by day."""
 
 
-def begin_of_day(now: datetime) -> datetime:
-    # In UTC, because Python finds no instant equal to one of an hour that the civil clock skips.
-    return now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+def cut_limits(before: Limits, wanted: Limits) -> Limits:
+    """The stricter of both in each part: as much of a change as acts at once."""
+    return Limits(
+        transfer_cents=_stricter(before.transfer_cents, wanted.transfer_cents),
+        day_cents=_stricter(before.day_cents, wanted.day_cents),
+        night_cents=_stricter(before.night_cents, wanted.night_cents),
+        night_begins_late=before.night_begins_late and wanted.night_begins_late,
+    )
 
 
-def begin_of_night(now: datetime) -> datetime | None:
-    """When the present night began; ``None`` by day."""
+def _stricter(before: int | None, wanted: int | None) -> int | None:
+    return min((cents for cents in (before, wanted) if cents is not None), default=None)
+
+
+def read_night_begin(hour: int, now: datetime) -> bool:
+    """Whether a night that begins at this hour is the later one.
+
+    Raises:
+        BadRequest: A night may not begin then.
+    """
+    hours = [find_night_begin(is_late=is_late, now=now) for is_late in (False, True)]
+    if hour not in hours:
+        raise errors.BadRequest(f"night_begins: must be {hours[0]} or {hours[1]}, the hour in Sao Paulo")
+    return hour == hours[1]
+
+
+def find_night_begin(*, is_late: bool, now: datetime) -> int:
+    """The hour in Sao Paulo at which a night begins."""
+    return ARRANGEMENT.find("night_begins_late" if is_late else "night_begins", now).read_value()
+
+
+def begin_of_night(now: datetime, *, is_late: bool = False) -> datetime | None:
+    """When the present night began, at the earlier or the later hour; ``None`` by day."""
     local = now.astimezone(SAO_PAULO)
-    if _NIGHT_ENDS_H <= local.hour < _NIGHT_BEGINS_H:
+    begins_h = find_night_begin(is_late=is_late, now=now)
+    if ARRANGEMENT.find("night_ends", now).read_value() <= local.hour < begins_h:
         return None
     # After midnight it is still the night that began the evening before.
-    evening = local if local.hour >= _NIGHT_BEGINS_H else local - timedelta(days=1)
-    return evening.replace(hour=_NIGHT_BEGINS_H, minute=0, second=0, microsecond=0).astimezone(UTC)
+    evening = local if local.hour >= begins_h else local - timedelta(days=1)
+    return evening.replace(hour=begins_h, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
 def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: bool) -> None:
@@ -90,8 +145,12 @@ class Spending:
 
     def __init__(self, now: datetime) -> None:
         self.day_began_at = begin_of_day(now)
-        self.night_began_at = begin_of_night(now)
+        self._now = now
         self._spent: dict[int, Spent] = {}
+
+    def find_night(self, limits: Limits) -> datetime | None:
+        """When the present night of a holder with these limits began; ``None`` by day."""
+        return begin_of_night(self._now, is_late=limits.night_begins_late)
 
     def start(self, holder_id: int, spent: Spent) -> None:
         """Set what a holder with limits on sums had spent before the batch."""
@@ -100,7 +159,8 @@ class Spending:
     def check(self, holder_id: int, limits: Limits, amount_cents: int) -> None:
         # Holders whose sums have no limits are not among them, and nothing is compared with their sums.
         spent = self._spent.get(holder_id, Spent())
-        check_limits(limits, spent, amount_cents, is_night=self.night_began_at is not None)
+        is_night = limits.night_cents is not None and self.find_night(limits) is not None
+        check_limits(limits, spent, amount_cents, is_night=is_night)
 
     def count(self, holder_id: int, amount_cents: int) -> None:
         spent = self._spent.get(holder_id)

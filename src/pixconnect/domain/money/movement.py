@@ -78,6 +78,7 @@ def find_movement_refusal(report: MovementReport, balance: Balance) -> str | Non
 
 def open_movement(report: MovementReport, balance: Balance, code: str | None, now: datetime) -> Movement:
     """A movement that is about to be posted, or was refused with a code."""
+    # What is reserved or blocked stays so: whoever has less available owes the rest.
     is_taken = code is None and report.direction == "OUT"
     return Movement(
         holder_id=balance.holder_id,

@@ -19,15 +19,15 @@ from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.rail import Abilities, NeverTaken, Rejected, Settled
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.rules.name_window import find_name_window
 
 OrderApproval = Literal["awaited", "given", "refused"]
 """What an operator has said of an order that may not leave without it: nothing yet, yes or no. Time and a loss of the database
 refuse too."""
 HoldsUp = Literal["operator", "approval", "funds"]
 """For what a transfer waits: an operator's yes here, somebody's approval at its institution, or funds there."""
-APPROVED_WITHIN: Final = timedelta(hours=11)
-"""From the minute in an order's name until it is too late to approve it: the network takes no name that is older than 12 h, and
-an order needs time to leave."""
+_TO_LEAVE: Final = timedelta(hours=1)
+"""So long before the network takes an order's name no more it is too late to approve it: an order needs time to leave."""
 
 
 class GivenUp(Struct, frozen=True):
@@ -110,7 +110,7 @@ def open_order(
 def await_approval(order: OpenOrder, handover_timeout: timedelta) -> OpenOrder:
     """The same order, not yet written, as one that leaves only once an operator has approved it."""
     named_at = identifiers.minute_of_name(order.name) or order.ordered_at
-    until = max(named_at + APPROVED_WITHIN, order.ordered_at + handover_timeout)
+    until = max(named_at + find_name_window(named_at) - _TO_LEAVE, order.ordered_at + handover_timeout)
     # No worker has to look at it before.
     return structs.replace(order, approval="awaited", due_at=until, give_up_at=until)
 

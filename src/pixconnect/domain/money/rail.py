@@ -12,6 +12,8 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
+from pixconnect.domain.due.day_amount import DayAmount
+from pixconnect.domain.money.block_report import BlockReport, Defence, DefenceAnswer, InfractionReport
 from pixconnect.domain.money.holder import KeyType, Party
 
 InitiationType = Literal["KEY", "MANUAL", "QRCODE"]
@@ -34,6 +36,9 @@ class RailUnavailable(Exception):  # noqa: N818  it is not our error
     """The rail could not be asked, and we sent nothing that could take effect."""
 
 
+Contests = Literal["none", "theirs"]
+
+
 class Abilities(Struct, frozen=True, kw_only=True):
     """What a rail can do. Assembly puts it into ``Policy.abilities``, where use cases read it."""
 
@@ -49,6 +54,10 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """It can be asked about an order by the id that we gave it, and refuses a second order under the same id."""
     keeps_our_id: bool = True
     """That id is also the order's name on the network; otherwise the rail reports the network's later."""
+    contests: Contests = "none"
+    """Who judges what payers contest: ``none`` where it is not told of, ``theirs`` where the institution blocks and decides."""
+    defence_length_max: int = 0
+    """How many characters of an answer it takes; 0 where nothing is told of contests."""
 
 
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
@@ -146,7 +155,7 @@ class Unknown(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="unknow
 class NeverTaken(Struct, frozen=True, tag="never_taken"):
     """A query found no such id, and the rail can never take it any more. Final: the money goes back.
 
-    Only a query after the id's window has closed (``identifiers.is_outside_window``) may be answered so, and only where
+    Only a query after the id's window has closed (``is_outside_window``) may be answered so, and only where
     all that is still on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
     """
 
@@ -175,14 +184,28 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     """What the payer wrote, ``RemittanceInformation`` of the network."""
     settled_at: datetime | None = None
     """The instant that the network gives it; ``None`` is ``reported_at``."""
+    parts: DayAmount | None = None
+    """Of what it consists, where an institution says so."""
 
 
 # A rail on which money comes in two steps reports one payment twice: accepted, then settled (a plain ``CreditReport``) or
-# cancelled. Each report says all of it, so that it can be recorded in whatever order they arrive; and each has its own id.
+# cancelled; and one that looks suspect as held, in place of accepted or after it. Each report says all of it, so that it can be
+# recorded in whatever order they arrive; and each has its own id.
 
 
 class CreditAccepted(CreditReport, frozen=True, kw_only=True, tag="credit_accepted"):
     """A payer pays one of our holders, and the money is not there yet. We can refuse it only now."""
+
+
+class CreditHeld(CreditReport, frozen=True, kw_only=True, tag="credit_held"):
+    """A payment to one of our holders has come and looks suspect: the institution holds it back (precautionary block).
+
+    It has the money, and the holder may not spend it. A plain ``CreditReport`` of the same payment says that it is released, a
+    ``CreditCancelled`` that it was returned. We can refuse it only now.
+    """
+
+    until: datetime
+    """When the institution releases or returns it at the latest."""
 
 
 class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cancelled"):
@@ -265,7 +288,16 @@ class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
 
 
 Report = (
-    CreditReport | CreditAccepted | CreditCancelled | SettledReport | RejectedReport | ReturnReport | MovementReport
+    CreditReport
+    | CreditAccepted
+    | CreditHeld
+    | CreditCancelled
+    | SettledReport
+    | RejectedReport
+    | ReturnReport
+    | MovementReport
+    | BlockReport
+    | InfractionReport
 )
 
 
@@ -282,8 +314,10 @@ class SettledItem(Struct, frozen=True, kw_only=True):
 
     id: str
     """The name in the question or report: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id``."""
-    kind: Literal["order", "refund", "credit", "return", "movement_in", "movement_out"]
-    """Orders and refunds went out, credits and returns came in; movements are what nobody here ordered."""
+    kind: Literal["order", "refund", "credit", "return", "movement_in", "movement_out", "held", "let_go"]
+    """Orders and refunds went out, credits and returns came in; movements are what nobody here ordered. A suspect credit
+    came in as held; let go it went out again, and where it was released the credit itself came in at once. Both have its
+    ``end_to_end_id`` as their name, with ``/held`` or ``/let_go`` behind."""
     amount_cents: int
     settled_at: datetime
 
@@ -323,6 +357,10 @@ class Rail(Protocol):
         They are asked for by our ``end_to_end_id`` or ``return_id``; a rail that cannot answer by those (``answers_by_our_id``)
         is asked by the ``network_id`` that it told, and of orders without one not at all.
         """
+        ...
+
+    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+        """Send what holders answer to contests. The same words again are no second answer; never raises for one of them."""
         ...
 
     async def reports(self, wait_s: float) -> list[Report]:

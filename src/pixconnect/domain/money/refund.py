@@ -28,15 +28,13 @@ from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.ledger import Balance, check_funds, check_may_withdraw
 from pixconnect.domain.money.rail import InstitutionReturn, ReturnReport
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.rules.register import ARRANGEMENT
 
 RefundStatus = Literal["PROCESSING", "RETURNED", "ERROR"]
 RefundReason = Literal["MD06", "BE08", "FR01", "SL02"]
 Flow = Literal["IN", "OUT"]
 MadeBy = Literal["service", "institution"]
 """``institution`` is also a person in its app: either returned what a holder received, and nobody here asked for it."""
-
-WINDOW = timedelta(days=90)
-"""From settlement, inclusive. Source: Pix API 2.9.0, ``PixDevolucaoInvalida``; past it the SPI answers DT05."""
 
 AUTOMATIC_PREFIX: Final = "auto:"
 """The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of the transfer."""
@@ -56,6 +54,11 @@ _EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
         (("IN", "ERROR"), "refund.in.error"),
     )
 )
+
+
+def find_window(settled_at: datetime) -> timedelta:
+    """How long after its settlement a Pix may be given back, the last instant included."""
+    return ARRANGEMENT.find("refund_window", settled_at).duration
 
 
 class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -140,9 +143,15 @@ def read_reason(text: str) -> RefundReason:
     return _REASONS.get(text, "MD06")
 
 
-def check_refund(amount_cents: int, original: Transfer, balance: Balance, now: datetime) -> None:
+def check_refund(
+    amount_cents: int, original: Transfer, balance: Balance, now: datetime, *, is_contested: bool = False
+) -> None:
     """Refuse a refund that breaks a rule, in the documented order."""
     check_may_withdraw(balance)
+    if is_contested:
+        raise errors.RefundInfractionOpen(
+            "end_to_end_id: somebody contests this Pix, and until its institution has decided only that gives it back"
+        )
     # We checked before any lock that the original has settled: settlement is never undone.
     if original.settled_at is None:
         raise errors.InvariantBroken("judged before, and never undone")
@@ -150,8 +159,9 @@ def check_refund(amount_cents: int, original: Transfer, balance: Balance, now: d
     left_cents = original.amount_cents - original.returned_cents - original.returning_cents
     if amount_cents > left_cents:
         raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
-    if now > original.settled_at + WINDOW:
-        raise errors.RefundWindowClosed("end_to_end_id: settled more than 90 days ago")
+    if now > original.settled_at + find_window(original.settled_at):
+        window = find_window(original.settled_at)
+        raise errors.RefundWindowClosed(f"end_to_end_id: settled more than {window.days} days ago")
     check_funds(balance, amount_cents)
 
 
@@ -202,7 +212,7 @@ def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str,
         refund_id=refund_id,
         received_id=0,
         return_id=return_id,
-        handover_timeout=WINDOW,
+        handover_timeout=find_window(original.settled_at or now),
         may_exist=False,
     )
     return open_refund(new, original, now)
@@ -280,7 +290,7 @@ def open_institution_return(
         refund_id=refund_id,
         received_id=0,
         return_id=report.return_id or return_id,
-        handover_timeout=WINDOW,
+        handover_timeout=find_window(original.settled_at or now),
         may_exist=False,
     )
     return msgspec.structs.replace(open_refund(new, original, now), made_by="institution")
@@ -292,7 +302,7 @@ def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance)
     if original.is_book or original.settled_at is None or report.amount_cents > left_cents:
         return reject_code.ABOVE_ORIGINAL
     # The instant of the report counts, however late it is recorded.
-    if report.reported_at > original.settled_at + WINDOW:
+    if report.reported_at > original.settled_at + find_window(original.settled_at):
         return reject_code.WINDOW_CLOSED
     return None if balance.may_deposit else reject_code.ACCOUNT_BLOCKED
 

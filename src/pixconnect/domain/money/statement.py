@@ -60,6 +60,15 @@ _MOVEMENT_TEXTS: Final[dict[Language, dict[MovementKind, str]]] = {
 _REPAYMENT_TEXTS: Final = dict[Language, str]((("en", "Deficit repaid"), ("pt", "Saldo devedor coberto")))
 
 
+_SUSPECT_TEXTS: Final = dict[tuple[Language, str], str](
+    (
+        (("en", "IN"), "Suspect Pix held by the institution"),
+        (("en", "OUT"), "Suspect Pix not held any more"),
+        (("pt", "IN"), "Pix suspeito retido pela instituição"),
+        (("pt", "OUT"), "Fim da retenção de Pix suspeito"),
+    )
+)
+
 _ADJUSTMENT_TEXTS: Final = dict[Language, str]((("en", "Adjustment"), ("pt", "Ajuste")))
 
 
@@ -115,7 +124,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     id: int
     created_at: datetime
     end_to_end_id: str | None
-    """The transfer's; of a refund, the original's. ``None`` for a deposit, movement, repayment or adjustment."""
+    """The transfer's; of a refund, the original's. ``None`` for a deposit, movement, repayment, adjustment or block."""
     return_id: str | None
     direction: Literal["IN", "OUT"]
     """``IN`` raised current funds, ``OUT`` lowered them."""
@@ -134,6 +143,8 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     """Of what the holder owed: taken of what had just become available."""
     adjustment: AdjustmentKind | None = None
     """Set where two operators have adjusted the books for a case."""
+    is_suspect: bool = False
+    """Of a suspect credit that the institution holds: released or returned, it leaves again."""
     payer_message: str | None = None
     """Of a transfer; the statement does not show it."""
     network_settled_at: datetime | None = None
@@ -155,6 +166,8 @@ class StatementLine(Struct, frozen=True, kw_only=True):
             return _ADJUSTMENT_TEXTS[language]
         if self.is_repayment:
             return _REPAYMENT_TEXTS[language]
+        if self.is_suspect:
+            return _SUSPECT_TEXTS[language, self.direction]
         cause = "transfer" if self.return_id is None else "refund"
         # Of all others, only a deposit has no end-to-end id.
         what, before_name = _TEXTS[language, cause if self.end_to_end_id else "deposit", self.direction]

@@ -27,11 +27,15 @@ _CNPJ_LENGTH: Final = 14
 _CACHED_MAX: Final = 4096
 
 
-def check_tax_id(text: str, field: str) -> None:
-    """Refuse what is neither a CPF of 11 digits nor a CNPJ of 14 characters, unmasked."""
+def check_tax_id(text: str, field: str, form: str = "unmasked") -> None:
+    """Refuse what is neither a CPF of 11 digits nor a CNPJ of 14 characters, unmasked.
+
+    Args:
+        form: How its sender may write it.
+    """
     if not (is_cpf(text) or is_cnpj(text)):
         raise errors.InvalidTaxId(
-            f"{field}: must be a CPF of 11 digits or a CNPJ of 14 characters, unmasked, with right check digits"
+            f"{field}: must be a CPF of 11 digits or a CNPJ of 14 characters, {form}, with right check digits"
         )
 
 
@@ -67,6 +71,22 @@ def _is_cnpj(text: str) -> bool:
     return _CNPJ_FORM.fullmatch(text) is not None and cnpj.is_valid(text)
 
 
+def write_tax_id(tax_id: str) -> str:
+    """Write a CPF or CNPJ as people write it; any other text, such as one that is hidden in part, as it is.
+
+    Example:
+        >>> write_tax_id("12345678000195")
+        '12.345.678/0001-95'
+    """
+    if not tax_id.isalnum():
+        return tax_id
+    if len(tax_id) == _CPF_LENGTH:
+        return f"{tax_id[:3]}.{tax_id[3:6]}.{tax_id[6:9]}-{tax_id[9:]}"
+    if len(tax_id) == _CNPJ_LENGTH:
+        return f"{tax_id[:2]}.{tax_id[2:5]}.{tax_id[5:8]}/{tax_id[8:12]}-{tax_id[12:]}"
+    return tax_id
+
+
 def mask_cpf(cpf: str) -> str:
     """Write a CPF as institutions show it to others.
 
@@ -75,3 +95,13 @@ def mask_cpf(cpf: str) -> str:
         '***.982.247-**'
     """
     return f"***.{cpf[3:6]}.{cpf[6:9]}-**"
+
+
+def mask_tax_id(tax_id: str) -> str:
+    """What may be written where it stays for ever: the middle of a CPF, as authorities print it, and a CNPJ's root.
+
+    Example:
+        >>> mask_tax_id("52998224725")
+        '***982247**'
+    """
+    return f"***{tax_id[3:9]}**" if len(tax_id) == _CPF_LENGTH else f"{tax_id[:8]}******"

@@ -7,11 +7,11 @@
               └──cancel (never handed over)──► CANCELLED
     IN:   PROCESSING ──settle──► CONFIRMED ──refunds reach the amount──► RETURNED
               ├──refuse (by us)──► ERROR
-              └──cancel (by the rail)──► ERROR
+              └──cancel, return a suspect one (by the rail)──► ERROR
 
 An outgoing transfer reserves its money when accepted. Until the rail has ended it there is an order beside it
 (``domain.money.order``); once that was handed over only the rail's answer ends the transfer, which can no longer be
-cancelled. An incoming one is PROCESSING only where the rail accepts a payment first and settles it later.
+cancelled. An incoming one is PROCESSING only where the rail accepts it first and settles it later, or holds it as suspect.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import event as events
 from pixconnect.domain.frame.clock import format_instant
-from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
+from pixconnect.domain.frame.event import SLOTS_COUNT, CreditHold, Event, EventName
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import KeyType, Party
-from pixconnect.domain.money.ledger import Balance, check_funds
-from pixconnect.domain.money.limit import Spending
+from pixconnect.domain.money.ledger import Balance
 from pixconnect.domain.money.rail import CreditReport, InitiationType
 
 MESSAGE_LENGTH_MAX: Final = 140
@@ -191,12 +190,6 @@ class Transfer(Struct, frozen=True, kw_only=True):
     def shown_id(self) -> str:
         """The ``end_to_end_id`` that callers see."""
         return self.network_id or self.end_to_end_id
-
-
-def check_transfer(amount_cents: int, balance: Balance, spending: Spending) -> None:
-    """Refuse a transfer that its payer may not make, in the documented order."""
-    spending.check(balance.holder_id, balance.limits, amount_cents)
-    check_funds(balance, amount_cents)
 
 
 def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
@@ -367,9 +360,12 @@ def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents + amount_cents)
 
 
-def announce_transfer(transfer: Transfer, event_id: int, told_at: datetime | None = None) -> Event:
-    """Make the event of the state that a transfer has reached; or at an instant of its payer, or that it waits for a person."""
+def announce_transfer(
+    transfer: Transfer, event_id: int, told_at: datetime | None = None, hold: CreditHold | None = None
+) -> Event:
+    """Make the event of the state that a transfer has reached; or at an instant of its payer, of a person, or of its hold."""
     name = events.TOLD_LATER[transfer.direction] if told_at else _EVENT_NAMES[transfer.direction, transfer.status]
+    name = "transfer.in.held" if hold else name
     at = told_at or transfer.modified_at
     payload = events.TransferPayload(
         id=transfer.id,
@@ -381,6 +377,7 @@ def announce_transfer(transfer: Transfer, event_id: int, told_at: datetime | Non
         initiation_type=transfer.initiation_type,
         status=transfer.status,
         create_timestamp=format_instant(transfer.created_at),
+        hold=hold,
     )
     return Event(
         id=event_id,

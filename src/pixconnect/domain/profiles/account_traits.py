@@ -41,9 +41,14 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
     name: str
     """The error's, as ``nome`` or the last part of ``type`` say it; nothing where the form has no such name."""
     properties: Sequence[str] = ()
-    """If there are any, it is certain only where all violations are of these members."""
+    """If there are any, it is certain only where all violations are of these members; a star at the end is whatever follows."""
     reject_code: str | None = None
     """Of a transfer: the scheme's reason that says the same."""
+
+    def is_about(self, violated: str) -> bool:
+        """Whether one of its members is the one that a violation names."""
+        below = (name[:-1] for name in self.properties if name.endswith("*"))
+        return violated in self.properties or violated.startswith(tuple(below))
 
 
 USUAL_PACES: Final = (
@@ -66,6 +71,8 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """Whether a token is asked for with its scopes; otherwise it has what the credential has."""
     scopes: Sequence[str] = ()
     """All that receiving needs."""
+    due_scopes: Sequence[str] = ()
+    """What charges with a due date need beside: asked for too, and not again once the institution gives no token of them."""
     sending_scopes: Sequence[str] = ()
     """What a credential for receiving had better not have."""
     asked_to_send: Sequence[str] = ()

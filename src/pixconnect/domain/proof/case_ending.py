@@ -13,16 +13,15 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.frame.identifiers import WINDOW, minute_of_name
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.frame.identifiers import minute_of_name
+from pixconnect.domain.rules.name_window import find_name_window
 
 SaidEnd = Literal["settled", "never"]
 """The Pix reached its payee; or it never left, and never will."""
 EVIDENCE_SIZE_MAX: Final = 1024 * 1024
 """Octets."""
 EVIDENCE_NAME_LENGTH_MAX: Final = 255
-_CALLED_FOR: Final = WINDOW
-"""So long after the first call one may be made again at most."""
 _A_CALL: Final = timedelta(hours=1)
 """No call lasts so long."""
 _SATURDAY: Final = 5
@@ -67,15 +66,16 @@ class SilentOrder(Struct, frozen=True, kw_only=True):
     def over_at(self) -> datetime:
         """From when on no call of it is made, or under way."""
         named_at = minute_of_name(self.order_name) or self.called_at
-        return max(named_at + WINDOW, self.called_at + _CALLED_FOR) + _A_CALL
+        # So long after the first call one may be made again at most, too.
+        return max(named_at, self.called_at) + find_name_window(named_at) + _A_CALL
 
     @property
     def days(self) -> tuple[date, date]:
         """The first and the last day of whose lines it may be one; what falls on a weekend is booked after it."""
-        last = self.over_at.astimezone(SAO_PAULO).date()
+        last = to_day(self.over_at)
         while last.weekday() >= _SATURDAY:
             last += timedelta(days=1)
-        return self.called_at.astimezone(SAO_PAULO).date(), last
+        return to_day(self.called_at), last
 
 
 class CaseEnding(SilentOrder, frozen=True, kw_only=True):

@@ -60,6 +60,7 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
     """What the tables say of it now; ``None`` if they do not have it."""
     person: str | None
     salt: bytes | None
+    """``None`` also once a text was erased: then what is left of them has a salt and a digest of its own."""
     person_digest: bytes | None
     """As it was chained, like those that follow."""
     digest: bytes
@@ -72,11 +73,24 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
     """``None`` of the first link, which follows what the holder's id makes."""
     head: bytes
     chained_at: datetime
+    erased_salt: bytes | None = None
+    erased_digest: bytes | None = None
+    erased_at: datetime | None = None
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether texts of it were erased since, and what is left is as it was left."""
+        return (
+            self.person is not None
+            and self.salt is None
+            and self.erased_salt is not None
+            and digest_person(self.erased_salt, self.person) == self.erased_digest
+        )
 
     @property
     def is_as_chained(self) -> bool:
-        """Whether all of it follows from what the tables say of the entry now."""
-        person_digest = None
+        """Whether all of it follows from what the tables say of the entry now, but for what was erased."""
+        person_digest = self.person_digest if self.is_erased else None
         if self.person is not None and self.salt is not None:
             person_digest = digest_person(self.salt, self.person)
         before = first_head(self.holder_id) if self.head_before is None else self.head_before

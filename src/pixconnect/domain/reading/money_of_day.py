@@ -9,6 +9,7 @@ class HolderMoney(Struct, frozen=True, kw_only=True):
     holder_id: int
     available_cents: int
     reserved_cents: int
+    blocked_cents: int
     in_cents: int
     """What raised current funds since midnight in Sao Paulo, whatever it was."""
     out_cents: int

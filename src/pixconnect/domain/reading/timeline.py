@@ -12,7 +12,9 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct, structs
 
+from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.domain.frame.event import Event, Resource
+from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.ledger import LedgerEntry
 from pixconnect.domain.money.order import OpenOrder, name_of
@@ -42,6 +44,7 @@ WaitingFor = Literal[
     "handover",
     "rail_answer",
     "rail_settlement",
+    "institution",  # it holds a payment as suspect
     "retry",
     "earlier_event",
     "endpoint_inactive",
@@ -94,10 +97,14 @@ class Facts(Struct, frozen=True, kw_only=True):
     transfers: Sequence[Transfer] = ()
     refunds: Sequence[Refund] = ()
     orders: Sequence[OpenOrder] = ()
+    holds: Sequence[Block] = ()
+    """Of payments that the institution holds as suspect."""
     entries: Sequence[LedgerEntry] = ()
     events: Sequence[Event] = ()
     deliveries: Sequence[Delivery] = ()
     endpoints: Sequence[Endpoint] = ()
+    paid: PaidAmount | None = None
+    """Of what the payment of a charge with a due date consists, once it has settled."""
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
@@ -238,6 +245,9 @@ def _explain_charge(facts: Facts, now: datetime) -> Iterator[Waiting]:
 def _explain_order(ordered: Transfer | Refund, facts: Facts) -> Waiting:
     subject: Resource = "transfer" if isinstance(ordered, Transfer) else "refund"
     waits = Waiting(what="rail_settlement", subject=subject, subject_id=ordered.id, since=ordered.created_at)
+    hold = next((one for one in facts.holds if subject == "transfer" and one.transfer_id == ordered.id), None)
+    if hold is not None:
+        return structs.replace(waits, what="institution", since=hold.created_at, next_at=hold.until)
     order = find_order(ordered, facts.orders)
     if order is None:
         return waits

@@ -25,6 +25,9 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
     notes_count: int = 0
     """How often its tables have noted how far ids are."""
 
+    made_at: datetime | None = None
+    """When its tables were given their mode: copies, standbys and what is restored say the same, other installations do not."""
+
     @property
     def identity(self) -> tuple[int, int, int, int]:
         return self.system_identifier, self.timeline, self.database_oid, self.tables_oid
@@ -36,6 +39,23 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         # The log of data that was put back may have come further than before, by whatever was done there since.
         has_forgotten = self.tables_oid == before.tables_oid and self.notes_count < before.notes_count
         return has_forgotten or (self.timeline, self.position) < (before.timeline, before.position)
+
+    def takes_over_from(self, noted: DatabaseServer, latest: DatabaseServer | None) -> bool:
+        """Whether it can be a standby of the same data that was promoted, with all of the log that is known to have been there.
+
+        Args:
+            noted: As the tables were last seen, whose position is not known.
+            latest: How far a standby was known to be, where that is known.
+        """
+        same = (self.system_identifier, self.database_oid, self.tables_oid)
+        if same != (noted.system_identifier, noted.database_oid, noted.tables_oid) or self.timeline < noted.timeline:
+            return False
+        # Positions go on over a takeover.
+        return latest is None or (self.position >= latest.position and self.notes_count >= latest.notes_count)
+
+    def is_replaced_by(self, latest: DatabaseServer) -> bool:
+        """Whether it is what was the primary before a takeover."""
+        return self.system_identifier == latest.system_identifier and self.timeline < latest.timeline
 
 
 class ServerMemory(Protocol):

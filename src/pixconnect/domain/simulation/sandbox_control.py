@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AmountCents
+from pixconnect.domain.money.block_report import InfractionReason, InfractionReport, Situation
 from pixconnect.domain.money.holder import KeyType, Party
 from pixconnect.domain.money.rail import DirectoryEntry, InitiationType
 
@@ -22,14 +23,20 @@ Effect = Annotated[
     Meta(
         pattern=r"^(reject:[A-Z0-9]{4}|delay:[0-9]{1,9}|no_answer|lost|duplicate_answer|out_of_order|unavailable"
         r"|two_steps:[0-9]{1,9}|cancel:[A-Z0-9]{4}(:[0-9]{1,9})?|fee:[1-9][0-9]{0,8}|dated_back:[0-9]{1,9}"
+        r"|suspect:(release|return)(:[0-9]{1,9})?"
         r"|html:(before|after)|too_many:[0-9]{1,9}|token_ended|lag:[0-9]{1,9}|page_shift)$",
         description="reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, "
-        "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>; "
+        "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>, "
+        "suspect:release or suspect:return, or either with :<ms>; "
         "at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift",
     ),
 ]
 MadeMovementKind = Literal["fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
 """Those that can be made here: an account has its opening balance once, at its institution."""
+Judged = Literal["by_answer", "take", "release", "never"]
+"""``by_answer`` releases what was answered and takes what was not; ``never`` lets the block end by itself."""
+Verdict = Literal["release", "return"]
+"""What becomes of a payment that is held as suspect."""
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
 
 RULES_MAX = 100
@@ -72,6 +79,8 @@ class OutsideTransfer(Struct, frozen=True, kw_only=True):
     payer: OutsidePayer = field(default_factory=OutsidePayer)
     payer_message: str | None = None
     """What the payer writes."""
+    suspect: Verdict | None = None
+    """Set, it is held as suspect; this becomes of it by time."""
 
 
 class OutsideReturn(Struct, frozen=True, kw_only=True):
@@ -91,6 +100,39 @@ class OutsideMovement(Struct, frozen=True, kw_only=True):
     direction: Literal["IN", "OUT"]
     amount_cents: AmountCents
     description: str | None = None
+
+
+class OutsideInfraction(Struct, frozen=True, kw_only=True):
+    """Somebody contests a Pix that a holder received."""
+
+    end_to_end_id: str
+    party: Party
+    """The holder's account."""
+    amount_cents: AmountCents | None
+    """``None`` is all of it."""
+    funds_cents: int
+    """What the institution has of the holder's, and has not blocked for anything but contests: those it knows itself."""
+    reason: InfractionReason
+    situation: Situation
+    words: str | None
+    judged: Judged
+    """What becomes of it when the time to answer is over."""
+
+
+class OutsideDecision(Struct, frozen=True, kw_only=True):
+    """What the institution decides by hand."""
+
+    name: str
+    decision: Literal["take", "release", "hold"]
+    amount_cents: AmountCents | None
+    """``None`` is all that is held."""
+
+
+class OutsideVerdict(Struct, frozen=True, kw_only=True):
+    """What the institution decides by hand of a payment that it holds as suspect."""
+
+    end_to_end_id: str
+    verdict: Verdict
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
@@ -192,10 +234,15 @@ class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
 # A payment from outside. Longer than the 10 s for which the sandbox waits for the service's acknowledgement, as for a
 # return.
 PAY: Final = ControlCall(name="payments", asked=OutsideTransfer, answer=Arrival, timeout_s=20.0)
+JUDGE_CREDIT: Final = ControlCall(name="verdicts", asked=OutsideVerdict, answer=Arrival, timeout_s=20.0)
 GIVE_BACK: Final = ControlCall(
     name="returns", asked=OutsideReturn, answer=Arrival, refused=errors.OriginalNotRefundable, timeout_s=20.0
 )
 MOVE: Final = ControlCall(name="movements", asked=OutsideMovement, answer=Arrival, timeout_s=20.0)
+OPEN_INFRACTION: Final = ControlCall(
+    name="infractions", asked=OutsideInfraction, answer=InfractionReport, timeout_s=20.0
+)
+DECIDE_INFRACTION: Final = ControlCall(name="decisions", asked=OutsideDecision, answer=InfractionReport, timeout_s=20.0)
 # The entries that are always there, then at most 1000 of those that were added.
 LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)
 # Add an entry of a new outside account, or answer the entry of a key that exists.

@@ -142,8 +142,10 @@ def parse_target(url: str, *, allows_loopback: bool, named: NamedHosts = NO_HOST
     if any(character <= " " or character in '\\"<>^`{|}\x7f' or character.isspace() for character in url):
         raise TargetRefused("contains a character that no URL may contain")
     found = _URL.fullmatch(url)
+    # Whoever tries it at home has a receiver on this machine, and mostly no certificate.
+    must = "must be an https URL" + (", or http://localhost:3000/ and its like" if allows_loopback else "")
     if found is None:
-        raise TargetRefused("must be an https URL")
+        raise TargetRefused(must)
     if found["fragment"] is not None:
         raise TargetRefused("must not have a fragment")
     if "@" in found["authority"]:
@@ -157,7 +159,7 @@ def parse_target(url: str, *, allows_loopback: bool, named: NamedHosts = NO_HOST
     scheme: Literal["http", "https"] = "https" if found["scheme"].lower() == "https" else "http"
     # Plain http can be read on its way, and only this machine is no way at all.
     if scheme == "http" and not is_local and not is_named:
-        raise NotPublic("must be an https URL")
+        raise NotPublic(must)
     port = int(authority["port"]) if authority["port"] else (443 if scheme == "https" else 80)
     if not is_local and not is_named:
         _check_name(host, address)

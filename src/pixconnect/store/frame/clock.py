@@ -76,13 +76,14 @@ async def unlock(connection: Connection) -> None:
 _FIRST_DUE: Final[LiteralString] = """
     select least(
         (select min(expires_at) from charge where status = 'PENDING' and held_by is null),
-        (select min(due_at) from open_order)
+        (select min(due_at) from open_order),
+        (select min(least(send_at, remind_at)) from infraction where least(send_at, remind_at) is not null)
     )
 """
 
 
 async def find_first_due(pool: Pool) -> datetime | None:
-    """The earliest deadline of charges, transfers and refunds; those of deliveries are not among them.
+    """The earliest deadline of charges, transfers, refunds and contests; those of deliveries are not among them.
 
     A charge that is held has none: it waits until the rail ends the payment that holds it.
     """
@@ -93,6 +94,7 @@ _LAST_DUE: Final[LiteralString] = """
     select greatest(
         (select max(expires_at) from charge where status = 'PENDING' and held_by is null and expires_at <= $1),
         (select max(due_at) from open_order where due_at <= $1),
+        (select max(least(send_at, remind_at)) from infraction where least(send_at, remind_at) <= $1),
         (select max(last.due_at) from generate_series(0, $2::integer - 1) as slots (wanted), lateral (
             select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
             order by due_at desc limit 1
@@ -111,6 +113,11 @@ _MOVE_BACK: Final[LiteralString] = """
         -- A due date stays the day that it is.
         update charge set expires_at = expires_at - $2::interval
         where status = 'PENDING' and created_at > $1 and due_on is null
+    ),
+    infraction_moved as (
+        update infraction set send_at = send_at - $2::interval, remind_at = remind_at - $2::interval,
+            respond_by = respond_by - $2::interval
+        where created_at > $1 and least(send_at, remind_at) is not null
     )
     update open_order set due_at = due_at - $2::interval,
         give_up_at = case when ordered_at > $1 then give_up_at - $2::interval else give_up_at end

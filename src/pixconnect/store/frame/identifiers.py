@@ -10,7 +10,7 @@ import asyncio
 from typing import Final, LiteralString
 
 from pixconnect.flow.shares import for_everybody
-from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import COMMIT_TIMEOUT_S, Connection, Pool
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
 from pixconnect.store.frame.table import fetch_row
 
@@ -60,7 +60,9 @@ class IdBlocks:
             forgotten_count = self._forgotten_count
             # A block serves whoever asks next, so it does not wait in the queue of one holder.
             with for_everybody():
-                first = await self._pool.fetchval(f"select nextval('{name}') where refuse_old_session()")
+                # It is a commit of its own, which may wait for a standby.
+                take: LiteralString = f"select nextval('{name}') where refuse_old_session()"
+                first = await self._pool.fetchval(take, timeout=COMMIT_TIMEOUT_S)
             if forgotten_count != self._forgotten_count:
                 # The sequence may be that of a database that was replaced since.
                 return
@@ -85,6 +87,6 @@ async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
 _TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id') where refuse_old_session()"
 
 
-async def take_block(pool: Pool) -> int:
+async def take_block(pool: Connection | Pool) -> int:
     """The first id of a block of its own, for an entry whose id must be known before its group."""
     return await pool.fetchval(_TAKE_BLOCK)

@@ -138,6 +138,7 @@ def spent(holder_id: int, created_at: datetime, cents: int) -> Change:
     return Change(holder_id=holder_id, kind="spent", status="OUT", created_at=created_at, change=cents)
 
 
+# Notes that are not folded yet count too, or a limit would be judged without the last minutes.
 _READ_SPENT: Final[LiteralString] = """
     select coalesce(sum(cents) filter (where hour >= $2::timestamptz), 0)::bigint as day_cents,
         coalesce(sum(cents) filter (where hour >= $3::timestamptz), 0)::bigint as night_cents
@@ -172,6 +173,7 @@ async def read_events_total(pool: Pool, holder_id: int) -> int:
     return await pool.fetchval(_READ_EVENTS, holder_id)
 
 
+# Tried, and not waited for: who has it does what there is to do.
 _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
 
 

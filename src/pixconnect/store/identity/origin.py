@@ -27,6 +27,8 @@ class OriginNote(Struct):
     at: datetime
     ids: list[int]
     request_ids: list[str | None]
+    traceparents: list[str | None]
+    """Of the requests."""
 
 
 class OriginNotes:
@@ -40,25 +42,29 @@ class OriginNotes:
         key = (kind, caller.token_id or caller.client_id, caller.holder_id, caller.peer)
         asked = self._asked.get(key)
         if asked is None:
-            self._asked[key] = OriginNote(kind, caller, at, [fact_id], [caller.request_id])
+            self._asked[key] = OriginNote(kind, caller, at, [fact_id], [caller.request_id], [caller.traceparent])
         else:
             asked.ids.append(fact_id)
             asked.request_ids.append(caller.request_id)
+            asked.traceparents.append(caller.traceparent)
 
     def list_all(self) -> list[OriginNote]:
         return list(self._asked.values())
 
 
-def _arguments(rows: Sequence[OriginNote]) -> list[object]:
+def _arguments(rows: Sequence[OriginNote]) -> list[Sequence[object]]:
     ids: list[int] = []
     request_ids: list[str | None] = []
+    traceparents: list[str | None] = []
     firsts: list[int] = []
     for asked in rows:
         firsts.append(len(ids) + 1)
         ids += asked.ids
         request_ids += asked.request_ids
+        traceparents += asked.traceparents
     callers = [asked.caller for asked in rows]
     return [
+        traceparents,
         ids,
         request_ids,
         [asked.kind for asked in rows],
@@ -74,8 +80,17 @@ def _arguments(rows: Sequence[OriginNote]) -> list[object]:
 
 
 def _fit_one(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
-    ids, request_ids, *askers, _, _ = arrays
-    return [ids, request_ids, *(each[0] for each in askers)] if len(askers[0]) == 1 else None
+    traceparents, ids, request_ids, *askers, _, _ = arrays
+    return None if len(askers[0]) > 1 or any(traceparents) else [ids, request_ids, *(each[0] for each in askers)]
+
+
+def _fit_one_traced(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
+    traceparents, ids, request_ids, *askers, _, _ = arrays
+    return None if len(askers[0]) > 1 else [traceparents, ids, request_ids, *(each[0] for each in askers)]
+
+
+def _fit_untraced(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
+    return None if any(arrays[0]) else arrays[1:]
 
 
 # Most batches have one caller. Arrays of one element could also make PostgreSQL plan the whole statement anew each time, as it
@@ -87,14 +102,36 @@ _ONE: Final = Alike(
     """,
     fit=_fit_one,
 )
+_ONE_TRACED: Final = Alike(
+    sql="""
+        insert into origin_batch (traceparents, ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select {}::text[], {}::bigint[], {}::text[], {}::text, {}::bigint, {}::text, {}::text, {}::text, {}::text,
+            {}::timestamptz
+    """,
+    fit=_fit_one_traced,
+)
 # An array of arrays would be one array to PostgreSQL: all ids are sent together, and each row takes its part of them.
-APPEND: Final = Part(
-    name="origin_row",
-    alike=[_ONE],
+_UNTRACED: Final = Alike(
     sql="""
         insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
         select asked.ids[first:last], asked.request_ids[first:last], kind, holder_id, client_id, jti, peer, operator, at
         from (select {}::bigint[] as ids, {}::text[] as request_ids) as asked,
+            unnest(
+                (select {}::text[]), (select {}::bigint[]), (select {}::text[]), (select {}::text[]), (select {}::text[]),
+                (select {}::text[]), (select {}::timestamptz[]), (select {}::int[]), (select {}::int[])
+            ) as asker (kind, holder_id, client_id, jti, peer, operator, at, first, last)
+    """,
+    fit=_fit_untraced,
+)
+# Where no traces are sent nothing is written of them.
+APPEND: Final = Part(
+    name="origin_row",
+    alike=[_ONE, _ONE_TRACED, _UNTRACED],
+    sql="""
+        insert into origin_batch (traceparents, ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select asked.traceparents[first:last], asked.ids[first:last], asked.request_ids[first:last], kind, holder_id,
+            client_id, jti, peer, operator, at
+        from (select {}::text[] as traceparents, {}::bigint[] as ids, {}::text[] as request_ids) as asked,
             unnest(
                 (select {}::text[]), (select {}::bigint[]), (select {}::text[]), (select {}::text[]), (select {}::text[]),
                 (select {}::text[]), (select {}::timestamptz[]), (select {}::int[]), (select {}::int[])
@@ -106,7 +143,7 @@ APPEND: Final = Part(
 
 async def note(connection: Connection, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
     """Note who asked for something that no batch writes."""
-    asked = [OriginNote(kind, caller, at, [fact_id], [caller.request_id])]
+    asked = [OriginNote(kind, caller, at, [fact_id], [caller.request_id], [caller.traceparent])]
     sql, arguments = APPEND.fit(asked)
     await connection.execute(numbered(sql, len(arguments)), *arguments)
 
@@ -206,6 +243,48 @@ async def list_of_client(  # noqa: PLR0913  each narrows the search
 ) -> list[Origin]:
     """What a client asked for in an interval, the newest first."""
     rows = await pool.fetch(_OF_CLIENT, list(kinds), holder_id, client_id, initial_at, final_at, jti, peer, count_max)
+    return [convert(dict(row), Origin) for row in rows]
+
+
+# Ids count up with the instants at which rows were written, so we halve the ids until the first row since the instant is found:
+# some thirty look-ups by the key, however many rows there are. Without an instant the newest rows are looked at.
+_OF_REQUEST: Final[LiteralString] = """
+    with recursive halves as (
+        select coalesce(min(id), 1) as low, coalesce(max(id), 0) + 1 as high from origin_batch
+        union all
+        select case when probe.written_at < $2 then probe.id + 1 else low end,
+            case when probe.written_at < $2 then high else (low + high) / 2 end
+        from halves cross join lateral (
+            select id, written_at from origin_batch where id >= (low + high) / 2 order by id limit 1
+        ) as probe
+        where low < high and $2::timestamptz is not null
+    ),
+    looked as materialized (
+        (
+            select * from origin_batch
+            where $2 is not null and id >= (select low from halves order by low desc limit 1) order by id limit $4
+        )
+        union all
+        (select * from origin_batch where $2 is null order by id desc limit $4)
+    )
+    select kind, fact.id, holder_id, at, client_id, jti, peer, operator, fact.request_id
+    from looked cross join lateral unnest(ids, request_ids) as fact (id, request_id)
+    where $1 = any(request_ids) and fact.request_id = $1 and ($3::bigint is null or holder_id = $3)
+    order by at desc, fact.id desc limit $5
+"""
+
+
+async def list_of_request(
+    pool: Pool, request_id: str, since: datetime | None, holder_id: int | None, *, looked_at_max: int, count_max: int
+) -> list[Origin]:
+    """What a request has asked for, the newest first.
+
+    Args:
+        since: When it was made, in real time, if its id says so; otherwise only the newest rows are looked at.
+        holder_id: Whose alone; ``None`` is all holders'.
+        looked_at_max: How many rows, each of which has what one client asked for in a batch.
+    """
+    rows = await pool.fetch(_OF_REQUEST, request_id, since, holder_id, looked_at_max, count_max)
     return [convert(dict(row), Origin) for row in rows]
 
 

@@ -226,7 +226,9 @@ async def list_lying_on(connection: Connection | Pool, account_id: int) -> Seque
 _HAS_MONEY: Final[LiteralString] = """
     select exists (
         select from balance join holder on holder.id = balance.holder_id
-        where holder.institution_id = $1 and (available_cents <> 0 or reserved_cents <> 0 or deficit_cents <> 0)
+        where holder.institution_id = $1 and (
+            available_cents <> 0 or reserved_cents <> 0 or blocked_cents <> 0 or deficit_cents <> 0 or blocks_count > 0
+        )
     )
 """
 

@@ -75,6 +75,7 @@ async def lock(connection: Connection, change_id: int) -> ChargeChange | None:
     return CHANGE.read_found(await connection.fetchrow(_LOCK, change_id))
 
 
+# The count is the fence: who begins to ask raises it, and what an earlier one learns after that is written nowhere.
 _NOTE_REVISION: Final[LiteralString] = """
     update charge_change set revision_there = $3 where id = $1 and calls_count = $2 and state = 'asked' returning id
 """
@@ -106,6 +107,7 @@ async def give_up_all_of(connection: Connection, institution_id: int) -> None:
     await connection.execute(_GIVE_UP_ALL, institution_id)
 
 
+# Counted and put off by one statement, before the call: who dies at it leaves the change to be asked about again.
 _TAKE_DUE: Final[LiteralString] = f"""
     with due as (
         select id from charge_change where state = 'asked' and due_at <= $2 and institution_id = $1 order by due_at limit 1
@@ -120,6 +122,7 @@ async def take_due(pool: Pool, institution_id: int, now: datetime, again_at: dat
     return CHANGE.read_found(await pool.fetchrow(_TAKE_DUE, institution_id, now, again_at))
 
 
+# Without the fence: a later question harms nobody, whoever puts it off.
 _PUT_OFF: Final[LiteralString] = """
     update charge_change set due_at = $2, reason = left($3, 1000) where id = $1 and state = 'asked'
 """

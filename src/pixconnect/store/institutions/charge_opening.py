@@ -33,6 +33,8 @@ async def insert(connection: Connection, opening: ChargeOpening) -> bool:
     return await connection.fetchval(_INSERT, *OPENING.values(opening)) is not None
 
 
+# One that somebody has paused still opens charges, since a pause keeps money from leaving; after a loss nobody knows what is
+# open there.
 _MAY_BEGIN: Final[LiteralString] = """
     select exists (
         select from holder join institution_account as account on account.id = holder.institution_id
@@ -105,6 +107,7 @@ async def give_up_all(connection: Connection, institution_id: int) -> None:
     await connection.execute(_GIVE_UP_ALL, institution_id)
 
 
+# That it was opened counts whoever has heard it, for there is a charge then. That it was not, only who asked last may say.
 _END: Final[LiteralString] = """
     update charge_opening set state = $3, refusal_code = $4, refusal_reason = left($5, 1000), reference = $6,
         network_txid = $7

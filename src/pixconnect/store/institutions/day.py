@@ -10,7 +10,7 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.domain.institutions.day import DayState
-from pixconnect.domain.institutions.statement_file import ItemSource
+from pixconnect.domain.institutions.statement_files.statement_file import ItemSource
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 

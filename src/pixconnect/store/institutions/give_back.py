@@ -38,6 +38,7 @@ async def find_due(pool: Pool, institution_id: int, now: datetime, count_max: in
     return [GIVE_BACK.read(row) for row in await pool.fetch(_FIND_DUE, institution_id, now, count_max)]
 
 
+# Only from *waiting*: of two that look at one payment the first says how it ended.
 _MOVE: Final[LiteralString] = """
     update give_back set state = $3, reason = $4, due_at = $5 where transfer_id = $1 and holder_id = $2 and state = 'waiting'
 """

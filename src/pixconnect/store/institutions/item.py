@@ -19,7 +19,7 @@ from pixconnect.domain.institutions.joining import (
     Waiting,
 )
 from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
-from pixconnect.domain.institutions.statement_file import StatementAccount
+from pixconnect.domain.institutions.statement_files.statement_file import StatementAccount
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 

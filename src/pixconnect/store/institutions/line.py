@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 import asyncpg
 
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.institutions.joining import BookLine
 from pixconnect.domain.money.rail import date_settled
 from pixconnect.foundation.pool import Connection, Pool
@@ -134,7 +134,7 @@ def _read(row: asyncpg.Record) -> BookLine:
         holder_id=row["holder_id"],
         direction=row["direction"],
         amount_cents=row["amount_cents"],
-        day=(settled_at or row["created_at"]).astimezone(SAO_PAULO).date(),
+        day=to_day(settled_at or row["created_at"]),
         settled_at=settled_at,
         names=tuple(row["names"]),
         original=tuple(row["original"]),

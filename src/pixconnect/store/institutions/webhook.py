@@ -25,7 +25,7 @@ KEPT: Final = Table(
 
 
 class ActiveCallback(Struct, frozen=True, kw_only=True):
-    """Of an account that is active."""
+    """Of an account that is not closed: one that is paused is read too, and so it is listened to."""
 
     institution_id: int
     name: str
@@ -50,6 +50,7 @@ async def find(connection: Connection | Pool, institution_id: int) -> CallbackSe
     return CALLBACK.read_found(await connection.fetchrow(_FIND, institution_id))
 
 
+# Locked for who seals them anew: a secret that is made meanwhile would be overwritten with the one before.
 _LIST: Final[LiteralString] = (
     f"select {CALLBACK.select} from institution_callback order by institution_id for no key update"
 )

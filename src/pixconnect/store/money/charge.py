@@ -139,17 +139,18 @@ async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span)
 
 
 # We take the block of ids when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.
-_AND_TAKE_BLOCK: Final[LiteralString] = """
-    , taken as materialized (
+TAKE_BLOCK: Final[LiteralString] = """
+    taken as materialized (
         select nextval('write_group_id') as first_id from (select count(*) from locked) as all_are_locked
     )
-    select locked.*, taken.first_id from taken left join locked on true
 """
+_SHOW_LOCKED: Final[LiteralString] = "select locked.*, taken.first_id from taken left join locked on true"
 _LOCK: Final[LiteralString] = f"""
     with locked as materialized (
         select {CHARGE.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
         join charge using (id, holder_id) order by charge.id, charge.holder_id for no key update of charge
-    ) {_AND_TAKE_BLOCK}
+    ), {TAKE_BLOCK}
+    {_SHOW_LOCKED}
 """
 
 
@@ -165,12 +166,13 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 
 
-_LOCK_BY_TXID: Final[LiteralString] = f"""
-    with locked as materialized (
+LOCKED_BY_TXID: Final[LiteralString] = f"""
+    locked as materialized (
         select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
         join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
-    ) {_AND_TAKE_BLOCK}
+    )
 """
+_LOCK_BY_TXID: Final[LiteralString] = f"with {LOCKED_BY_TXID}, {TAKE_BLOCK} {_SHOW_LOCKED}"
 
 
 async def lock_by_txid(

@@ -23,6 +23,18 @@ _OWNED: Final[LiteralString] = """
 _ORDER: Final[LiteralString] = "order by created_at desc, id desc"
 
 
+# Looked for from its lot, which has at most a thousand.
+_OF_LOT: Final[LiteralString] = """
+    from lot_item join charge on charge.id = lot_item.charge_id and charge.holder_id = lot_item.holder_id
+    where lot_item.holder_id = $1 and charge.created_at between $2 and $3 and charge.status = any($4::text[])
+        and lot_number = $5 and ($6::text is null or payer_tax_id = $6) and ($7::boolean is null or (is_unbound is null) = $7)
+"""
+_COUNT_OF_LOT: Final[LiteralString] = f"select count(*) {_OF_LOT}"
+_READ_OF_LOT: Final[LiteralString] = f"""
+    select {CHARGE.select} {_OF_LOT} order by charge.created_at desc, charge.id desc offset $8 limit $9
+"""
+
+
 class _Statements(Struct, frozen=True, kw_only=True):
     list: Source
     count_of_debtor: LiteralString
@@ -62,7 +74,7 @@ _DUE: Final = _write_statements(_IS_DUE, ListedRows(where=_IS_DUE, kind="charge_
 async def read_page(pool: Pool, holder_id: int, search: ChargeSearch, span: Span) -> Page[Charge]:
     """One page by number. Only the first pages of those that a code leads to are quick: most charges are such."""
     statements = _DUE if search.has_due_date else _AT_ONCE
-    if search.tax_id is None and search.is_placed is None:
+    if search.tax_id is None and search.is_placed is None and search.lot_number is None:
         page = await listing_store.read_page(pool, statements.list, holder_id, search.statuses, span)
         return page.with_items([CHARGE.read(row) for row in page.items])
     oldest, newest = listing_store.bounds(span)
@@ -71,9 +83,13 @@ async def read_page(pool: Pool, holder_id: int, search: ChargeSearch, span: Span
     asked = (holder_id, oldest, newest, list(search.statuses))
     part = (span.position, span.page_size)
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        if search.tax_id is not None:
+        if search.lot_number is not None:
+            filtered = (*asked, search.lot_number, search.tax_id, search.is_placed)
+            count: int = await connection.fetchval(_COUNT_OF_LOT, *filtered)
+            rows = await _read(connection, count, _READ_OF_LOT, *filtered, *part)
+        elif search.tax_id is not None:
             filtered = (*asked, search.tax_id, search.is_placed)
-            count: int = await connection.fetchval(statements.count_of_debtor, *filtered)
+            count = await connection.fetchval(statements.count_of_debtor, *filtered)
             rows = await _read(connection, count, statements.read_of_debtor, *filtered, *part)
         else:
             count = await connection.fetchval(statements.count_unbound, *asked)

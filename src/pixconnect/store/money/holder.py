@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
+import asyncpg
+
 from pixconnect.domain.money.holder import Holder
 from pixconnect.domain.money.ledger import Funds
+from pixconnect.domain.money.limit import Limits
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
+from pixconnect.store.running.name_cell import IS_OF_ONE_CELL
 
 HOLDER: Final = Table(
     "holder",
@@ -19,10 +23,29 @@ HOLDER: Final = Table(
     id bigint, name text, tax_id text, city text, branch text, account_number text, account_type text,
     may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
     night_limit_cents bigint, disabled_at timestamptz, created_at timestamptz, institution_id smallint,
-    approve_above_cents bigint, approve_new_payees boolean, street text, state text, postal_code text
+    approve_above_cents bigint, approve_new_payees boolean, street text, state text, postal_code text,
+    night_begins_late boolean
     """,
     key=("id",),
 )
+
+
+def _read_limits(
+    transfer_cents: int | None,
+    day_cents: int | None,
+    night_cents: int | None,
+    night_begins_late: bool,  # noqa: FBT001  it is given columns
+) -> Limits:
+    return Limits(
+        transfer_cents=transfer_cents, day_cents=day_cents, night_cents=night_cents, night_begins_late=night_begins_late
+    )
+
+
+READ_LIMITS: Final = (
+    _read_limits,
+    *("transfer_limit_cents", "day_limit_cents", "night_limit_cents", "night_begins_late"),
+)
+"""How limits are read from the columns that hold them."""
 
 _NEXT_ID: LiteralString = "select nextval('holder_id')"
 
@@ -43,8 +66,18 @@ insert into balance (holder_id, modified_at) select id, created_at from made ret
 
 
 async def insert(connection: Connection, holder: Holder) -> bool:
-    """Remember a new holder and open its balance; ``False`` if the account number is taken."""
-    return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
+    """Remember a new holder and open its balance; ``False`` if the account number is taken, here or in another cell."""
+    try:
+        return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
+    except asyncpg.UniqueViolationError as error:
+        return _is_of_this_cell(error)
+
+
+def _is_of_this_cell(error: asyncpg.UniqueViolationError) -> bool:
+    """``False`` where the home cell knows a name as another cell's: nothing more can be done in the transaction."""
+    if error.constraint_name != IS_OF_ONE_CELL:
+        raise error
+    return False
 
 
 _FIND: LiteralString = f"select {HOLDER.select} from holder where id = $1"
@@ -56,7 +89,7 @@ async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
 
 
 _LIST: LiteralString = f"""
-select {HOLDER.select}, available_cents, reserved_cents, deficit_cents from holder
+select {HOLDER.select}, available_cents, reserved_cents, blocked_cents, deficit_cents from holder
 join balance on balance.holder_id = holder.id
 where id > $1 order by id limit $2
 """
@@ -95,6 +128,7 @@ _CHANGED = HOLDER.only(
     "transfer_limit_cents",
     "day_limit_cents",
     "night_limit_cents",
+    "night_begins_late",
     "disabled_at",
     "approve_above_cents",
     "approve_new_payees",
@@ -126,6 +160,7 @@ _FIND_USE_OF_ACCOUNT: LiteralString = """
     select case
         when available_cents <> 0 or reserved_cents <> 0 or settlement_cents <> 0 or funding_cents <> 0
             or deficit_cents <> 0 then 'it has money'
+        when blocks_count > 0 then 'it has blocks'
         when exists (
             select from charge where charge.holder_id + 0 = balance.holder_id and status = 'PENDING'
         ) then 'it has charges that can be paid'
@@ -158,9 +193,13 @@ on conflict (key) do nothing
 """
 
 
-async def insert_key(connection: Connection, key: PixKey, holder_id: int, created_at: datetime) -> None:
-    """Register a key, unless it is registered already."""
-    await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
+async def insert_key(connection: Connection, key: PixKey, holder_id: int, created_at: datetime) -> bool:
+    """Register a key, unless it is registered already; ``False`` if another cell has it."""
+    try:
+        await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
+    except asyncpg.UniqueViolationError as error:
+        return _is_of_this_cell(error)
+    return True
 
 
 _OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)"

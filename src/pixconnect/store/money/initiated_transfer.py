@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 import msgspec
 
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.initiated_transfer import InitiatedTransfer
+from pixconnect.domain.simulation.initiated_transfer import InitiatedTransfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 

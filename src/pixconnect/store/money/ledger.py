@@ -11,23 +11,19 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.ledger import Balance, LedgerEntry, Repayment, Transaction
-from pixconnect.domain.money.limit import ApprovalRule, Limits
+from pixconnect.domain.money.limit import ApprovalRule
 from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
 from pixconnect.store.frame.part import of_columns
 from pixconnect.store.frame.table import Table, split_pairs
-from pixconnect.store.money.holder import HOLDER
+from pixconnect.store.money.holder import HOLDER, READ_LIMITS
 
 _RULES: Final = HOLDER.only(
     *("may_deposit", "may_withdraw", "may_lend", "transfer_limit_cents", "day_limit_cents", "night_limit_cents"),
-    *("approve_above_cents", "approve_new_payees"),
+    *("approve_above_cents", "approve_new_payees", "night_begins_late"),
 )
-
-
-def _limits(transfer_cents: int | None, day_cents: int | None, night_cents: int | None) -> Limits:
-    return Limits(transfer_cents=transfer_cents, day_cents=day_cents, night_cents=night_cents)
 
 
 def _approval(above_cents: int | None, new_payees: bool) -> ApprovalRule:  # noqa: FBT001  it is given columns
@@ -38,12 +34,12 @@ BALANCE: Final = Table(
     "balance",
     Balance,
     """
-    holder_id bigint, available_cents bigint, reserved_cents bigint, deficit_cents bigint, last_number bigint,
-    last_entry_at timestamptz, modified_at timestamptz
+    holder_id bigint, available_cents bigint, reserved_cents bigint, blocked_cents bigint, deficit_cents bigint,
+    last_number bigint, last_entry_at timestamptz, modified_at timestamptz, blocks_count integer
     """,
     key=("holder_id",),
     read={
-        "limits": (_limits, "transfer_limit_cents", "day_limit_cents", "night_limit_cents"),
+        "limits": READ_LIMITS,
         "approval": (_approval, "approve_above_cents", "approve_new_payees"),
     },
     joined=tuple(_RULES.types),
@@ -181,7 +177,7 @@ _READ_PAGE: Final[LiteralString] = """
                 order by created_at desc limit 1) as last
     )
     select greatest(last - first + 1, 0) as total_count, id, amount_cents, created_at,
-        credit_account in ('available', 'reserved') as is_in
+        credit_account in ('available', 'reserved', 'blocked') as is_in
     from span left join ledger_entry on holder_id = $1
         and number <= last - $4::bigint and number > last - $4::bigint - $5::bigint and number >= first
     order by number desc

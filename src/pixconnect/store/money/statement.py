@@ -49,7 +49,7 @@ async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at
 # what it would otherwise think of once statistics are old.
 _READ_LINES: Final[LiteralString] = """
     select entry.id, entry.created_at, entry.amount_cents, entry.running_balance_cents,
-        entry.credit_account in ('available', 'reserved') as is_in,
+        entry.credit_account in ('available', 'reserved', 'blocked') as is_in,
         original.shown_id, original.name, original.tax_id, original.ispb, returned.shown_id, returned.description,
         case when entry.refund_id is null then coalesce(original.external_id, paid.external_id) else returned.external_id end,
         original.txid, case
@@ -78,13 +78,14 @@ _READ_LINES: Final[LiteralString] = """
 
 async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
     lines = [_line(row) for row in await pool.fetch(_READ_LINES, holder_id, first_number, last_number)]
-    # Deposits, movements, repayments and adjustments alone have no such id; all are rare, and never change.
+    # Deposits, movements, repayments, adjustments and suspect credits alone have no such id; all are rare, and never change.
     others = [line.id for line in lines if line.end_to_end_id is None]
     if not others:
         return lines
     moved = {row["entry_id"]: MOVEMENT.read(row) for row in await pool.fetch(_FIND_MOVED, holder_id, others)}
     repaid = {row["id"] for row in await pool.fetch(_FIND_REPAID, holder_id, others)}
     adjusted = {row["entry_id"]: row["kind"] for row in await pool.fetch(_FIND_ADJUSTED, holder_id, others)}
+    suspect = {row["id"] for row in await pool.fetch(_FIND_SUSPECT, holder_id, others)}
     return [
         _moved_line(line, moved[line.id])
         if line.id in moved
@@ -92,6 +93,8 @@ async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number:
         if line.id in adjusted
         else structs.replace(line, is_repayment=True)
         if line.id in repaid
+        else structs.replace(line, is_suspect=True)
+        if line.id in suspect
         else line
         for line in lines
     ]
@@ -103,6 +106,7 @@ _FIND_MOVED: Final[LiteralString] = (
 
 _FIND_REPAID: Final[LiteralString] = "select id from repayment where holder_id = $1 and id = any($2)"
 
+_FIND_SUSPECT: Final[LiteralString] = "select id from block_step where holder_id = $1 and id = any($2)"
 
 _FIND_ADJUSTED: Final[LiteralString] = (
     "select entry_id, kind from adjustment where holder_id = $1 and entry_id = any($2)"

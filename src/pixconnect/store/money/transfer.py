@@ -113,16 +113,21 @@ async def count_settled_out(
 
 
 # In the words of the index `transfer_accepted`, in which only these stand.
-_COUNT_ACCEPTED: Final[LiteralString] = """
-    select count(*) from (
-        select from transfer where direction = 'IN' and status = 'PROCESSING' and created_at <= $1 limit $2
-    ) as accepted
+# What the institution holds as suspect is silent as long as it said that it would be.
+_IS_SILENT: Final[LiteralString] = """
+    direction = 'IN' and status = 'PROCESSING' and created_at <= $1 and not exists (
+        select from block where block.holder_id = transfer.holder_id and block.state = 'open' and kind = 'precautionary'
+            and block.transfer_id = transfer.id and until > $1
+    )
+"""
+_COUNT_ACCEPTED: Final[LiteralString] = f"""
+    select count(*) from (select from transfer where {_IS_SILENT} limit $2) as accepted
 """
 
 
 _FIND_ACCEPTED: Final[LiteralString] = f"""
     select {TRANSFER.select} from transfer
-    where direction = 'IN' and status = 'PROCESSING' and created_at <= $1
+    where {_IS_SILENT}
         and ($2::bigint is null or holder_id + 0 = $2) and ($3::text is null or end_to_end_id || '' = $3)
     order by created_at limit $4
 """
@@ -131,13 +136,13 @@ _FIND_ACCEPTED: Final[LiteralString] = f"""
 async def find_accepted(
     pool: Pool, accepted_before: datetime, holder_id: int | None, end_to_end_id: str | None, count_max: int
 ) -> list[Transfer]:
-    """Payments that the rail accepted and has not ended since, the oldest first."""
+    """Payments that the rail accepted and has not ended since, nor holds as suspect, the oldest first."""
     rows = await pool.fetch(_FIND_ACCEPTED, accepted_before, holder_id, end_to_end_id, count_max)
     return [TRANSFER.read(row) for row in rows]
 
 
 async def count_accepted(pool: Pool, accepted_before: datetime, count_max: int) -> int:
-    """How many payments the rail accepted and has not ended since; counting ends at ``count_max``."""
+    """How many payments the rail accepted and has not ended since, nor holds as suspect; counting ends at ``count_max``."""
     return await pool.fetchval(_COUNT_ACCEPTED, accepted_before, count_max)
 
 

@@ -97,7 +97,7 @@ AUDIT: Final = (
             "select 'holder ' || id as subject, to_jsonb(holder) as state from holder",
             "id,name,tax_id,city,branch,account_number,account_type,may_deposit,may_withdraw,may_lend,transfer_limit_cents,"
             "day_limit_cents,night_limit_cents,disabled_at,created_at,institution_id,"
-            "approve_above_cents,approve_new_payees",
+            "approve_above_cents,approve_new_payees,night_begins_late",
             holder="substring(subject from '^holder ([0-9]{1,16})$')::bigint",
             # A holder is put on an account as that is added.
             counts="(key <> 'institution_id' or was.value is not null)",
@@ -105,6 +105,26 @@ AUDIT: Final = (
         of="installation",
         meaning="a limit, a flag or an owner was written by hand, or a row of the audit was",
         todo=_ASK,
+    ),
+    Rule(
+        name="waiting_limits_are_as_audited",
+        says="higher limits that wait for a holder are what an operator wanted",
+        broken="""
+            select holder_id, array['limits of holder ' || holder_id] as ids, 'a row of the audit' as expected,
+                to_jsonb(wanted)::text as found, wanted_at as since
+            from waiting_limits as wanted
+            where not exists (
+                select from audit
+                where subject = 'limits of holder ' || wanted.holder_id and verb = 'holder set' and operator = wanted_by
+                    and (after ->> 'acts_at')::timestamptz = acts_at and after -> 'limits' = jsonb_build_object(
+                        'transfer_cents', transfer_limit_cents, 'day_cents', day_limit_cents,
+                        'night_cents', night_limit_cents, 'night_begins_late', night_begins_late
+                    )
+            )
+        """,
+        of="installation",
+        meaning="somebody has written higher limits by hand, which would act by themselves",
+        todo="set the holder's limits again, which forgets them: `pixconnect holder set`",
     ),
     Rule(
         name="client_is_as_audited",

@@ -73,7 +73,17 @@ AS_CHAINED: Final = Rule(
         left join entry_facts on entry_facts.id = entry_id and entry_facts.holder_id = chained.holder_id
             and entry_facts.holder_id between $1 and $2
         where digest is distinct from sha256(convert_to(facts, 'UTF8') || coalesce(person_digest, ''))
-            or person_digest is distinct from sha256(salt || convert_to(person, 'UTF8'))
+            or person_digest is distinct from sha256(salt || convert_to(person, 'UTF8')) and not (
+                -- Texts that were erased went with their salt, and what is left has a digest of its own.
+                salt is null and exists (
+                    select from ledger_entry as entry
+                    join erased_text as erased on erased.holder_id = entry.holder_id
+                        and erased.kind = case when entry.refund_id is null then 'transfer' else 'refund' end
+                        and erased.id = coalesce(entry.refund_id, entry.transfer_id)
+                    where entry.id = entry_id and entry.holder_id = chained.holder_id
+                        and erased.person_digest = sha256(erased.salt || convert_to(person, 'UTF8'))
+                )
+            )
         order by holder_id, position, place
     """,
     meaning=_REWRITTEN + "; the first entry named is where it begins",
@@ -157,7 +167,35 @@ KEPT_HEADS: Final = Rule(
     meaning="history was rewritten with its hashes, after the last head that is the same, or an older backup was restored",
     todo="if nobody restored one: stop the service, keep the database as it is, and compare with a backup of before that",
 )
-CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, KEPT_HEADS)
+# Whoever notes a row here by hand could change what is chained of it; whoever puts a text back has one that nobody may keep.
+ERASED: Final = Rule(
+    name="erased_texts_are_gone",
+    says="what is noted as erased is gone, and was kept for as long as the rules want it",
+    broken="""
+        select erased.holder_id, array[erased.kind || ' ' || erased.id] as ids, erased.part || ' is gone' as expected,
+            case
+                when coalesce(transfer.id, refund.id) is null then 'no such row'
+                when erased_at < least_at then 'it was erased at ' || (erased_at at time zone 'UTC')
+                else 'a text'
+            end as found, erased_at as since
+        from (select * from erased_text where holder_id between $1 and $2) as erased
+        left join transfer on erased.kind = 'transfer' and transfer.id = erased.id and transfer.holder_id = erased.holder_id
+        left join refund on erased.kind = 'refund' and refund.id = erased.id and refund.holder_id = erased.holder_id
+        cross join lateral (
+            select coalesce(transfer.settled_at, transfer.created_at, refund.settled_at, refund.created_at)
+                + case part when 'all' then interval '1826 days' else interval '90 days' end as least_at
+        ) as judged
+        where coalesce(transfer.id, refund.id) is null or erased_at < least_at
+            or transfer.payer_message is not null
+            or part = 'all' and transfer.counterparty - '{account_type,branch,ispb}'::text[]
+                <> '{"account_number": "0", "name": "-", "tax_id": "00000000000"}'
+            or refund.description is not null
+    """,
+    is_of_whole_runs=True,
+    meaning="somebody has emptied a text before its time, or written it anew, as the tables' owner",
+    todo=_COMPARE,
+)
+CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, ERASED, KEPT_HEADS)
 
 _CHAIN: Final[LiteralString] = "select chain_entries($1, $2) where refuse_old_session()"
 
@@ -221,7 +259,8 @@ async def compare_heads(connection: Connection, kept: Sequence[ChainHead]) -> li
 # No index leads from an entry to its link: this is one holder's links, for one person who asks.
 _FIND_CHAINED: Final[LiteralString] = """
     select link.holder_id, $1::bigint as entry_id, facts, person, salts[place] as salt,
-        link.person_digests[place] as person_digest, link.digests[place] as digest, link.position, place, link.digests,
+        link.person_digests[place] as person_digest, link.digests[place] as digest, erased.salt as erased_salt,
+        erased.person_digest as erased_digest, erased.erased_at, link.position, place, link.digests,
         earlier.head as head_before, link.head, link.chained_at
     from (
         select *, array_position(entry_ids, $1::bigint) as place from entry_chain where holder_id = $2 and $1 = any(entry_ids)
@@ -230,6 +269,10 @@ _FIND_CHAINED: Final[LiteralString] = """
     left join person_salt on person_salt.holder_id = link.holder_id and person_salt.position = link.position
     left join entry_chain as earlier on earlier.holder_id = link.holder_id and earlier.position = link.position - 1
     left join entry_facts on entry_facts.id = $1 and entry_facts.holder_id = link.holder_id
+    left join ledger_entry as entry on entry.id = $1 and entry.holder_id = link.holder_id
+    left join erased_text as erased on erased.holder_id = entry.holder_id
+        and erased.kind = case when entry.refund_id is null then 'transfer' else 'refund' end
+        and erased.id = coalesce(entry.refund_id, entry.transfer_id)
 """
 
 

@@ -7,6 +7,9 @@ from typing import Final
 from pixconnect.domain.proof.rule import Rule
 
 _LOOK: Final = "look at the charge and at the payment, `pixconnect find ID`: what the rail settled is the truth"
+_LOOK_AT_LOT: Final = (
+    "compare what the holder has sent with the charges of these txids, and ask it to send the lot again"
+)
 
 # Other rules follow from the money; these from what a payer is shown and what becomes of it.
 CHARGES: Final = (
@@ -167,5 +170,58 @@ CHARGES: Final = (
         """,
         meaning="a revision was lost or invented",
         todo=_LOOK,
+    ),
+    Rule(
+        name="lot_has_its_charges",
+        says="a lot has as many charges as were asked for, each at a place of its own",
+        broken="""
+            select coalesce(lot.holder_id, item.holder_id) as holder_id, array['lot ' || coalesce(number, lot_number)] as ids,
+                item_count::text as expected, items_count::text as found, created_at as since
+            from (select * from charge_lot where holder_id between $1 and $2) as lot
+            full join (
+                select holder_id, lot_number, count(*) as items_count, max(place) as last_place
+                from lot_item where holder_id between $1 and $2 group by holder_id, lot_number
+            ) as item on item.holder_id = lot.holder_id and lot_number = number
+            where (items_count, last_place + 1) is distinct from (item_count::bigint, item_count)
+        """,
+        is_of_whole_runs=True,
+        meaning="a charge of a lot was lost or added: whoever has sent it does not learn what became of it",
+        todo=_LOOK_AT_LOT,
+    ),
+    Rule(
+        name="charge_of_a_lot_is_its_own",
+        says="a charge of a lot is its holder's, with the txid and a due date, and there is none that the lot does not know",
+        broken="""
+            select item.holder_id, array[format('lot %s', lot_number), format('place %s', place)] as ids,
+                format('%s %s', charge_id, item.txid) as expected, format('%s %s', charge.id, charge.txid) as found,
+                charge.created_at as since
+            from (select * from lot_item where holder_id between $1 and $2) as item
+            left join charge on charge.holder_id = item.holder_id and charge.txid = item.txid
+            where charge_id is distinct from charge.id or charge.id is not null and due_on is null
+        """,
+        is_of_whole_runs=True,
+        meaning="the lot shows another charge than the one that payers are asked for, or one that was never made",
+        todo=_LOOK_AT_LOT,
+    ),
+    Rule(
+        name="charge_of_a_lot_waits_for_a_worker",
+        says="a charge of a lot is under way exactly while a request of it is there",
+        broken="""
+            select coalesce(item.holder_id, asked.holder_id) as holder_id,
+                array[
+                    format('lot %s', coalesce(item.lot_number, asked.lot_number)),
+                    format('place %s', coalesce(item.place, asked.place))
+                ] as ids,
+                status as expected, format('%s requests', coalesce(requests_count, 0)) as found, null::timestamptz as since
+            from (select * from lot_item where holder_id between $1 and $2) as item
+            full join (
+                select holder_id, lot_number, place, count(*) as requests_count
+                from lot_request where holder_id between $1 and $2 group by holder_id, lot_number, place
+            ) as asked on asked.holder_id = item.holder_id and asked.lot_number = item.lot_number and asked.place = item.place
+            where status is null or (status = 'PROCESSING') <> (requests_count is not null)
+        """,
+        is_of_whole_runs=True,
+        meaning="what was asked for is never done, or would be done a second time",
+        todo=_LOOK_AT_LOT,
     ),
 )

@@ -159,7 +159,7 @@ EVENTS: Final = (
     ),
     Rule(
         name="event_has_its_fact",
-        says="each event is of a charge, transfer, refund, movement or adjustment of its holder",
+        says="each event is of a charge, transfer, refund, movement, adjustment or infraction of its holder",
         broken="""
             select event.holder_id, array['event ' || event.id] as ids, event.resource || ' ' || resource_id as expected,
                 null as found, event.created_at as since
@@ -176,6 +176,9 @@ EVENTS: Final = (
                 )
                 when 'adjustment' then exists (
                     select from adjustment where adjustment.id = resource_id and adjustment.holder_id = event.holder_id
+                )
+                when 'infraction' then exists (
+                    select from infraction where infraction.id = resource_id and infraction.holder_id = event.holder_id
                 )
                 else exists (
                     select from movement

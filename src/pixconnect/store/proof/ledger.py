@@ -16,15 +16,17 @@ LEDGER: Final = (
         is_of_whole_runs=True,
         broken="""
             select balance.holder_id, array['balance'] as ids,
-                format('%s %s %s %s %s %s', available, reserved, deficit, settlement, funding, difference) as expected,
-                format('%s %s %s %s %s %s', available_cents, reserved_cents, deficit_cents, settlement_cents, funding_cents,
-                    difference_cents) as found,
+                format('%s %s %s %s %s %s %s', available, reserved, blocked, deficit, settlement, funding, difference)
+                    as expected,
+                format('%s %s %s %s %s %s %s', available_cents, reserved_cents, blocked_cents, deficit_cents,
+                    settlement_cents, funding_cents, difference_cents) as found,
                 modified_at as since
             from balance
             left join (
                 select holder_id,
                     sum(amount_cents * ((credit_account = 'available')::int - (debit_account = 'available')::int)) as available,
                     sum(amount_cents * ((credit_account = 'reserved')::int - (debit_account = 'reserved')::int)) as reserved,
+                    sum(amount_cents * ((credit_account = 'blocked')::int - (debit_account = 'blocked')::int)) as blocked,
                     sum(amount_cents * ((debit_account = 'deficit')::int - (credit_account = 'deficit')::int)) as deficit,
                     sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int))
                         as settlement,
@@ -34,22 +36,24 @@ LEDGER: Final = (
                 from ledger_entry where holder_id between $1 and $2 group by holder_id
             ) as posted using (holder_id)
             where balance.holder_id between $1 and $2 and (
-                available_cents, reserved_cents, deficit_cents, settlement_cents, funding_cents, difference_cents
+                available_cents, reserved_cents, blocked_cents, deficit_cents, settlement_cents, funding_cents,
+                difference_cents
             ) is distinct from (
-                coalesce(available, 0), coalesce(reserved, 0), coalesce(deficit, 0), coalesce(settlement, 0),
-                coalesce(funding, 0), coalesce(difference, 0)
+                coalesce(available, 0), coalesce(reserved, 0), coalesce(blocked, 0), coalesce(deficit, 0),
+                coalesce(settlement, 0), coalesce(funding, 0), coalesce(difference, 0)
             )
         """,
         meaning="an entry was lost, added or changed, or the balance was written by hand",
         todo=_RESTORE,
     ),
     Rule(
+        # One look for each holder, where the sum of all entries takes a whole run.
         name="balance_follows_last_entry",
         says="a balance has the number, instant and running sum of its last entry",
         broken="""
             select balance.holder_id, array['balance'] as ids,
                 format('%s %s %s', coalesce(number, 0), coalesce(running_balance_cents, 0), created_at) as expected,
-                format('%s %s %s', last_number, available_cents + reserved_cents, last_entry_at) as found,
+                format('%s %s %s', last_number, available_cents + reserved_cents + blocked_cents, last_entry_at) as found,
                 modified_at as since
             from balance
             left join lateral (
@@ -59,7 +63,7 @@ LEDGER: Final = (
             ) as last on true
             where balance.holder_id between $1 and $2 and (
                 last_number <> coalesce(number, 0)
-                or available_cents + reserved_cents <> coalesce(running_balance_cents, 0)
+                or available_cents + reserved_cents + blocked_cents <> coalesce(running_balance_cents, 0)
                 or number is not null and last_entry_at <> created_at
             )
         """,
@@ -72,7 +76,8 @@ LEDGER: Final = (
         broken="""
             with entry as (
                 select holder_id, id, number, running_balance_cents, created_at,
-                    case when credit_account in ('available', 'reserved') then amount_cents else -amount_cents end as change,
+                    case when credit_account in ('available', 'reserved', 'blocked') then amount_cents else -amount_cents end
+                        as change,
                     lag(number) over following as number_before,
                     lag(running_balance_cents) over following as balance_before,
                     lag(created_at) over following as created_before
@@ -99,17 +104,20 @@ LEDGER: Final = (
         todo=_RESTORE,
     ),
     Rule(
+        # What the checks of the table hold, asked again: whoever owns it can drop them.
         name="parts_of_balance_cancel_out",
         says="what a holder has and owes cancels out, nothing is available while anything is owed, and none is below zero",
         broken="""
             select holder_id, array['balance'] as ids, '0' as expected,
-                (available_cents + reserved_cents - deficit_cents + settlement_cents + funding_cents + difference_cents)::text
-                    as found,
+                (available_cents + reserved_cents + blocked_cents - deficit_cents + settlement_cents + funding_cents
+                    + difference_cents)::text as found,
                 modified_at as since
             from balance
             where holder_id between $1 and $2 and (
-                available_cents + reserved_cents - deficit_cents <> -(settlement_cents + funding_cents + difference_cents)
-                or available_cents > 0 and deficit_cents > 0 or least(available_cents, reserved_cents, deficit_cents) < 0
+                available_cents + reserved_cents + blocked_cents - deficit_cents
+                    <> -(settlement_cents + funding_cents + difference_cents)
+                or available_cents > 0 and deficit_cents > 0
+                or least(available_cents, reserved_cents, blocked_cents, deficit_cents) < 0
             )
         """,
         meaning="the balance was written by hand, and the checks of its table were off",
@@ -129,6 +137,7 @@ LEDGER: Final = (
         todo=_RESTORE,
     ),
     Rule(
+        # By the orders, which are few, and not by all transfers.
         name="reserved_is_under_way",
         says="what is reserved is what is under way",
         broken="""

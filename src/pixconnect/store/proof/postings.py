@@ -12,6 +12,7 @@ _LET_DECIDE: Final = (
 
 POSTINGS: Final = (
     Rule(
+        # A full join asks both ways at once: for an entry that is missing, and for one that is too many.
         name="transfer_has_its_entries",
         says="a transfer has exactly the entries of its state, of its amount",
         broken="""
@@ -43,6 +44,7 @@ POSTINGS: Final = (
         todo=_LET_DECIDE,
     ),
     Rule(
+        # Of those that we made: one that the institution made took what was there, and has the next rule.
         name="refund_has_its_entries",
         says="a refund has exactly the entries of its state, of its amount",
         broken="""
@@ -76,6 +78,7 @@ POSTINGS: Final = (
         todo=_LET_DECIDE,
     ),
     Rule(
+        # It was taken of what was available or blocked, and the rest is owed: in parts, of which only the sum is known.
         name="return_made_there_has_its_entries",
         says="a return that the institution made has taken its amount at once",
         broken="""
@@ -84,7 +87,7 @@ POSTINGS: Final = (
             from {refunds} as refund
             cross join lateral (
                 select coalesce(sum(entry.amount_cents), 0) as taken, bool_or(
-                    entry.credit_account <> 'settlement' or entry.debit_account not in ('available', 'deficit')
+                    entry.credit_account <> 'settlement' or entry.debit_account not in ('available', 'blocked', 'deficit')
                 ) as is_otherwise
                 from ledger_entry as entry
                 where entry.transfer_id = refund.transfer_id and entry.holder_id = refund.holder_id
@@ -97,7 +100,7 @@ POSTINGS: Final = (
     ),
     Rule(
         name="entry_has_its_fact",
-        says="each entry is of a transfer, refund, deposit, movement, repayment or adjustment of its holder",
+        says="each entry is of a transfer, refund, deposit, movement, repayment, adjustment or block of its holder",
         broken="""
             select entry.holder_id, array['entry ' || entry.id] as ids, 'a cause' as expected, null as found,
                 entry.created_at as since
@@ -109,6 +112,9 @@ POSTINGS: Final = (
                 )
                 when transfer_id is not null then not exists (
                     select from transfer where transfer.id = transfer_id and transfer.holder_id = entry.holder_id
+                )
+                when 'blocked' in (debit_account, credit_account) then not exists (
+                    select from block_step as step where step.id = entry.id and step.holder_id = entry.holder_id
                 )
                 when debit_account = 'funding' then not exists (
                     select from deposit where deposit.id = entry.id and deposit.holder_id = entry.holder_id
@@ -133,6 +139,7 @@ POSTINGS: Final = (
                 )
             end
         """,
+        # A run over changes begins at facts that have changed, and an entry that was invented has none.
         is_of_whole_runs=True,
         meaning="the entry was invented, or what it came from was lost",
         todo=_LET_DECIDE,
@@ -153,6 +160,7 @@ POSTINGS: Final = (
         todo=_LET_DECIDE,
     ),
     Rule(
+        # Two at most: of what was available, and of what was lacking. One that was refused has none.
         name="movement_has_its_entries",
         says="each movement that was posted has exactly its entries",
         broken="""
@@ -235,6 +243,7 @@ POSTINGS: Final = (
         todo=_LET_DECIDE,
     ),
     Rule(
+        # By the facts alone and no entry: a mistake that is in entry and balance alike shows here.
         name="settlement_is_what_moved",
         says="what is settled is what went over the rail, by book, and at the institution",
         broken="""
@@ -253,6 +262,9 @@ POSTINGS: Final = (
                 union all
                 select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end
                 from adjustment where holder_id between $1 and $2 and account = 'settlement'
+                union all
+                select holder_id, case kind when 'held' then -amount_cents else amount_cents end
+                from block_step where holder_id between $1 and $2 and kind in ('held', 'let_go')
             ) as moved using (holder_id)
             where balance.holder_id between $1 and $2
             group by holder_id, settlement_cents, balance.modified_at

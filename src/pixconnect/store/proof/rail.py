@@ -35,6 +35,10 @@ _OURS: Final[LiteralString] = """
     union all
     select item_id, 'movement_' || lower(direction), amount_cents, created_at, holder_id
     from movement where status = 'POSTED' and institution_id is null and {movements}
+    union all
+    select reference || '/' || step.kind, step.kind, amount_cents, step.created_at, step.holder_id
+    from block_step as step join block on block.id = block_id and block.holder_id = step.holder_id
+    where block.kind = 'precautionary' and institution_id is null and {steps}
 """
 # Of what has an id both sides are asked by that, whenever each of them dates it.
 _BY_NAME: Final[LiteralString] = (
@@ -47,11 +51,15 @@ _BY_NAME: Final[LiteralString] = (
         "(return_id in (select id from theirs) and refund.network_id is null or refund.network_id in (select id from theirs))",
     )
     .replace("{movements}", "item_id in (select id from theirs)")
+    .replace(
+        "{steps}", "reference in (select split_part(id, '/', 1) from theirs where theirs.kind in ('held', 'let_go'))"
+    )
 )
 _BY_INSTANT: Final[LiteralString] = (
     _OURS.replace("{transfers}", "settled_at >= $2 and settled_at < $3")
     .replace("{refunds}", "refund.settled_at >= $2 and refund.settled_at < $3")
     .replace("{movements}", "created_at >= $2 and created_at < $3")
+    .replace("{steps}", "step.created_at >= $2 and step.created_at < $3")
 )
 _WHAT_MAY_BE: Final = (
     "a report was lost, a row was written by hand, or a restored backup has forgotten what had settled"
@@ -84,13 +92,13 @@ SUM: Final = Rule(
     broken=f"""
         with {_THEIRS},
         ahead as (
-            select coalesce(sum(case when theirs.kind in ('credit', 'return', 'movement_in') then 1 else -1 end
+            select coalesce(sum(case when theirs.kind in ('credit', 'return', 'movement_in', 'held') then 1 else -1 end
                 * (theirs.amount_cents - coalesce(ours.amount_cents, 0))), 0) as cents
             from theirs left join ({_BY_NAME}) as ours on ours.id = theirs.id and ours.kind = theirs.kind
             where theirs.settled_at >= $2
         ),
         behind as (
-            select coalesce(sum(case when ours.kind in ('credit', 'return', 'movement_in') then 1 else -1 end
+            select coalesce(sum(case when ours.kind in ('credit', 'return', 'movement_in', 'held') then 1 else -1 end
                 * ours.amount_cents), 0) as cents
             from ({_BY_INSTANT}) as ours
             where not exists (select from theirs where theirs.id = ours.id and theirs.kind = ours.kind)

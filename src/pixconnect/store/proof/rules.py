@@ -7,6 +7,7 @@ from typing import Final
 from pixconnect.store.proof.account import ACCOUNTS
 from pixconnect.store.proof.adjustments import ADJUSTMENTS
 from pixconnect.store.proof.audit import AUDIT
+from pixconnect.store.proof.blocks import BLOCKS
 from pixconnect.store.proof.chain import CHAIN
 from pixconnect.store.proof.charges import CHARGES
 from pixconnect.store.proof.events import EVENTS
@@ -28,6 +29,7 @@ RULES: Final = (
     *CHAIN,
     *POSTINGS,
     *ADJUSTMENTS,
+    *BLOCKS,
     *ORDERS,
     *RETURNED,
     *CHARGES,

@@ -80,6 +80,18 @@ async def find_stopped(connection: Connection, extent: Extent, now: datetime) ->
     return RUN.read_found(await connection.fetchrow(_GO_ON, extent, now, HOLDER_ID_MAX))
 
 
+async def read_seen_at(connection: Connection, run: Run) -> datetime:
+    """When the run last wrote how far it is."""
+    return await connection.fetchval("select seen_at from proof_run where id = $1", run.id)
+
+
+async def has_seen(connection: Connection, run: Run, seen_at: datetime) -> bool:
+    """Whether a server has what the run wrote then."""
+    return await connection.fetchval(
+        "select exists (select from proof_run where id = $1 and seen_at >= $2)", run.id, seen_at
+    )
+
+
 _NOTE_SLICE: Final[LiteralString] = """
     update proof_run set last_holder_id = $2, holders_count = holders_count + $3, seen_at = clock_timestamp() where id = $1
 """

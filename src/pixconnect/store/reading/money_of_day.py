@@ -13,12 +13,14 @@ from pixconnect.foundation.pool import Pool
 
 # By the index of numbered lines, holder by holder: a statement without a bound would be read whole on a busy day.
 _READ: Final[LiteralString] = """
-    select balance.holder_id, available_cents, reserved_cents, in_cents, out_cents, lines_count > $3 as is_cut
+    select balance.holder_id, available_cents, reserved_cents, blocked_cents, in_cents, out_cents, lines_count > $3 as is_cut
     from unnest($1::bigint[]) as wanted (id) join balance on balance.holder_id = wanted.id
     cross join lateral (
         select count(*) as lines_count,
-            coalesce(sum(amount_cents) filter (where credit_account in ('available', 'reserved')), 0)::bigint as in_cents,
-            coalesce(sum(amount_cents) filter (where debit_account in ('available', 'reserved')), 0)::bigint as out_cents
+            coalesce(sum(amount_cents) filter (where credit_account in ('available', 'reserved', 'blocked')), 0)::bigint
+                as in_cents,
+            coalesce(sum(amount_cents) filter (where debit_account in ('available', 'reserved', 'blocked')), 0)::bigint
+                as out_cents
         from (
             select amount_cents, debit_account, credit_account from ledger_entry
             where ledger_entry.holder_id = balance.holder_id and number is not null and created_at >= $2

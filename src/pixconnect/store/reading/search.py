@@ -66,6 +66,9 @@ _EACH: Final[LiteralString] = """
     from refund where (id = $2 or external_id = $1 or return_id = $1 or network_id = $1)
         and ($5 is null or holder_id = $5) limit $4)
     union all
+    (select 'infraction', id::text, holder_id, null, name, state, amount_cents, created_at
+    from infraction where (id = $2 or name = $1) and ($5 is null or holder_id = $5) limit $4)
+    union all
     (select 'ledger entry', id::text, holder_id, null, debit_account || ' to ' || credit_account, null, amount_cents, created_at
     from ledger_entry where id = $2 and ($5 is null or holder_id = $5) limit $4)
     union all
@@ -133,3 +136,26 @@ async def find_by_any_id(
         each_max: Of each kind, at most so many.
     """
     return [convert(dict(row), Found) for row in await pool.fetch(_FIND, text, number, key, each_max, holder_id)]
+
+
+# Holders have an index of their tax ids; by a part of the name the newest of them are looked at.
+_FIND_HOLDERS: Final[LiteralString] = """
+    select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
+        case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at,
+        null::bigint as asked_cents
+    from (
+        (select * from holder where tax_id = $2 limit $3)
+        union all
+        (
+            select * from (select * from holder where $2 is null order by id desc limit $4) as newest
+            where strpos(lower(name), lower($1)) > 0
+        )
+    ) as holder
+    order by id limit $3
+"""
+
+
+async def find_holders(pool: Pool, text: str, tax_id: str | None, each_max: int, looked_at_max: int) -> list[Found]:
+    """The holders with this tax id or, where it is none, those of the newest whose name has the text in it."""
+    rows = await pool.fetch(_FIND_HOLDERS, text, tax_id, each_max, looked_at_max)
+    return [convert(dict(row), Found) for row in rows]

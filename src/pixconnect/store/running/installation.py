@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, LiteralString
 
-import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.money.order import FirstIds
@@ -16,17 +15,43 @@ from pixconnect.store.frame.table import fetch_row
 
 Mode = Literal["sandbox", "live"]
 
+_READ_MODE: Final[LiteralString] = "select mode from installation"
 _TAKE_MODE: Final[LiteralString] = """
-    with taken as (insert into installation (mode) values ($1) on conflict do nothing returning mode)
+    with taken as (
+        insert into installation (mode, tagged_since)
+        -- Holders of before the mode was kept have names without a tag; all names of new tables have one.
+        select $1, case when exists (select from holder) then clock_timestamp() + offset_us * interval '1 microsecond'
+            else '-infinity' end from clock
+        on conflict do nothing returning mode
+    )
     select mode from taken union all select mode from installation limit 1
 """
 
 
 async def take_mode(connection: Connection, mode: Mode) -> Mode:
     """The mode of these tables; the given one if they have none yet."""
-    found: Mode | None = await connection.fetchval(_TAKE_MODE, mode)
+    found: Mode | None = await connection.fetchval(_READ_MODE)
+    if found is None:
+        found = await connection.fetchval(_TAKE_MODE, mode)
     # It finds nothing if another process has taken it in the same moment.
-    return found or await connection.fetchval("select mode from installation")
+    return found or await connection.fetchval(_READ_MODE)
+
+
+async def read_cell(connection: Connection) -> int:
+    """The number of the cell that these tables are."""
+    return await connection.fetchval("select cell from installation")
+
+
+_READ_DATABASE: Final[LiteralString] = """
+    select system_identifier, (select oid::bigint from pg_database where datname = current_database()) as database_oid
+    from pg_control_system()
+"""
+
+
+async def read_database(connection: Connection) -> tuple[int, int]:
+    """The server's identifier and the database's, which need have no tables."""
+    row = await fetch_row(connection, _READ_DATABASE)
+    return row["system_identifier"], row["database_oid"]
 
 
 _LOOK_FOR_TABLES: Final[LiteralString] = """
@@ -51,19 +76,31 @@ async def find_mode(connection: Connection) -> Mode | None:
     return "live" if await connection.fetchval("select exists (select from holder)") else None
 
 
-_READ_SERVER: Final[LiteralString] = """
-    select system_identifier, case
+# At COMMIT a session waits at least for our own disk, and at least for all that the server wants.
+_DURABLE: Final[LiteralString] = """
+    case when current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then 'on'
+    else current_setting('synchronous_commit') end
+"""
+
+
+async def demand_durable_commits(connection: Connection) -> None:
+    """Let this session's commits wait for the disk, and for the standbys that the server names."""
+    await connection.execute(f"select set_config('synchronous_commit', {_DURABLE}, false)")
+
+
+_SERVER: Final[LiteralString] = """
+    system_identifier, case
         when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
         else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
     end as timeline,
     (select oid::bigint from pg_database where datname = current_database()) as database_oid,
     to_regclass('installation')::bigint as tables_oid,
     coalesce((select notes_count from installation), 0) as notes_count,
+    (select made_at from installation) as made_at,
     pg_postmaster_start_time() as started_at,
     case when pg_is_in_recovery() then 0 else pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint end as position
-    from pg_control_system()
-    where refuse_old_session()
 """
+_READ_SERVER: Final[LiteralString] = f"select {_SERVER} from pg_control_system() where refuse_old_session()"
 
 
 async def read_server(connection: Connection) -> DatabaseServer:
@@ -72,10 +109,33 @@ async def read_server(connection: Connection) -> DatabaseServer:
     return DatabaseServer(**row)
 
 
-async def refuse_standby(connection: Connection) -> None:
-    """Raise what a write at a standby raises: a session outlives its promotion, and nobody would look at it again."""
-    if await connection.fetchval("select pg_is_in_recovery()"):
-        raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
+# One round trip, which each new connection costs. If the tables are put back after this, the session is refused.
+_PREPARE_SESSION: Final[LiteralString] = f"""
+    select {_SERVER}, pg_is_in_recovery() as is_standby, set_config('synchronous_commit', {_DURABLE}, false) as commits,
+        array(select name from unnest(array['fsync', 'full_page_writes']) as name where current_setting(name) <> 'on') as weak,
+        current_setting('cluster_name') as cluster,
+        set_config('session.tables_oid', to_regclass('installation')::bigint::text, false) as tables
+    from pg_control_system() where refuse_old_session()
+"""
+
+
+class PreparedSession(Struct, frozen=True, kw_only=True):
+    """A session that commits durably, and writes to the tables that it has found and to no others in their place."""
+
+    server: DatabaseServer
+    is_standby: bool
+    weak: Sequence[str]
+    """The server's settings that may lose what was committed."""
+    cluster: str
+    """The name of the cluster that it is of; empty where it has none."""
+
+
+async def prepare_session(connection: Connection) -> PreparedSession:
+    """Make a new connection's session safe to use, and look at its server; raises as ``read_server``."""
+    row = dict(await fetch_row(connection, _PREPARE_SESSION))
+    del row["commits"], row["tables"]
+    is_standby, weak, cluster = row.pop("is_standby"), row.pop("weak"), row.pop("cluster")
+    return PreparedSession(server=DatabaseServer(**row), is_standby=is_standby, weak=weak, cluster=cluster)
 
 
 _FIND_NOTED_SERVER: Final[LiteralString] = """
@@ -108,7 +168,9 @@ async def lock_noted_server(connection: Connection) -> None:
 
 _NOTE_SERVER: Final[LiteralString] = """
     update installation
-    set system_identifier = $1, timeline = $2, database_oid = $3, tables_oid = $4, started_at = $5, seen_at = clock_timestamp()
+    set system_identifier = $1, timeline = $2, database_oid = $3, tables_oid = $4, started_at = $5, seen_at = clock_timestamp(),
+        -- It was another server's clock.
+        beat_at = null
 """
 
 
@@ -116,13 +178,35 @@ async def note_server(connection: Connection, server: DatabaseServer) -> None:
     await connection.execute(_NOTE_SERVER, *server.identity, server.started_at)
 
 
-# The session looked before the server was compared; if the tables have been put back since, it is refused.
-_KNOW_TABLES: Final[LiteralString] = "select set_config('session.tables_oid', $1, false)"
+async def find_waiting_cluster(connection: Connection) -> str | None:
+    """The cluster whose commits waited for a standby when somebody last looked."""
+    return await connection.fetchval("select waiting_cluster from installation")
 
 
-async def know_tables(connection: Connection, server: DatabaseServer) -> None:
-    """Let this session write to the tables that were found, and to no others that are put in their place."""
-    await connection.execute(_KNOW_TABLES, str(server.tables_oid))
+_NOTE_CLUSTER: Final[LiteralString] = """
+    with found as (
+        select nullif(current_setting('cluster_name'), '') as name where current_setting('synchronous_standby_names') <> ''
+        union all select null where current_setting('synchronous_standby_names') = ''
+    )
+    update installation set waiting_cluster = found.name from found where waiting_cluster is distinct from found.name
+"""
+
+
+async def note_cluster(connection: Connection) -> bool:
+    """Note whether commits wait for a standby, and in which cluster; answers whether that is news."""
+    return await connection.execute(_NOTE_CLUSTER) != "UPDATE 0"
+
+
+# Its record is behind whatever this session can see, and the COMMIT that has it waits for the standbys.
+WRITE_RECORD: Final[LiteralString] = "select pg_logical_emit_message(true, 'pixconnect', '')"
+
+
+async def read_server_at_standbys(connection: Connection) -> DatabaseServer:
+    """As ``read_server``, once a standby has all of the log that it tells of."""
+    async with connection.transaction():
+        found = await read_server(connection)
+        await connection.execute(WRITE_RECORD)
+    return found
 
 
 _READ_FIRST_IDS: Final[LiteralString] = (
@@ -148,18 +232,6 @@ DURABILITY: Final = (
 async def read_durability(connection: Connection) -> dict[str, str]:
     """The server's settings of ``DURABILITY``, as they hold in this session."""
     return {name: await connection.fetchval("select current_setting($1)", name) for name in DURABILITY}
-
-
-# At COMMIT a session waits at least for our own disk, and at least for all that the server wants.
-_DEMAND_COMMITS: Final[LiteralString] = """
-    select set_config('synchronous_commit', 'on', false)
-    where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')
-"""
-
-
-async def demand_durable_commits(connection: Connection) -> None:
-    """Let this session's commits wait for the disk, and for the standbys that the server names."""
-    await connection.execute(_DEMAND_COMMITS)
 
 
 class Counted(Struct, frozen=True):
@@ -192,14 +264,17 @@ def select_reach(counted: Counted) -> LiteralString:
     """
 
 
-_IS_BEHIND: Final = {
-    counted.sequence: f"select taken >= next from ({select_reach(counted)}) as reach" for counted in COUNTED
-}
+_FIND_BEHIND: Final[LiteralString] = " union all ".join(
+    [
+        f"select '{counted.sequence}' as name from ({select_reach(counted)}) as reach where taken >= next"
+        for counted in COUNTED
+    ]
+)
 
 
 async def catch_up_sequences(connection: Connection) -> list[str]:
     """Move sequences that were set back above the largest id in use; returns which ones."""
-    behind = [name for name, statement in _IS_BEHIND.items() if await connection.fetchval(statement)]
+    behind = [row["name"] for row in await connection.fetch(_FIND_BEHIND)]
     for name in behind:
         await connection.execute("select catch_up_sequence($1)", name)
     return behind

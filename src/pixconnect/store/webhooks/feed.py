@@ -163,6 +163,8 @@ _FIND_RESOURCES: Final[LiteralString] = """
     union select 'movement', deficit_entry_id from movement
         where holder_id = $1 and deficit_entry_id = $3 and entry_id is null
     union select 'adjustment', id from adjustment where holder_id = $1 and id = $3
+    union select 'infraction', id from infraction where holder_id = $1 and id = $3
+    union select 'infraction', id from infraction where holder_id = $1 and name = $2
 """
 
 

@@ -36,6 +36,7 @@ async def lock_uncovered(connection: Connection, holder_id: int, delivery_ids: S
     return {row["id"]: row["resource_id"] for row in rows}
 
 
+# By one statement: what a body covers and nobody has marked would be sent by itself too.
 _KEEP: Final[LiteralString] = """
     with covered as (update delivery set covered_by = $1 where id = any($3) and holder_id = $2)
     update delivery set notice = $4, covers = $3 where id = $1 and holder_id = $2
@@ -55,6 +56,7 @@ async def lock(connection: Connection, delivery_ids: Sequence[int]) -> None:
     await connection.execute(_LOCK, delivery_ids)
 
 
+# What became of the body became of all that it tells.
 _FOLLOW: Final[LiteralString] = """
     update delivery set status = first.status, due_at = first.due_at, attempts_count = first.attempts_count,
         failures_count = first.failures_count, modified_at = first.modified_at

@@ -10,9 +10,9 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity.signing import Signer
-from pixconnect.domain.money.outside_location import Locations
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.simulation.sandbox_control import SandboxControl
+from pixconnect.domain.standard.outside_location import Locations
 from pixconnect.domain.webhooks.receivers import Receivers
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
@@ -21,6 +21,7 @@ from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.failed_reports import FailedReports
 from pixconnect.usecases.frame.institutions import Institutions, NoInstitutions
 from pixconnect.usecases.frame.lookup_budget import LookupBudgets
+from pixconnect.usecases.frame.order_traces import OrderTraces
 from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.frame.under_way import UnderWay
@@ -119,6 +120,11 @@ class HasServer(Protocol):
     def server(self) -> ServerWatch: ...
 
 
+class HasTraces(Protocol):
+    @property
+    def traces(self) -> OrderTraces | None: ...
+
+
 class HasLookups(Protocol):
     @property
     def lookups(self) -> LookupBudgets: ...
@@ -148,6 +154,8 @@ class Context(Struct, frozen=True, kw_only=True):
     failed_reports: FailedReports = field(default_factory=FailedReports)
     lookups: LookupBudgets = field(default_factory=LookupBudgets)
     server: ServerWatch = field(default_factory=ServerWatch)
+    traces: OrderTraces | None = None
+    """``None`` where none are sent."""
 
     def __post_init__(self) -> None:
         self.server.on_start(

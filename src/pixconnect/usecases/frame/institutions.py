@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import ABILITIES, InstitutionAccount, abilities_of
 from pixconnect.domain.institutions.institution import OpenAccount
+from pixconnect.domain.money.rail import Abilities
 
 _PAUSED_S: Final = 60
 """When to come back while an account is paused."""
@@ -51,6 +52,14 @@ class NoInstitutions:
 async def is_lost(institutions: Institutions, account_id: int) -> bool:
     """Whether the database has forgotten something of an account, and no operator has said that it is in the books again."""
     return account_id in {account.id for account in await institutions.list_all() if account.lost_at is not None}
+
+
+async def find_abilities(institutions: Institutions, account_id: int | None, own: Abilities) -> Abilities:
+    """Of the rail of an account, or ``own``, that of the installation, where there is none."""
+    if account_id is None:
+        return own
+    found = next((account for account in await institutions.list_all() if account.id == account_id), None)
+    return ABILITIES if found is None else abilities_of(found)
 
 
 async def explain_pause(institutions: Institutions, account_id: int) -> errors.ServiceUnavailable:

@@ -1,23 +1,39 @@
 """A rate limit for look-ups that lead to no payment, so that nobody can scan the directory or our own accounts.
 
-As in the directory's own rules (DICT API 2.12.1, ENTRIES_READ_USER_ANTISCAN): a key that is not found costs 20 tokens, one
-that is found and not paid 1, and tokens come back with time and with payments that settle. So whoever pays never runs dry, at
-whatever rate. Each process counts for itself.
+As in the directory's own rules (``domain/rules/lookup_allowance.py``): a key that is not found costs many tokens, one that is
+found and not paid one, and tokens come back with time and with payments that settle. So whoever pays never runs dry, at
+whatever rate.
+
+Look-ups under way count as if they found nobody: a holder has as many at once as what is left pays for, and the others wait
+until one of them ends. Otherwise a thousand that come together would all be answered before the first is counted.
+
+All processes share one count, which the database keeps. A process spends of what it last knew to be left and tells the database
+at once, without letting the caller wait, who may have hung up. It asks what others have spent once a second: so much may be
+spent too much, and is owed afterwards.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import Context
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.frame.rate import RatePolicy, TokenBucket
+from pixconnect.domain.frame.rate import RatePolicy
+from pixconnect.domain.rules.lookup_allowance import LookupAllowance, find_lookup_allowance
 from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation.bounded_cache import BoundedCache
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
+from pixconnect.store.frame import lookup_budget as budget_store
+from pixconnect.store.frame.lookup_budget import KeptBudget
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.policy import Policy
 
 
@@ -30,39 +46,76 @@ class LookupContext(Protocol):
     def clock(self) -> Clock: ...
     @property
     def policy(self) -> Policy: ...
+    @property
+    def directory(self) -> HolderDirectory: ...
 
 
-MISSED_COST: Final = 20
-UNPAID_COST: Final = 1
-SETTLED_TOKENS: Final = 2
-"""One settled payment puts these back."""
+Found = Literal["nobody", "somebody"]
+
 DIRECTORY_AT_ONCE_MAX: Final = 128
 """Look-ups in the directory under way at once, in one process: half of the connections that a rail has."""
 
 _WAITING_MAX: Final = 4096
 _HOLDERS_MAX: Final = 20_000
+_ASKED_AGAIN_AFTER_S: Final = 1.0
 _SETTLED_LOOK_INTERVAL_S: Final = 1.0
 _SETTLED_LOOKED_AT_MAX: Final = 1000
 
 
 class Lookup:
-    """What the look-up of one request costs if nothing is paid."""
+    """What the look-up of one request has found, which costs something if nothing is paid; ``None`` costs nothing."""
 
-    __slots__ = ("cost",)
+    __slots__ = ("found",)
 
-    def __init__(self) -> None:
-        self.cost = 0
+    def __init__(self, found: Found | None = None) -> None:
+        self.found = found
 
 
 class _Budget:
-    __slots__ = ("bucket", "looked_at_s", "settled_until")
+    """What a holder has left, as this process knows it."""
 
-    def __init__(self, bucket: TokenBucket, settled_until: datetime) -> None:
-        self.bucket = bucket
-        # Settled payments that were made until then are in the bucket already.
-        self.settled_until = settled_until
-        # When they were last counted, in monotonic time.
+    def __init__(self, allowance: LookupAllowance, now: datetime) -> None:
+        self.allowance = allowance
+        self.asked_at_s = float("-inf")
+        # When payments that settled were last counted, in monotonic time.
         self.looked_at_s = float("-inf")
+        self.settled_until: datetime | None = None
+        # Spent here and not yet told to the database.
+        self.untold = 0
+        self.telling: asyncio.Task[None] | None = None
+        self.under_way = 0
+        self.waiting = deque[asyncio.Future[None]]()
+        self._tokens = float(allowance.policy.tokens_max)
+        self._read_at = now
+
+    def read(self, now: datetime) -> float:
+        policy = self.allowance.policy
+        refilled = self._tokens + max(0.0, (now - self._read_at).total_seconds()) * policy.refill_per_s
+        return min(float(policy.tokens_max), refilled) - self.untold
+
+    def adopt(self, kept: KeptBudget) -> None:
+        self._tokens, self._read_at, self.settled_until = kept.tokens, kept.read_at, kept.settled_until
+
+    def count_left(self, now: datetime) -> int:
+        return max(0, int(self.read(now)))
+
+    def wake_next(self) -> None:
+        """Let the one that has waited longest look whether its turn has come."""
+        while self.waiting:
+            turn = self.waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def wait_for_turn(self) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.wake_next()
+            raise
 
 
 class LookupBudgets:
@@ -72,57 +125,156 @@ class LookupBudgets:
             DIRECTORY_AT_ONCE_MAX, waiting_max=_WAITING_MAX, what="look-ups in the directory"
         )
 
-    async def check(self, context: LookupContext, holder_id: int) -> None:
-        """Raise ``RateLimited`` if the holder has used up its budget."""
-        budget = self._budgets.get(holder_id)
-        if budget is None:  # nothing was ever spent
-            return
-        now_s = context.clock.monotonic_s()
-        if budget.bucket.read(now_s) <= 0:
-            await self._add_settled(context, holder_id, budget, now_s)
-        if budget.bucket.read(now_s) <= 0:
-            message = "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
-            raise errors.RateLimited(message, budget.bucket.seconds_until(1), _policy(context))
+    @asynccontextmanager
+    async def looking_up(self, context: LookupContext, holder_id: int, lookup: Lookup) -> AsyncGenerator[None]:
+        """Look somebody up within the holder's budget; whoever finds nobody, or hangs up, has spent it at the end.
 
-    def read_left(self, context: LookupContext, holder_id: int) -> int:
-        """How many look-ups the holder has left in this process."""
+        Raises:
+            RateLimited: The holder has used up its budget.
+            ServiceUnavailable: Too many of its look-ups wait already.
+        """
+        if not context.policy.limits_lookups:
+            yield
+            return
+        budget = await self._find(context, holder_id)
+        await self._take_turn(context, holder_id, budget)
+        try:
+            yield
+        except asyncio.CancelledError:
+            # Whoever was asked meanwhile has been asked.
+            lookup.found = lookup.found or "nobody"
+            raise
+        finally:
+            if lookup.found == "nobody":
+                self.spend(context, holder_id, lookup)
+                lookup.found = None
+            budget.under_way -= 1
+            budget.wake_next()
+
+    async def _take_turn(self, context: LookupContext, holder_id: int, budget: _Budget) -> None:
+        while True:
+            if budget.read(context.clock.real_now()) <= 0:
+                await self._add_settled(context, holder_id, budget)
+            left = budget.read(context.clock.real_now())
+            if left <= 0:
+                # Those behind hear it too, one after the other.
+                budget.wake_next()
+                message = (
+                    "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
+                )
+                policy = budget.allowance.policy
+                raise errors.RateLimited(message, policy.seconds_until(1, left), policy)
+            if budget.under_way * budget.allowance.missed_cost < left:
+                break
+            if len(budget.waiting) >= _WAITING_MAX:
+                raise errors.ServiceUnavailable("too many look-ups wait; nothing was done")
+            await budget.wait_for_turn()
+        budget.under_way += 1
+        if budget.under_way * budget.allowance.missed_cost < left:
+            budget.wake_next()
+
+    async def read_left(self, context: LookupContext, holder_id: int) -> tuple[RatePolicy, int]:
+        """How many look-ups of how many the holder has left."""
+        budget = await self._find(context, holder_id)
+        return budget.allowance.policy, budget.count_left(context.clock.real_now())
+
+    def recall_left(self, context: LookupContext, holder_id: int) -> tuple[RatePolicy, int, int] | None:
+        """As this process last knew it: the policy, what is left, seconds until all is back; ``None`` where all of it is."""
         budget = self._budgets.get(holder_id)
-        tokens = context.policy.lookup_tokens_max
-        return tokens if budget is None else max(0, int(budget.bucket.read(context.clock.monotonic_s())))
+        if budget is None or not context.policy.limits_lookups:
+            return None
+        policy, left = budget.allowance.policy, budget.read(context.clock.real_now())
+        if left >= policy.tokens_max:
+            return None
+        return policy, max(0, int(left)), policy.seconds_until(policy.tokens_max, left)
 
     def spend(self, context: LookupContext, holder_id: int, lookup: Lookup) -> None:
         """Charge a look-up that has led to no payment."""
-        if not lookup.cost or not context.policy.lookup_tokens_max:
+        if lookup.found is None or not context.policy.limits_lookups:
             return
-        now_s = context.clock.monotonic_s()
+        # It was checked a moment ago: only a process that knows twenty thousand others by now has forgotten it.
         budget = self._budgets.get(holder_id)
         if budget is None:
-            # Only what is paid from now on puts tokens back: those that are there are the holder's already.
-            bucket = TokenBucket(_policy(context), now_s)
-            budget = _Budget(bucket, context.clock.now())
-        self._budgets.keep(holder_id, budget)
-        budget.bucket.read(now_s)
-        budget.bucket.spend(lookup.cost)
+            return
+        allowance = budget.allowance
+        budget.untold += allowance.found_cost if lookup.found == "somebody" else allowance.missed_cost
+        if budget.telling is None:
+            # For itself, because a caller that hangs up has spent it all the same.
+            telling = self._tell(context, holder_id, budget, made_at=context.clock.now())
+            budget.telling = asyncio.get_running_loop().create_task(telling, context=Context())
 
     def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
         """Limits the questions under way, in turn by holder; raises ServiceUnavailable if too many wait already."""
         return self._semaphore.hold(holder_id)
 
-    async def _add_settled(self, context: LookupContext, holder_id: int, budget: _Budget, now_s: float) -> None:
-        # A holder without tokens may ask very often; we ask the database once a second.
-        if now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:
+    async def _find(self, context: LookupContext, holder_id: int) -> _Budget:
+        now_s = context.clock.monotonic_s()
+        budget = self._budgets.recall(holder_id)
+        if budget is None:
+            budget = await self._open(context, holder_id)
+        if now_s - budget.asked_at_s >= _ASKED_AGAIN_AFTER_S:
+            # One of those who come at the same time asks; the others go by what was known.
+            budget.asked_at_s = now_s
+            kept = await budget_store.find(context.pool, holder_id)
+            # While something is on its way there, the answer may be from before or after it: that one will say.
+            if kept is not None and budget.telling is None:
+                budget.adopt(kept)
+        return budget
+
+    async def _open(self, context: LookupContext, holder_id: int) -> _Budget:
+        account, policy = await context.directory.read_account(holder_id), context.policy
+        now = context.clock.real_now()
+        allowance = find_lookup_allowance(
+            account.party.tax_id, now, policy.lookup_tokens_max, policy.lookup_refill_count
+        )
+        budget = self._budgets.recall(holder_id) or _Budget(allowance, now)
+        self._budgets.keep(holder_id, budget)
+        return budget
+
+    async def _tell(self, context: LookupContext, holder_id: int, budget: _Budget, made_at: datetime) -> None:
+        policy = budget.allowance.policy
+        try:
+            while budget.untold:
+                cost = budget.untold
+                kept = await budget_store.spend(
+                    context.pool,
+                    holder_id,
+                    cost,
+                    now=context.clock.real_now(),
+                    tokens_max=policy.tokens_max,
+                    refill_per_s=policy.refill_per_s,
+                    made_at=made_at,
+                )
+                budget.untold -= cost
+                budget.adopt(kept)
+        except (*DATABASE_FAILED, errors.ServiceUnavailable):
+            # It stays spent here, and is told with the next.
+            pass
+        finally:
+            budget.telling = None
+
+    async def _add_settled(self, context: LookupContext, holder_id: int, budget: _Budget) -> None:
+        # A holder without tokens may ask very often; we count its payments once a second.
+        now_s, settled_from = context.clock.monotonic_s(), budget.settled_until
+        if settled_from is None or now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:
             return
         budget.looked_at_s = now_s
         count, until = await transfer_store.count_settled_out(
-            context.pool, holder_id, budget.settled_until, _SETTLED_LOOKED_AT_MAX
+            context.pool, holder_id, settled_from, _SETTLED_LOOKED_AT_MAX
         )
-        budget.settled_until = until or budget.settled_until
-        budget.bucket.add(count * SETTLED_TOKENS)
-
-
-def _policy(context: LookupContext) -> RatePolicy:
-    return RatePolicy(
-        name="lookups",
-        tokens_max=context.policy.lookup_tokens_max,
-        refill_per_s=context.policy.lookup_refill_count / 60,
-    )
+        if until is None:
+            return
+        policy = budget.allowance.policy
+        kept = await budget_store.put_back(
+            context.pool,
+            holder_id,
+            count * budget.allowance.paid_tokens,
+            now=context.clock.real_now(),
+            tokens_max=policy.tokens_max,
+            refill_per_s=policy.refill_per_s,
+            settled_from=settled_from,
+            settled_until=until,
+        )
+        kept = kept or await budget_store.find(context.pool, holder_id)
+        if kept is not None:
+            budget.adopt(kept)

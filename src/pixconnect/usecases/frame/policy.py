@@ -26,6 +26,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     charge_lifetime_s: int
     handover_timeout_s: int
     is_sandbox: bool
+    cell: int = 0
+    """The number of the cell that this context is of; its database says it."""
     has_rail: bool = True
     """Without one, no order is ever marked as handed over."""
     abilities: Abilities = Abilities()
@@ -38,6 +40,14 @@ class Policy(Struct, frozen=True, kw_only=True):
     signing_key_published_days: int = 30
     webhook_pending_max: int = 100_000
     lookup_tokens_max: int = 1000
+    """At most, for the arrangement's rules may allow fewer."""
     lookup_refill_count: int = 20
+    message_retention_days: int = 180
+    counterparty_retention_days: int = 1826
     face_answers: Mapping[str, str] = {}
     """What was chosen where no source says what an institution answers, by the face's name and the choice's."""
+
+    @property
+    def limits_lookups(self) -> bool:
+        """In a sandbox an operator may lift the limit: nobody else's directory is asked there."""
+        return not self.is_sandbox or self.lookup_tokens_max > 0

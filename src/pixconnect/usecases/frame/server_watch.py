@@ -4,8 +4,10 @@
 
     the same as known ───────────────────────────────────────────────── nothing to do
     started again ──────── ids move ahead, caches are dropped; what was open before and is too late is asked, and never given up
+    a standby of our cluster took over that had each commit ─────────── the same
     another server, timeline or database, other tables, or less ─────── the same, each open order counts as handed over, and
                                                                     accounts at institutions are paused
+    tables of another installation ──────────────────────────────────── not used, until its address leads to ours again
 
 A copy of the data that was put back looks like any other start, so we do the first at each start. We can see the
 second: then money may have moved of which these tables know nothing, and we tell an operator. Each is one transaction
@@ -16,9 +18,12 @@ nothing, except that ids are left out.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
+import asyncpg
 import structlog
 
 from pixconnect.domain.frame import errors
@@ -44,11 +49,21 @@ class ServerWatch:
             process has seen.
         has_rail: Without one of its own, only orders over accounts at institutions can have been sent, whatever was
             forgotten.
+        must_last: Use no server whose settings may lose what was committed.
+        cluster: Use no server but of this one, and believe that whoever takes over in it has each commit that was waited for.
     """
 
-    def __init__(self, memory: ServerMemory | None = None, *, has_rail: bool = True) -> None:
+    def __init__(
+        self, memory: ServerMemory | None = None, *, has_rail: bool = True, must_last: bool = False, cluster: str = ""
+    ) -> None:
         self._memory = memory
         self._has_rail = has_rail
+        self._cluster = cluster
+        self._must_last = must_last
+        self._refused_at: datetime | None = None
+        self._judging = asyncio.Lock()
+        self._counted_at_s = float("-inf")
+        """When the last comparison of sequences with ids began."""
         self._has_begun = False
         self._known: DatabaseServer | None = None
         self._latest: DatabaseServer | None = None
@@ -59,29 +74,75 @@ class ServerWatch:
 
     def on_start(self, *forgetters: Callable[[], None]) -> None:
         """Call these when the server was started again, or is another: it may have forgotten rows that caches still hold."""
-        self._forgetters += forgetters
+        # Copies of a context share its caches, and each of them says so when it is made.
+        self._forgetters += [each for each in forgetters if each not in self._forgetters]
 
     async def begin(self, connection: Connection) -> None:
         """Compare the server with the one that last held these tables; the caller has checked that it is ours."""
         self._has_begun = True
+        # Before the first look: what is seen now is compared with what the process before us knew.
         self._latest = None if self._memory is None else self._memory.read()
         await self.look(connection)
 
     async def look(self, connection: Connection) -> None:
         """Compare a new connection's server with the one known, and make its commits durable."""
-        await installation_store.demand_durable_commits(connection)
         if not self._has_begun:
             # Nobody has checked yet whether these are our tables.
+            await installation_store.demand_durable_commits(connection)
             return
-        await installation_store.refuse_standby(connection)
         # We take our knowledge first: while the answer comes, other processes learn how far the server is by then.
-        known, latest = self._known, self._latest
-        found = await installation_store.read_server(connection)
-        is_same = known is not None and found.identity == known.identity and found.started_at == known.started_at
-        if not is_same or (latest is not None and found.is_behind(latest)):
-            await self._meet(connection, found, latest)
-        await installation_store.know_tables(connection, found)
+        latest, asked_at_s = self._latest, time.monotonic()
+        session = await installation_store.prepare_session(connection)
+        self._refuse(session)
+        found = session.server
+        # Of connections that are opened together one does what follows from another server; the others find it done.
+        async with self._judging:
+            if self._is_new(found) or (latest is not None and found.is_behind(latest)):
+                await self._meet(connection, found, latest)
+            if self._counted_at_s < asked_at_s:
+                await self._catch_up(connection)
+
+    def _refuse(self, session: installation_store.PreparedSession) -> None:
+        """Raise what a server that is away raises: it is tried again until it keeps its promises, or another does."""
+        if session.is_standby:
+            # A session outlives its promotion, and nobody would look at it again.
+            raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
+        if session.weak and self._must_last:
+            self._complain(
+                session.server, "the database may lose what was committed, and is not used", off=session.weak
+            )
+            raise ConnectionRefusedError(f"the database runs with {' and '.join(session.weak)} off")
+        if self._cluster and session.cluster != self._cluster:
+            raise ConnectionRefusedError(
+                f'the server is of the cluster "{session.cluster}", and PIXCONNECT_DATABASE_CLUSTER names "{self._cluster}"'
+            )
+        known = self._known
+        if known is not None and session.server.made_at != known.made_at:
+            # Nothing else tells them apart: to its own processes it is the server that they know.
+            self._complain(session.server, "the database is that of another installation, and is not used")
+            raise ConnectionRefusedError("the database is that of another installation")
+        latest = self._latest
+        if self._cluster and latest is not None and session.server.is_replaced_by(latest):
+            # Where two say that they are the primary, what the old one knows is no answer, and it can commit nothing.
+            raise ConnectionRefusedError(
+                f"the server is on timeline {session.server.timeline}, and another of its cluster has been on {latest.timeline}"
+            )
+
+    def _complain(self, server: DatabaseServer, event: str, **facts: object) -> None:
+        # Said once for each start of a server: every new connection comes by here.
+        if self._refused_at != server.started_at:
+            self._refused_at = server.started_at
+            _log.critical(event, **facts)
+
+    def _is_new(self, found: DatabaseServer) -> bool:
+        known = self._known
+        return known is None or found.identity != known.identity or found.started_at != known.started_at
+
+    async def _catch_up(self, connection: Connection) -> None:
+        began_at_s = time.monotonic()
         behind = await installation_store.catch_up_sequences(connection)
+        # By its beginning: a comparison that began before a session was asked does not count for that session.
+        self._counted_at_s = began_at_s
         if behind:
             self._forget()
             _log.critical(
@@ -95,19 +156,34 @@ class ServerWatch:
                 try:
                     async with pool.acquire() as connection:
                         is_news = await self.note(connection)
+                        if for_others:
+                            await self._note_cluster(connection)
                         if for_others and number == 0:
                             await installation_store.note_high_water(connection)
                     if for_others and is_news:
                         self._write()
+                # A note that is missing makes the next loss look smaller, and stops nobody: connections are compared when
+                # they are opened.
                 except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
                     _log.debug("the database's position is not known", reason=type(error).__name__)
                 await asyncio.sleep(every_s)
 
+    async def _note_cluster(self, connection: Connection) -> None:
+        if await installation_store.note_cluster(connection) and self._cluster:
+            if await installation_store.find_waiting_cluster(connection):
+                _log.info("commits wait for a standby")
+            else:
+                _log.critical("commits wait for no standby: a takeover may forget what was answered")
+
     async def note(self, connection: Connection) -> bool:
         """Look how far the server is; answers whether it is further than we knew."""
-        found, known = await installation_store.read_server(connection), self._known
+        if self._cluster:
+            # What only the primary has may be gone with it, and nobody was answered by it.
+            found = await installation_store.read_server_at_standbys(connection)
+        else:
+            found = await installation_store.read_server(connection)
         # A connection from before the server was replaced tells nothing of the one that is there now.
-        if known is None or found.identity != known.identity or found.started_at != known.started_at:
+        if self._is_new(found):
             return False
         is_news = self._latest is None or self._latest.is_behind(found)
         if is_news:
@@ -119,23 +195,35 @@ class ServerWatch:
         reason: str | None = None
         orders_count = accounts_count = 0
         async with connection.transaction():
+            # All processes meet a new server at once: the first one judges it under this lock, and the others find it noted.
             await installation_store.lock_noted_server(connection)
             noted = await installation_store.find_noted_server(connection, found, latest)
+            # What another process has counted as a loss is no second one.
             if before is not None and await installation_store.is_known_to_be_behind(connection, before):
                 before = None
-            if noted is not None:
+            has_waited = (
+                bool(self._cluster) and await installation_store.find_waiting_cluster(connection) == self._cluster
+            )
+            # A takeover is believed only where commits are known to have waited for a standby, and nothing that one had is
+            # missing.
+            if noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
                 reason = _what_was_seen(found, noted, before)
             if reason is not None:
                 # Before the server is noted as known, and before anybody can move an order at it.
                 orders_count = await installation_store.count_orders_as_handed(connection, has_rail=self._has_rail)
                 accounts_count = await installation_store.insert_loss(connection, reason, found, before, orders_count)
+            # At an ordinary start too: data that was put back looks like one.
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)
             await installation_store.note_server(connection, found)
+            await installation_store.note_cluster(connection)
             self.first_ids = await installation_store.read_first_ids(connection)
         self._forget()
+        # Known only now: had the transaction failed, the next connection would judge the same server anew.
         self._known = self._latest = found
         self._write()
+        if reason is None and noted is not None and noted.timeline != found.timeline:
+            _log.warning("a standby has taken over, with all that was answered", timeline=found.timeline)
         if reason is not None:
             _log.critical(
                 "the database has forgotten something: the worker asks the rail about all open orders and gives none up; "
@@ -158,6 +246,7 @@ class ServerWatch:
 
 def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: DatabaseServer | None) -> str | None:
     """Why the data cannot be complete; ``before`` is given if the server is behind it."""
+    # From what says most to what says least: another server has another timeline and other positions as well.
     if found.system_identifier != noted.system_identifier:
         return f"another server: its system identifier was {noted.system_identifier}"
     if found.timeline != noted.timeline:

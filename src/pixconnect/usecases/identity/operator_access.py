@@ -61,6 +61,7 @@ async def reset_operator(context: OperatorContext, name: str) -> IssuedOperator:
             issued.operator, role=before.role, created_at=before.created_at, reset_at=issued.operator.created_at
         )
         await console_store.update_operator(connection, after)
+        # Whoever had the secrets of before may be signed in by them.
         await console_store.delete_sessions_of(connection, name)
         await audit.record(context, connection, "operator reset", _audited(name))
     return structs.replace(issued, operator=after)

@@ -57,6 +57,8 @@ async def refuse_other_key(connection: Connection, box: SecretBox) -> None:
         try:
             box.open(private, about_key(kid))
         except SealBroken:
+            # One that opens proves the key, since a rotation that was cut off leaves some sealed by the other one. Only if
+            # none does, the tables are another installation's.
             if number == len(sealed):
                 raise
         else:
@@ -99,6 +101,7 @@ async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int
     keys_count = authorities_count = operators_count = 0
     # These are few, so one transaction takes them all.
     async with context.pool.acquire() as connection, connection.transaction():
+        # Nobody makes a key until this ends: a process that still seals with the former one may be about to.
         await signing_key_store.lock(connection)
         for key in await signing_key_store.list_all(connection):
             sealed = _again(box, key.private_sealed, about_key(key.kid), broken)
@@ -133,6 +136,7 @@ async def _reseal_accounts(context: OperatorContext, broken: list[str]) -> int:
             sending: bytes | None = None
             if context.sending_box is not None:
                 sending = _again(context.sending_box, before.sending, about_sending, broken)
+            # The key that opens it is not everywhere. It is named, so that this is run again where it is.
             elif before.sending is not None:
                 broken.append(about_sending)
             if receiving is not None or sending is not None:
@@ -160,6 +164,7 @@ async def _reseal_endpoints(context: OperatorContext, broken: list[str], batch_m
                     count += 1
         if len(batch) < batch_max:
             return count
+        # Onwards by the id, not by what is left: one that no key opens is left each time.
         after_id = batch[-1].id
 
 
@@ -176,6 +181,7 @@ def _reseal_endpoint(box: SecretBox, endpoint: Endpoint, broken: list[str]) -> E
 
 def _again(box: SecretBox, sealed: bytes | None, about: str, broken: list[str]) -> bytes | None:
     """The same secret, sealed with the key in use; ``None`` if it is already, or if no key opens it."""
+    # The head names the key, so a second run opens nothing and writes nothing.
     if sealed is None or sealed.startswith(box.seal_head):
         return None
     try:

@@ -43,7 +43,7 @@ LOOK_INTERVAL_S = 0.3
 LOOK_TIMEOUT_S = 0.9
 """Below ``FRESH_FOR_S``: a look that many wait for must still be fresh for the last of them."""
 
-_SCHEME = b"Bearer "
+SCHEME = b"Bearer "
 _UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
 
 
@@ -89,6 +89,11 @@ class TokenVerifier:
             return None
         self._cached.move_to_end(authorization)
         return token.caller
+
+    def recall_party(self, authorization: bytes) -> int | None:
+        """Whose header it was when it was last verified, to share out what is given to anybody: it lets nobody in."""
+        token = self._cached.get(authorization)
+        return None if token is None else token.caller.holder_id
 
     async def verify(self, authorization: bytes | None) -> Caller:
         """Find out who is calling by the header's value, which is ``None`` where there was no header."""
@@ -144,8 +149,8 @@ class TokenVerifier:
                 await self._is_used.wait()
 
     async def _read_claims(self, authorization: bytes) -> tuple[str, jose.Claims]:
-        token = authorization[len(_SCHEME) :]
-        if not authorization.startswith(_SCHEME) or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
+        token = authorization[len(SCHEME) :]
+        if not authorization.startswith(SCHEME) or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
             raise errors.Unauthorized("Authorization: must be 'Bearer', one space and an access token")
         try:
             kid = jose.read_token_kid(token)

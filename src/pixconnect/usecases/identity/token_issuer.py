@@ -133,6 +133,17 @@ class TokenIssuer:
             raise
         return _issue_token(self._context, self._keyring, client, request, asked_at)
 
+    @property
+    def cell(self) -> int:
+        """Whose clients get their tokens here."""
+        return self._context.policy.cell
+
+    async def check_known(self, client_id: str) -> None:
+        """Raise ``NotFound`` unless there is such a client here."""
+        async with self._context.pool.acquire() as connection:
+            if await access_store.find(connection, client_id) is None:
+                raise errors.NotFound("client_id: unknown")
+
     async def _judge(self, request: TokenRequest) -> Client:
         address = request.address
         try:

@@ -40,9 +40,9 @@ from pixconnect.usecases.institutions.credential import (
     list_ending,
     open_for_operator,
     read_sending_credential,
+    refuse_same_account,
     seal_credentials,
 )
-from pixconnect.usecases.institutions.same_account import refuse_same_account
 
 STILL_TRIES_MAX: Final = 5
 """So often we look for a moment in which nothing moves, to begin the books in it."""

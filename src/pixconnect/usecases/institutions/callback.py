@@ -16,6 +16,7 @@ from pixconnect.foundation.notifier import CALLBACK_CHANNEL, EventNotifier
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.institutions.webhook import ActiveCallback
+from pixconnect.usecases.frame.cells import NO_ANSWER, ByCell
 from pixconnect.usecases.frame.context import HasClock, HasPool
 
 _NOBODYS: Final = digest_secret("")
@@ -36,8 +37,8 @@ class Callbacks:
         self._looks = SharedLook(self._look, "look at callbacks")
         self._notifiers: dict[str, EventNotifier] = {}
 
-    async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> None:
-        """Wake an account's reader, if the secret is the account's.
+    async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> bool:
+        """Wake an account's reader, if the secret is the account's; answers whether it is.
 
         Raises:
             Forbidden: The account's institution shows a client certificate, and this caller did not.
@@ -47,7 +48,7 @@ class Callbacks:
         callback = self._callbacks.get(name)
         is_true = hmac.compare_digest(digest_secret(secret), _NOBODYS if callback is None else callback.digest)
         if callback is None or not is_true:
-            return
+            return False
         # After the secret: whoever does not know it is told nothing of the account.
         if callback.needs_certificate and not has_certificate:
             raise errors.Forbidden("client certificate: this address is for whoever shows one")
@@ -56,8 +57,29 @@ class Callbacks:
             payload, EventNotifier(self._context.pool, APART_S, CALLBACK_CHANNEL, payload)
         )
         notifier.notify()
+        return True
 
     async def _look(self) -> None:
         now_s = self._context.clock.monotonic_s()
         self._callbacks = {callback.name: callback for callback in await webhook_store.list_read(self._context.pool)}
         self._fresh_until_s = now_s + IN_FORCE_AFTER_S
+
+
+class CellCallbacks:
+    """Those of all cells: names may be alike there, and the secret says whose it is."""
+
+    def __init__(self, callbacks: ByCell[Callbacks]) -> None:
+        self._callbacks = callbacks
+
+    async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> None:
+        """As ``Callbacks.take``; raises ``ServiceUnavailable`` if it may be one of a cell that gives no answer."""
+        missing: Exception | None = None
+        for callbacks in self._callbacks:
+            try:
+                if await callbacks.take(name, secret, body, has_certificate=has_certificate):
+                    return
+            except NO_ANSWER as error:
+                missing = missing or error
+        # The institution calls again; and it is no more told of what it rings than otherwise.
+        if missing is not None:
+            raise missing

@@ -55,6 +55,7 @@ async def propose_closing(context: OperatorContext, writes: SettlingContext, nam
     recorded = await record_file(context, name, content)
     if recorded.closing_cents is None:
         raise errors.BadRequest("statement: the file tells no balance at its end, so it is no final one")
+    # Posted first, so that the balance here that is proposed has all of the file's lines in it.
     await settle_items(writes, account)
     now = context.clock.real_now()
     async with write_alone(context.pool) as connection:
@@ -94,6 +95,7 @@ async def close_account(
         # A process learns of it within a second; what one has read or opened until then is seen at the end.
         await account_store.set_state(connection, account.id, "paused")
         await _give_up(connection, account)
+    # Some at a time, each in a transaction of its own: killed in between, the rest is still pending, and is found again.
     while await _end_charges(context, account, last_at):
         pass
     for holder_id in holder_ids:
@@ -125,6 +127,8 @@ async def _refuse_orders(context: SettlingContext, holder_ids: Sequence[int]) ->
         balance = await ledger_store.find_balance(context.pool, holder_id)
         if balance is not None and balance.reserved_cents:
             raise errors.BadRequest(f"confirm: holder {holder_id} has open orders, which must end first")
+        if balance is not None and balance.blocks_count:
+            raise errors.BadRequest(f"confirm: money of holder {holder_id} is blocked, which must end first")
 
 
 async def _end_charges(context: OperatorContext, account: InstitutionAccount, last_at: datetime) -> int:
@@ -158,6 +162,7 @@ async def _let_leave(writes: SettlingContext, account: InstitutionAccount, holde
     if not left_cents:
         return
     number = 0
+    # A confirmation that was cut off may have posted one, and more may have come in since: each has a name of its own.
     while await movement_store.find_items(writes.pool, [(holder_id, _name_item(account, holder_id, number))]):
         number += 1
     item_id = _name_item(account, holder_id, number)

@@ -9,7 +9,7 @@ import msgspec
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal, find_shared_member
 from pixconnect.domain.institutions.account_file import AccountDescription
 from pixconnect.domain.institutions.certificate import EndingCertificate, find_ending
 from pixconnect.domain.institutions.institution import Institution, OpenAccount
@@ -94,3 +94,25 @@ async def note_certificates(connection: Connection | Pool, opened: OpenAccount) 
 async def list_ending(connection: Connection | Pool, now: datetime) -> list[EndingCertificate]:
     """Those that end soon, the first one first."""
     return find_ending(await certificate_store.list_all(connection), now)
+
+
+async def refuse_same_account(
+    connection: Connection, box: SecretBox, account: InstitutionAccount, client: Credential
+) -> None:
+    """Refuse an account that is, by a key, its number or its client, another one here that is not closed.
+
+    Two accounts here that are one there would count its money twice, whichever reads it first.
+    """
+    for other in await account_store.list_all(connection):
+        if other.id == account.id or other.state == "closed":
+            continue
+        shared = find_shared_member(account, client, other, await _read(connection, box, other))
+        if shared is not None:
+            raise errors.BadRequest(f"{shared} is on the account {other.name}: a bank account is added once")
+
+
+async def _read(connection: Connection, box: SecretBox, account: InstitutionAccount) -> Credential:
+    try:
+        return errors.require(await read_credential(connection, box, account.id), "what is listed is there")
+    except SealBroken:
+        return Credential()  # health tells of it; the numbers and keys are compared all the same

@@ -10,13 +10,13 @@ from typing import Final, Protocol
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions import day as day_rules
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import DayBalances, DayCases, ItemGroup, JudgedDay
 from pixconnect.domain.institutions.institution import DaySource, find_day_source
 from pixconnect.domain.institutions.joining import BookLine
 from pixconnect.domain.institutions.recorded_item import RecordedItem
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
@@ -111,6 +111,7 @@ async def find_unmatched(context: DayContext, account: InstitutionAccount) -> Un
         open_days = await day_store.find_open(connection, account.id, since, today)
         first_on = open_days.judged_from
         judged = await _judge_span(connection, account, open_days, today, now)
+        # Behind whatever the day before has: a position is a day and an item's id.
         after = (first_on - timedelta(days=1), "\U0010ffff")
         items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX)
         begins_on = max(first_on, to_day(account.opened_at))
@@ -183,6 +184,7 @@ async def read_how(
     context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> ReadDays:
     institution = await open_for_operator(context, open_institution, account)
+    # It is opened for what it can do, and asked nothing.
     await institution.close()
     async with context.pool.acquire() as connection:
         last = await sweep_store.find(connection, account.id, "statement")

@@ -18,10 +18,10 @@ import structlog
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.institution import DayFiles, InstitutionUnavailable
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.institutions.sweep import is_due
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import day_file as file_store

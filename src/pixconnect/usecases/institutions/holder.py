@@ -8,6 +8,7 @@ from pixconnect.domain.money.holder import Holder
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.name_claim import check_claim, claim_account
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, put_on_account
 from pixconnect.usecases.money.holder import NewHolder, make_holder
@@ -15,10 +16,12 @@ from pixconnect.usecases.money.holder import NewHolder, make_holder
 
 async def create_holder_there(context: OperatorContext, new: NewHolder, name: str) -> Holder:
     """Open a holder on an account at an institution; errors as in ``create_holder`` and ``put_on_account``."""
+    claim = await claim_account(context, new.branch, new.account_number)
     async with write_alone(context.pool) as connection:
         account = await find_account(connection, name)
         holder = await make_holder(context, connection, new)
         await put_on_account(connection, account, holder.id)
+        check_claim(claim)
     return structs.replace(holder, institution_id=account.id)
 
 

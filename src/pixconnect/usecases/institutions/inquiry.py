@@ -90,6 +90,8 @@ async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | No
         pix = await institution.read_received(asked)
         return None, [] if pix is None else [pix]
     charge = await institution.read_charge(asked)
+    if charge is None and institution.traits.opens_due:
+        charge = await institution.read_charge(asked, has_due_date=True)
     if charge is None:
         return None, []
     found = [await institution.read_received(name) for name in charge.paid_by]

@@ -15,9 +15,9 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.institutions.sweep import is_read_since
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store

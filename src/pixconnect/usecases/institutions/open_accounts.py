@@ -16,7 +16,7 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
-from pixconnect.domain.institutions.account import ABILITIES, UNNAMED_ISPB, InstitutionAccount
+from pixconnect.domain.institutions.account import UNNAMED_ISPB, InstitutionAccount, abilities_of
 from pixconnect.domain.institutions.institution import (
     InstitutionUnavailable,
     NotSent,
@@ -105,6 +105,7 @@ class OpenAccounts:
             return await self._open(account)
 
     async def _open(self, account: InstitutionAccount) -> OpenAccount | None:
+        # Another caller may have opened it while this one waited for the lock.
         before = self._opened.get(account.id)
         if before is not None and before.account.revision == account.revision:
             return before
@@ -121,6 +122,7 @@ class OpenAccounts:
             # It is the operator's to mend, and no caller's fault; callers are not told which file is missing.
             _log.error("an account cannot be opened", institution=account.name, reason=error.message)
             raise errors.ServiceUnavailable("the account at the institution cannot be opened now") from error
+        # In its place before the other one is closed: who comes from now on gets this one.
         self._opened[account.id] = opened
         if before is not None:
             await _close(before)
@@ -167,5 +169,7 @@ async def _close(opened: OpenAccount) -> None:
 
 def at_account(context: Context, account: InstitutionAccount, rail: Rail) -> Context:
     """The context in which reports of one account are taken: its own rail and abilities, and all else as the process has it."""
-    policy = structs.replace(context.policy, account=account, abilities=ABILITIES, has_rail=True, ispb=UNNAMED_ISPB)
+    policy = structs.replace(
+        context.policy, account=account, abilities=abilities_of(account), has_rail=True, ispb=UNNAMED_ISPB
+    )
     return structs.replace(context, policy=policy, rail=rail)

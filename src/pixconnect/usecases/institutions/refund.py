@@ -21,16 +21,15 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.joining import ReversedMovement, make_movement_id
 from pixconnect.domain.institutions.rail_memory import name_refund_there
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.kept_report import Misfit, find_change
-from pixconnect.domain.money.ledger import part_taken
 from pixconnect.domain.money.rail import InstitutionReturn, MovementReport, SettledReport
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
@@ -244,7 +243,9 @@ async def _prepare(
         original=original,
         report=report,
         refund_id=await context.ids.refund_id(),
-        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+        return_id=identifiers.make_return_id(
+            context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
+        ),
         mistaken=await _find_mistaken(context, account, report),
     )
 
@@ -290,6 +291,7 @@ def _holders_of(returned: ListedReturn) -> tuple[int, ...]:
 
 async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     work = await lock_balances(batch, _holders_of)
+    await work.read_blocks()
     names = [returned.report.original_end_to_end_id for returned in batch]
     # Charges before transfers, in the order in which incoming payments lock them too.
     charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
@@ -374,8 +376,7 @@ def _record(
         report, original, refund_id=returned.refund_id, return_id=returned.return_id, now=work.now
     )
     work.announce_refund(opened)
-    for account, cents in part_taken(work.balances[original.holder_id], opened.amount_cents):
-        work.post(original.holder_id, account, "settlement", cents, transfer_id=original.id, refund_id=opened.id)
+    work.take_there(opened)
     refund = refund_rules.settle_refund(opened, work.now, report.settled_at)
     work.announce_refund(refund)
     work.changes.add_refund(refund)

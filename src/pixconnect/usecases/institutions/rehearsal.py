@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
@@ -22,13 +22,13 @@ from pixconnect.domain.institutions.institution import (
     Institution,
     InstitutionUnavailable,
     ListedRefund,
-    MalformedItem,
     NotSent,
     OpenedCharge,
     OpeningAnswer,
     ReceivedPix,
     RefundAnswer,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.recording import Redaction, RehearsalRecording, TakenExchange, redact_key
 from pixconnect.domain.institutions.rehearsal import Rehearsal, RehearsedStep, judge_exchanges
 from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile
@@ -269,7 +269,7 @@ async def _list_statement(institution: Institution, plan: RehearsalTerms) -> Wal
     if not institution.traits.has_statement:
         yield _not_tried("statement", "the institution's API tells none")
         return
-    today = plan.at.astimezone(SAO_PAULO).date()
+    today = to_day(plan.at)
     unreadable = [
         item.reason
         async for page in institution.list_statement(today - timedelta(days=1), today)

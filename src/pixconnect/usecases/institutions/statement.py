@@ -16,19 +16,19 @@ from typing import Final, Protocol
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, OpenAmounts, UnmatchedItem
 from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
-from pixconnect.domain.institutions.statement_file import (
+from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     ItemSource,
     StatementAccount,
     StatementFile,
-    to_day,
 )
-from pixconnect.domain.institutions.statement_format import read_statement_file
+from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -158,6 +158,7 @@ async def _record(connection: Connection, institution_id: int, file: StatementFi
     days = sorted({*spoken, *(item.day for item in file.items)})
     others = await find_others(connection, institution_id, file.format, days)
     recorded = await record_items(connection, institution_id, file.format, (file.items, file.changed), others, now)
+    # A line may be dated beyond the days that the file speaks of: it is kept, and proves nothing of its day.
     told = [tell_day(institution_id, day, file.format, now if day in spoken else None) for day in days]
     await day_store.tell(
         connection,
@@ -193,6 +194,7 @@ async def record_items(
     """Keep items, and those that were told with two contents; of days that another source has told nothing is taken."""
     items, changed = ([item for item in part if item.day not in others] for part in told)
     known = await item_store.find(connection, institution_id, [item.item_id for item in items])
+    # The first word stands, and another one under the same id is kept beside it.
     changed = [item for item in items if item.item_id in known and not known[item.item_id].says(item)] + changed
     new = [item for item in items if item.item_id not in known]
     await item_store.add(connection, [_keep(item, institution_id, source, now) for item in new])
@@ -242,6 +244,7 @@ async def settle_items(
     Raises:
         ServiceUnavailable: Another process does the same for this account.
     """
+    # The lock is its session's, so its connection is kept to the end, and all the work takes another one.
     async with context.pool.keep() as locking, day_store.working_on(locking, account.id) as is_alone:
         if not is_alone:
             raise errors.ServiceUnavailable(
@@ -251,6 +254,7 @@ async def settle_items(
         async with context.pool.acquire() as connection:
             spoken_of = to_day(now) if since is None else since
             alone = await _list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
+            # By names first: what only looks alike gets what no name has claimed.
             named_ids = await _join_named(connection, account, alone)
             bare = [item for item in alone if item.item_id not in named_ids]
             alike_ids = await _join_alike(connection, account, bare)
@@ -259,6 +263,7 @@ async def settle_items(
         posted_count = await post_unowned(context, account, verdicts)
         touched_on = min((spoken_of, *(item.day for item in alone)))
         open_since = await day_usecases.find_open_since(context, account, touched_on)
+        # Still under the lock, so that no item of the account becomes a movement meanwhile.
         await movement_usecases.take_back_proved(context, account.id, (open_since, to_day(now)))
         await day_usecases.judge(context, account, touched_on)
     return SettledStatement(

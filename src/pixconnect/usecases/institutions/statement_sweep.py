@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution, InstitutionItem, InstitutionUnavailable
-from pixconnect.domain.institutions.statement_file import ItemList, to_day
+from pixconnect.domain.institutions.statement_files.statement_file import ItemList
 from pixconnect.domain.institutions.sweep import Sweep, is_due
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
@@ -58,6 +59,7 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
     except InstitutionUnavailable as error:
         await note_failure(context, account, "statement", error.reason)
         raise
+    # After the last page: who dies before it has kept lines, and no day that counts as read whole.
     await note_listed(context, account, (first, today))
     await settle_items(context, account, first)
     await note_end(context, account, "statement", began_at, count)
@@ -74,6 +76,7 @@ async def _find_first(context: Context, account: InstitutionAccount, last: Sweep
     days = await day_store.list_days(context.pool, account.id, today - DISAGREEING_BEHIND, today - timedelta(days=1))
     behind = today - DAYS_BEHIND
     first = min(today, to_day(last.read_until))
+    # The first reading of each hour goes further back; the others to what is not closed.
     if int(last.began_at.timestamp()) // 3600 == int(now.timestamp()) // 3600:
         behind = min((day.day for day in days if day.day >= behind and not day.is_closed), default=today)
     elif any(day.state == "open" for day in days):
@@ -162,7 +165,9 @@ async def _reckon(context: Context, account: InstitutionAccount, institution: In
         before_cents = await institution.read_balance()
         moved = dict[str, int]()
         _, is_whole = await _record(context, account, institution, (today, today), moved)
+        # Lines and balance are of one moment only if nothing has moved while they were read.
         is_still = await institution.read_balance() == before_cents
+        # Past midnight the balance has lines in it that are of no day that was read.
         if not is_whole or to_day(context.clock.real_now()) != today:
             return None
         if is_still:

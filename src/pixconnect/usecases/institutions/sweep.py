@@ -17,29 +17,54 @@ from pixconnect.domain.institutions.institution import (
     Institution,
     InstitutionUnavailable,
     KnownPayer,
-    MalformedItem,
     OpenAccount,
     ReceivedPix,
 )
 from pixconnect.domain.institutions.known_party import compare_parties
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_due
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.kept_report import KeptItem, Misfit, find_change, find_other_account
-from pixconnect.domain.money.rail import CreditReport
+from pixconnect.domain.money.rail import CreditReport, MovementReport
 from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX, Transfer
 from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context, HasPool
-from pixconnect.usecases.institutions.opening_balance import post_opening
 from pixconnect.usecases.institutions.payer import complete_payers
 from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.charge import expire_charges_there
 from pixconnect.usecases.money.charge_opening import ask_about_paid
+from pixconnect.usecases.money.movement import MovementContext, receive_movement
 from pixconnect.usecases.money.report import take_reports
 
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
 EXPIRED_MAX: Final = 256
+
+
+async def post_opening(context: MovementContext, account: InstitutionAccount) -> None:
+    """Begin the books with what was on the account; done once, however often it is asked for."""
+    # An opening balance of 0 has no entry.
+    if not account.opening_cents:
+        return
+    # A holder may lie on another account later, whose books begin too.
+    item_id = f"opening-balance:{account.id}"
+    if await movement_store.find_items(context.pool, [(account.house_id, item_id)]):
+        return
+    house = await context.directory.read_account(account.house_id)
+    report = MovementReport(
+        report_id=item_id,
+        item_id=item_id,
+        party=house.party,
+        kind="opening_balance",
+        direction="IN",
+        amount_cents=account.opening_cents,
+        end_to_end_id=None,
+        description=None,
+        settled_at=account.opened_at,
+    )
+    await receive_movement(context, report)
 
 
 async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> int:
@@ -199,6 +224,7 @@ def as_report(pix: ReceivedPix) -> CreditReport:
         reported_at=pix.settled_at,
         payer_message=None if pix.payer_message is None else pix.payer_message[:MESSAGE_LENGTH_MAX],
         settled_at=pix.settled_at,
+        parts=pix.parts,
     )
 
 

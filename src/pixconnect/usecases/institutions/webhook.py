@@ -134,6 +134,8 @@ async def set_webhooks(
                 await webhook_store.keep(connection, one)
             said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
             await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
+        # Asked after the commit: killed at any call, the secret that stands there is known here, and what stood there before
+        # too.
         failures = await _register(institution, before, address)
         after = await _read(context, account, institution)
     if after.whose != "ours":
@@ -151,10 +153,12 @@ async def restore_webhooks(
             said = dict(restored={each.key: each.url for each in before.kept})
             await audit.record(context, connection, "institution webhook restore", f"institution {name}", after=said)
         failures = await _put_back(institution, before)
+        # What counts is what stands there now, not what each call was answered.
         after = await _read(context, account, institution)
         if any(each.is_ours for each in after.found):
             raise errors.ServiceUnavailable(f"webhook: ours is still there: {'; '.join(failures)}")
         async with write_alone(context.pool) as connection:
+            # Only once it stands there again: killed before this, the same verb does it again.
             await webhook_store.forget_kept(connection, account.id)
         return await _read(context, account, institution)
 
@@ -167,6 +171,7 @@ async def withdraw_webhooks(context: OperatorContext, open_institution: OpenInst
     """
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
+        # Before the institution is asked: an account that stays here keeps its webhook there.
         await refuse_use(connection, account, context.clock.real_now())
         if account.state == "closed" or await webhook_store.find(connection, account.id) is None:
             return None
@@ -206,6 +211,7 @@ async def _register(institution: Institution, there: RegisteredWebhooks, address
             if each.url != address:
                 failures += await _attempt(institution.set_webhook(each.key or "", address))
         return failures
+    # Ours is put there before an older one goes: in between the account rings twice, and not never.
     if all(each.url != address for each in there.found):
         failures += await _attempt(institution.set_webhook("", address))
     for each in there.found:

@@ -37,7 +37,9 @@ async def plan_refund(context: PlanningContext) -> AutomaticRefund | None:
         return None
     return AutomaticRefund(
         refund_id=await context.ids.refund_id(),
-        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+        return_id=identifiers.make_return_id(
+            context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
+        ),
     )
 
 
@@ -48,7 +50,7 @@ def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: Automat
     )
     work.announce_refund(refund)
     # No caller waits for an answer, and the money is not the holder's: so we do not give it up after a minute.
-    return hold_refund(work, refund, received, refund_rules.WINDOW)
+    return hold_refund(work, refund, received, refund_rules.find_window(received.settled_at or work.now))
 
 
 async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:

@@ -23,7 +23,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.charge_change import (
     ABSENT_FOR,
     ChargeChange,
-    find_lifetime_fault,
+    find_known_refusal,
     is_done_there,
     keep_caller,
     write_terms,
@@ -80,9 +80,9 @@ async def change_there(
     """
     opened = await require_account(context, _account_of(charge))
     if contents is not None:
-        fault = find_lifetime_fault(opened.institution.traits, contents.lifetime_s)
+        fault = find_known_refusal(opened.institution.traits, contents)
         if fault is not None:
-            raise RefusedByInstitution(CertainRefusal(code="lifetime", reason=fault, member="calendario.expiracao"))
+            raise RefusedByInstitution(fault)
     now = context.clock.real_now()
     wanted = structs.replace(
         want_change(charge, contents=contents, removal=removal, caller=caller),
@@ -182,8 +182,9 @@ async def go_on_changing(context: OpeningContext, opened: OpenAccount) -> int:
 
 async def _carry_out(pool: Pool, institution: Institution, change: ChargeChange) -> OpeningAnswer:
     """Look how it is there; where it is not as wanted, ask for it."""
+    has_due_date = await _has_due_date(pool, change)
     try:
-        there = await institution.read_charge(change.txid)
+        there = await institution.read_charge(change.txid, has_due_date=has_due_date)
     except InstitutionUnavailable as error:
         return NotSent(reason=error.reason, retry_after=error.retry_after)
     if there is None:
@@ -193,8 +194,15 @@ async def _carry_out(pool: Pool, institution: Institution, change: ChargeChange)
     if change.revision_there is None and not await change_store.note_revision(pool, change, there.revision):
         return UnknownOutcome(reason="somebody else asks by now")
     if change.contents is None:
-        return await institution.remove_charge(change.txid)
+        return await institution.remove_charge(change.txid, has_due_date=has_due_date)
     return await institution.revise_charge(write_terms(change.txid, change.contents))
+
+
+async def _has_due_date(pool: Pool, change: ChargeChange) -> bool:
+    if change.contents is not None:
+        return change.contents.due is not None
+    charge = await charge_store.find_by_id(pool, change.holder_id, change.charge_id)
+    return errors.require(charge, "what is changed is there").due_on is not None
 
 
 async def _conclude(context: OpeningContext, change: ChargeChange, answer: OpeningAnswer) -> None:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.charge_change import ABSENT_FOR, find_lifetime_fault, keep_caller
+from pixconnect.domain.institutions.charge_change import ABSENT_FOR, find_known_refusal, keep_caller
 from pixconnect.domain.institutions.charge_opening import (
     OPENING_TIMEOUT_S,
     TAKEN_FOR,
@@ -119,9 +119,9 @@ async def open_there(context: OpeningContext, caller: Caller, new: NewOpening, i
     if made is not None:
         return await _await_end(context, made)
     opened = await require_account(context, institution_id)
-    fault = find_lifetime_fault(opened.institution.traits, new.wanted.lifetime_s)
+    fault = find_known_refusal(opened.institution.traits, new.wanted.contents())
     if fault is not None:
-        raise RefusedByInstitution(CertainRefusal(code="lifetime", reason=fault, member="calendario.expiracao"))
+        raise RefusedByInstitution(fault)
     opening = await _begin(context, caller, new, opened)
     if opening is None:
         named = None if new.txid is None else await opening_store.find_txid(context.pool, institution_id, new.txid)
@@ -214,7 +214,7 @@ async def _begin(context: OpeningContext, caller: Caller, new: NewOpening, opene
     if txid is None and external_id is not None:
         # What was refused opens anew under the same txid: should the refused one be there after all, it is this one.
         txid = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
-    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
+    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy, context.policy.cell)
     if external_id is None:
         # At the standard's door a charge is named by its txid.
         external_id = txid if new.request is None else context.entropy.uuid7()
@@ -261,7 +261,7 @@ async def _answer_caller(
             if not is_ended:
                 raise unknown
             raise RefusedByInstitution(answer)
-        case NotSent() | UnknownOutcome() if opened.account.options.get("static_fallback") is True:
+        case NotSent() | UnknownOutcome() if _may_fall_back(opened, opening):
             with or_unknown(unknown):
                 return await fall_back(context, opening, answer)
         case NotSent(reason=reason, retry_after=after):
@@ -277,6 +277,11 @@ async def _answer_caller(
             )
         case UnknownOutcome():
             raise unknown
+
+
+def _may_fall_back(opened: OpenAccount, opening: ChargeOpening) -> bool:
+    # A static code asks for one amount for ever: it has no due date, no fine and no end.
+    return opened.account.options.get("static_fallback") is True and opening.wanted.due is None
 
 
 async def _await_end(context: OpeningContext, opening: ChargeOpening) -> Charge:
@@ -303,7 +308,7 @@ async def _ask(institution: Institution, opening: ChargeOpening) -> OpeningAnswe
     """Look whether it is there; where it is not, the same call under the same txid can do no harm."""
     terms = opening.wanted.terms(opening.txid)
     try:
-        there = await institution.read_charge(opening.txid)
+        there = await institution.read_charge(opening.txid, has_due_date=terms.due is not None)
     except InstitutionUnavailable as error:
         return UnknownOutcome(reason=error.reason)
     if there is None:
@@ -337,6 +342,8 @@ def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
         return errors.PixKeyNotOwned(f"key: {text}")
     if "valor" in member:
         return errors.AmountOutOfRange(f"amount: {text}")
+    if "calendario" in member and "expiracao" not in member:
+        return errors.InvalidQrCode(f"due_on: {text}")
     if "devedor" in member:
         return errors.InvalidTaxId(f"payer.tax_id: {text}")
     if "expiracao" in member:

@@ -9,6 +9,9 @@
 Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
 arrive in any order. After it has ended, one that says otherwise is kept for an operator: a cancellation never takes money back.
 
+One that the institution holds as suspect is as one that was accepted, with its money in a block: released it leaves that and
+settles, returned it leaves that and fails.
+
 If the rail does not let us refuse, we credit a payment that we cannot accept and refund it, and its charge stays as it
 was. Where the holder owed something, that is repaid first: what is left of the payment is not given back in part, a person sees
 to it.
@@ -18,19 +21,21 @@ What came in at an institution pays its charge whatever that says; whoever waits
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain.institutions.divergence import find_divergences
+from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.divergence import find_divergences
 from pixconnect.domain.money.kept_report import Misfit
-from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditReport
+from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.money.automatic_refund import AutomaticRefund, hold_automatic_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
@@ -90,17 +95,19 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
     work.announce_transfer(transfer)
     if isinstance(report, CreditCancelled):  # whatever we would have said to it
         return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now)), None
+    is_settled = not isinstance(report, CreditAccepted | CreditHeld)
     if code is not None and credit.refund is None:
         failed = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
-        if isinstance(report, CreditAccepted):
+        if not is_settled:
             failed = msgspec.structs.replace(failed, acceptance_refused=True)
         return _announced(work, failed), None
-    if charge is not None and credit.institution_id is None:
-        work.keep_parts(transfer, charge, report.reported_at)
-    if isinstance(report, CreditAccepted):
-        if charge is not None:
-            held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
-            work.changes.move_charge(charge, held)
+    if charge is not None:
+        if credit.institution_id is None:
+            work.keep_parts(transfer, charge, report.reported_at)
+        else:
+            work.keep_told_parts(transfer, charge, report.parts)
+    if not is_settled:
+        _await_end(work, credit, transfer, charges, charge)
         return transfer, None
     named = _find_named(credit, charges)
     settled, misfit = _settle(work, credit, transfer, charges, code)
@@ -109,21 +116,38 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
     return settled, misfit
 
 
+async def read_blocks_of(work: UnitOfWork, batch: Iterable[Credit], known: Mapping[str, Transfer]) -> None:
+    """Read the blocks that reports may open or end, if any does: by most of them a payment has come and settled at once."""
+    in_steps = (CreditAccepted, CreditHeld, CreditCancelled)
+    if any(isinstance(credit.report, in_steps) for credit in batch) or any(
+        transfer.status == "PROCESSING" for transfer in known.values()
+    ):
+        await work.read_blocks()
+
+
 def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> tuple[Transfer, Misfit | None]:
     """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
     is_open = transfer.status == "PROCESSING"
     match credit.report:
         case CreditAccepted():
             return transfer, None
+        case CreditHeld() as report:
+            # Told again, or after its end: what has ended was let go, or never held here.
+            if is_open and work.blocks.find_of_transfer(transfer.holder_id, transfer.id) is None:
+                _hold(work, transfer, report, charges.get(credit.code))
+            return transfer, None
         case CreditCancelled(code=code) if is_open:
             if transfer.charge_id is not None:
                 held = charges[credit.code]
                 freed = charges[credit.code] = charge_rules.free_charge(held)
                 work.changes.move_charge(held, freed)
-            return _announced(work, transfer_rules.cancel_incoming(transfer, code, work.now)), None
+            was_held = _let_go(work, transfer, credit.report)
+            fail = block_rules.return_suspect_credit if was_held else transfer_rules.cancel_incoming
+            return _announced(work, fail(transfer, code, work.now)), None
         case CreditCancelled():
             return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
         case _ if is_open:
+            _let_go(work, transfer, credit.report)
             return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, charges))
         case _:
             # A payment that we refused at its settlement has not settled: the answer to that report was the refusal.
@@ -131,11 +155,41 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
             return transfer, _contradiction("settled", transfer) if is_over else None
 
 
+def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, charge: Charge | None) -> None:
+    """Keep a charge for a payment that has not ended, and its money in a block where that has come already."""
+    if charge is not None:
+        held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
+        work.changes.move_charge(charge, held)
+    if isinstance(credit.report, CreditHeld):
+        _hold(work, transfer, credit.report, charge)
+
+
+def _hold(work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charge | None) -> None:
+    """Block what came, so that it is there and nobody can spend it."""
+    block = block_rules.open_suspect_credit(
+        transfer, work.take_id(), report.until, report.report_id, report.reported_at, work.now
+    )
+    work.hold_suspect(transfer, block, charge)
+
+
+def _let_go(work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
+    """Empty the block of a payment that was held as suspect; answers whether it was."""
+    block = work.blocks.find_of_transfer(transfer.holder_id, transfer.id)
+    if block is None:
+        return False
+    work.let_go(block_rules.end_suspect_credit(block, report.report_id, report.reported_at, work.now))
+    return True
+
+
 def _find_charge(credit: Credit, charges: Charges) -> Charge | None:
     """The charge that it may pay; at an institution one that is not paid: a second Pix of one code pays none."""
     charge = _find_named(credit, charges)
-    is_paid = credit.institution_id is not None and charge is not None and charge.status in charge_rules.PAID
-    return None if is_paid else charge
+    if credit.institution_id is None or charge is None:
+        return charge
+    if isinstance(credit.report, CreditHeld):
+        # Of a charge that is not pending, or that another one holds, it holds none.
+        return charge if charge.status == "PENDING" and charge.held_by is None else None
+    return None if charge.status in charge_rules.PAID else charge
 
 
 def _find_named(credit: Credit, charges: Charges) -> Charge | None:

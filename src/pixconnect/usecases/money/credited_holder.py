@@ -34,6 +34,7 @@ async def find_credited_there(
     owner = None if key is None else await context.directory.find_owner(key)
     if owner is not None:
         holder = await holder_store.find(context.pool, owner)
+        # The key's owner may lie elsewhere, and what came in on this account is on this account.
         if holder is not None and holder.institution_id == account.id:
             return owner, None
     return account.house_id, None

@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol
 import structlog
 from msgspec import structs
 
-from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.fingerprint import was_made_by
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.holder import Party
@@ -43,10 +43,11 @@ from pixconnect.domain.money.rail import (
 )
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
+from pixconnect.domain.rules.name_window import is_outside_window
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import waiting_order as waiting_store
-from pixconnect.usecases.frame.context import HasDirectory, HasRail
+from pixconnect.usecases.frame.context import HasDirectory, HasRail, HasTraces
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
@@ -69,7 +70,7 @@ SaidTo = Literal["first", "again", "query"]
 """What the rail answered: the first sending of an order, a later one under the same id, or a question."""
 
 
-class HandoverContext(EndingContext, HasDirectory, HasRail, Protocol): ...
+class HandoverContext(EndingContext, HasDirectory, HasRail, HasTraces, Protocol): ...
 
 
 async def move_due(
@@ -120,6 +121,9 @@ async def give_up_there(context: HandoverContext, institution_id: int, until: da
 
 
 async def _move(context: HandoverContext, fence: Fence, due: Sequence[OpenOrder], until: datetime) -> None:
+    if context.traces is not None:
+        # Here, since nothing may wait between a mark and the sending.
+        await context.traces.look_up([order.name for order in due])
     # Without a rail none was ever sent, whatever was forgotten.
     first_ids = context.server.first_ids if context.policy.has_rail else FirstIds()
     too_late = [order for order in due if may_give_up(order, until, first_ids)]
@@ -316,7 +320,7 @@ async def _record(
                 endings.append((order.name, answer))
             case Rejected() if said_to != "again":  # the first one may have arrived before the one that was refused
                 endings.append((order.name, answer))
-            case NeverTaken() if identifiers.is_outside_window(order.name, now):  # before, it could not be known
+            case NeverTaken() if is_outside_window(order.name, now):  # before, it could not be known
                 endings.append((order.name, answer))
             case NotTaken():
                 turned_away.append(order)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import asyncpg
@@ -15,21 +16,31 @@ from msgspec import UNSET, Struct, UnsetType
 
 from pixconnect.domain.due.address import STREET_LENGTH_MAX, check_state, read_postal_code
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.confirmation import check_second_operator
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType
 from pixconnect.domain.money.ledger import Funds
+from pixconnect.domain.money.limit import (
+    Limits,
+    WaitingLimits,
+    cut_limits,
+    read_night_begin,
+    want_higher,
+)
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import waiting_limits as waiting_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.name_claim import ACCOUNT_TAKEN, check_claim, claim_account, claim_name
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -38,7 +49,8 @@ GIVEN_AGAIN_AFTER: Final = timedelta(seconds=60)
 
 _TEXT_LENGTH_MAX = 255
 _ADDRESS = ("street", "city", "state", "postal_code")
-_LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
+_AMOUNTS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
+_LIMITS = (*_AMOUNTS, "night_begins_late")
 
 
 class NewHolder(Struct, frozen=True, kw_only=True):
@@ -72,6 +84,8 @@ class HolderChanges(Struct, frozen=True, kw_only=True):
     """``None`` is no limit."""
     day_limit_cents: int | UnsetType | None = UNSET
     night_limit_cents: int | UnsetType | None = UNSET
+    night_begins_h: int | UnsetType = UNSET
+    """The hour in Sao Paulo at which the night begins of which the night limit speaks: one of two."""
     approve_above_cents: int | UnsetType | None = UNSET
     """Transfers above this wait for an operator's yes; ``None`` is none. What waits already goes on waiting."""
     approve_new_payees: bool | UnsetType = UNSET
@@ -93,8 +107,11 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
         InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
     """
+    claim = await claim_account(context, new.branch, new.account_number)
     async with write_alone(context.pool) as connection:
-        return await make_holder(context, connection, new)
+        holder = await make_holder(context, connection, new)
+        check_claim(claim)
+    return holder
 
 
 async def make_holder(context: OperatorContext, connection: Connection, new: NewHolder) -> Holder:
@@ -103,7 +120,7 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
     address = _read_address(dict(street=new.street, city=new.city, state=new.state, postal_code=new.postal_code))
     limits = _read_limits(new, must_be_named=not context.policy.is_sandbox)
     tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
-    tax_id_rules.check_tax_id(tax_id, "tax_id")
+    tax_id_rules.check_tax_id(tax_id, "tax_id", "with its mask or without")
     account_rules.check_account(new.branch, new.account_number, context.policy.ispb)
     now = await service_now_to_write(context.clock, connection)
     holder = Holder(
@@ -127,7 +144,7 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
         postal_code=address["postal_code"],
     )
     if not await holder_store.insert(connection, holder):
-        raise errors.InvalidAccount("account_number: another holder has it")
+        raise errors.InvalidAccount(ACCOUNT_TAKEN)
     await audit.record(context, connection, "holder create", _subject(holder.id), after=holder)
     return holder
 
@@ -151,25 +168,24 @@ async def list_holders(context: OperatorContext, after_id: int, count_max: int) 
 async def set_holder(context: OperatorContext, holder_id: int, changes: HolderChanges) -> Holder:
     """Change a holder's flags and limits, disable it or enable it again.
 
-    A limit or flag counts from the next request on; disabling takes effect on every process within a second.
+    A flag or a lower limit counts from the next request on, in live mode a higher one waits as a ``WaitingLimits``; disabling
+    takes effect on every process within a second.
 
     Raises:
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
+        BadRequest: A night may not begin at that hour.
     """
     wanted = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
     for field, value in wanted.items():
-        if field in (*_LIMITS, "approve_above_cents"):
+        if field.endswith("_cents"):
             _check_limit(field, value)
+    night_begins_h = wanted.pop("night_begins_h", None)
+    if night_begins_h is not None:
+        wanted["night_begins_late"] = read_night_begin(night_begins_h, context.clock.now())
     is_disabled = wanted.pop("is_disabled", None)
     changes_address = not wanted.keys().isdisjoint(_ADDRESS)
     async with write_alone(context.pool) as connection:
-        # Batches decide by flags and limits that they read while they hold the balance's lock. With the same lock we wait for
-        # the batches under way, and all that come after the operator has the answer are decided by the new ones.
-        try:
-            await ledger_store.lock_balance(connection, holder_id)
-        except asyncpg.LockNotAvailableError:
-            raise errors.ServiceUnavailable("the account is locked by another operation; nothing was done") from None
-        before = _found(await holder_store.lock(connection, holder_id), holder_id)
+        before = _found(await _lock_limits(connection, holder_id), holder_id)
         if is_disabled is not None:
             # Disabled twice, it keeps the instant of the first time.
             since = before.disabled_at or context.clock.real_now()
@@ -177,10 +193,53 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
         if changes_address:
             wanted |= _read_address({name: wanted.get(name, getattr(before, name)) for name in _ADDRESS})
         holder = msgspec.structs.replace(before, **wanted)
+        if not wanted.keys().isdisjoint(_LIMITS):
+            holder = await _keep_higher(context, connection, before, holder)
         await holder_store.update(connection, holder)
         verb = "set" if is_disabled is None else "disable" if is_disabled else "enable"
         await audit.record(context, connection, f"holder {verb}", _subject(holder_id), before=before, after=holder)
     return holder
+
+
+async def confirm_limits(context: OperatorContext, holder_id: int, code: str) -> Holder:
+    """Let the higher limits that another operator wants act now.
+
+    Args:
+        context: Whoever confirms.
+        holder_id: Whose limits.
+        code: That of what the operator has read, for others may have taken its place meanwhile.
+
+    Raises:
+        NotFound: There is no such holder, or nothing waits for it.
+        Forbidden: The same person wanted it.
+        BadRequest: What waits is another.
+    """
+    async with write_alone(context.pool) as connection:
+        before = await _lock_limits(connection, holder_id)
+        wanted = None if before is None else await waiting_store.find(connection, holder_id)
+        if before is None or wanted is None:
+            raise errors.NotFound(f"holder_id: no higher limits wait for holder {holder_id}")
+        check_second_operator("confirm-limits", context.operator, wanted.wanted_by)
+        if code != wanted.code:
+            raise errors.BadRequest("code: what waits is another: read it again, by `pixconnect holder show`")
+        await waiting_store.forget(connection, holder_id)
+        holder = _with_limits(before, wanted.limits)
+        await holder_store.update(connection, holder)
+        await audit.record(
+            context, connection, "holder confirm-limits", f"holder {holder_id}", before=before, after=holder
+        )
+    return holder
+
+
+async def find_waiting_limits(context: HasPool, holder_id: int) -> WaitingLimits | None:
+    """What waits for a holder."""
+    return await waiting_store.find(context.pool, holder_id)
+
+
+async def act_on_waiting_limits(context: HasPool) -> None:
+    """Give holders the limits that have waited for long enough."""
+    async with write_alone(context.pool) as connection:
+        await waiting_store.act_on_due(connection)
 
 
 async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
@@ -194,18 +253,20 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
             f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"
         )
     key = pix_key.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
+    taken = errors.InvalidPixKey("key: another holder has it")
+    claim = await claim_name(context, "key", key.key, taken, partial(_check_removal, key=key, holder_id=holder_id))
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)
         _found(await holder_store.find(connection, holder_id), holder_id)
-        await holder_store.insert_key(connection, key, holder_id, now)
+        is_of_this_cell = await holder_store.insert_key(connection, key, holder_id, now)
         # The insert leaves a key alone that exists already: only now can we see whose it is.
-        owners = await holder_store.find_key_owners(connection, [key.key])
-        if owners[key.key] != holder_id:
-            raise errors.InvalidPixKey("key: another holder has it")
+        if not is_of_this_cell or (await holder_store.find_key_owners(connection, [key.key]))[key.key] != holder_id:
+            raise taken
         # After the insert, which waits for a removal that is under way.
         await _check_removal(connection, key, holder_id)
         await holder_store.forget_removal(connection, key.key)
         await audit.record(context, connection, "key add", _subject(holder_id), after=key)
+        check_claim(claim)
     return key
 
 
@@ -230,6 +291,50 @@ async def list_pix_keys(context: HasPool, holder_id: int) -> list[PixKey]:
         return await holder_store.list_pix_keys(connection, holder_id)
 
 
+async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
+    """Lock a holder, so that all batches after the transaction decide by what it changes.
+
+    Batches decide by flags and limits that they read while they hold the balance's lock: with the same lock we wait for those
+    under way.
+
+    Raises:
+        ServiceUnavailable: Another operation has the balance; nothing was done.
+    """
+    try:
+        await ledger_store.lock_balance(connection, holder_id)
+    except asyncpg.LockNotAvailableError:
+        raise errors.ServiceUnavailable("the account is locked by another operation; nothing was done") from None
+    return await holder_store.lock(connection, holder_id)
+
+
+async def _keep_higher(context: OperatorContext, connection: Connection, before: Holder, asked: Holder) -> Holder:
+    """Let what is higher in a locked holder's new limits wait; what waited before is forgotten.
+
+    Returns:
+        The holder with what acts at once: all of it where nothing is higher, and in the sandbox, where nothing can be lost.
+    """
+    await waiting_store.forget(connection, before.id)
+    at_once = cut_limits(before.limits, asked.limits)
+    if at_once == asked.limits or context.policy.is_sandbox:
+        return asked
+    # Its day would begin when nobody was looking yet. What is less never waits for a clock.
+    await service_now_to_write(context.clock, connection)
+    wanted = want_higher(before.id, asked.limits, context.operator, context.clock.real_now())
+    await waiting_store.insert(connection, wanted)
+    await audit.record(context, connection, "holder set", f"limits of holder {before.id}", after=wanted)
+    return _with_limits(asked, at_once)
+
+
+def _with_limits(holder: Holder, limits: Limits) -> Holder:
+    return msgspec.structs.replace(
+        holder,
+        transfer_limit_cents=limits.transfer_cents,
+        day_limit_cents=limits.day_cents,
+        night_limit_cents=limits.night_cents,
+        night_begins_late=limits.night_begins_late,
+    )
+
+
 async def _check_removal(connection: Connection, key: PixKey, holder_id: int) -> None:
     """Refuse a key that was another holder's for as long as a payment to that one may be under way."""
     removal = await holder_store.read_removal(connection, key.key, holder_id, GIVEN_AGAIN_AFTER)
@@ -250,7 +355,7 @@ async def _check_removal(connection: Connection, key: PixKey, holder_id: int) ->
 def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:
     # No holder of real money is without limits by oversight.
     limits: dict[str, int | None] = {}
-    for field in _LIMITS:
+    for field in _AMOUNTS:
         limit: int | UnsetType | None = getattr(new, field)
         if isinstance(limit, UnsetType) and must_be_named:
             raise errors.BadRequest(

@@ -40,7 +40,7 @@ from pixconnect.store.money.refused_credit import RefusedCredit
 from pixconnect.usecases.frame.context import HasDirectory, HasPool, HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.automatic_refund import PlanningContext, note_giving_back, plan_refund
-from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, receive
+from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, read_blocks_of, receive
 from pixconnect.usecases.money.credited_holder import find_credited_there
 from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
 from pixconnect.usecases.money.settlement import is_surely_not_ours
@@ -124,6 +124,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
+    await read_blocks_of(work, batch, known)
     charges = await _lock_charges(work, batch)
     new: dict[str, Transfer] = {}
     listed: list[CreditReport] = []

@@ -62,6 +62,7 @@ async def keep(
 
 async def keep_if_dated_ahead(context: DatingContext, kept: Kept, settled_at: datetime | None) -> bool:
     """Keep what a list dates later than any clock of theirs is ahead of ours; it is recorded once it is told in its time."""
+    # In a sandbox either clock may be ahead of the other, and what either of them allows is no mistake.
     now = max(context.clock.now(), context.clock.real_now())
     if settled_at is None or settled_at <= now + AHEAD_MAX:
         return False
@@ -102,6 +103,7 @@ async def close_kept(context: OperatorContext, kept_id: int, reason: str) -> Kep
         if closed is None:
             known = "there is none with" if before is None else "it is closed already:"
             raise errors.NotFound(f"report: {known} the id {kept_id}")
+        # Together with the case that waits for the same person: one that stayed open would ask for what is done.
         await case_store.end_of_report(
             connection, kept_id, errors.require(closed.closed_by, "it is closed"), closed.close_reason or reason
         )

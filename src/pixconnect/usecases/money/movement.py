@@ -90,6 +90,7 @@ async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAns
         if movement is not None:
             misfit = _compare(reported.report, movement)
             outcomes.append(MovementAnswer(refusal_code=movement.outcome_code, misfit=misfit))
+        # Refused before, when nobody had the account: the rail was answered, and that stays, whoever has it by now.
         elif item_id in refused:
             outcomes.append(MovementAnswer(refusal_code=refused[item_id]))
         elif item_id in ordered:
@@ -172,6 +173,7 @@ async def take_back_proved(context: MovementContext, institution_id: int, days: 
             )
             if mistaken is not None:
                 proved.append(OrderItem(mistaken=mistaken, key=line.key, name=line.names[-1]))
+    # The others are done all the same, and who comes again finds only what is left.
     for outcome in await context.writes.submit_all(TAKE_BACK, proved):
         if isinstance(outcome, errors.PixConnectError):
             raise outcome

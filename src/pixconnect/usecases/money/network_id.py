@@ -102,6 +102,7 @@ async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
             misfit = _misfit(told, "that is the name of another")
         elif now_named[name] is None:
             now_named[name] = network_id
+            # Two orders of one batch may be told one name: the first has it.
             taken.add(network_id)
             new.append((told.ordered, network_id))
         outcomes.append(misfit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 from msgspec import structs
@@ -14,7 +14,7 @@ from pixconnect.domain.institutions.charge_opening import REFERENCE_LENGTH, Char
 from pixconnect.domain.institutions.institution import NotSent, OpenedCharge, UnknownOutcome
 from pixconnect.domain.money import br_code
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.charge_contents import ChargeContents
+from pixconnect.domain.money.charge_contents import ChargeContents, find_expiry
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
@@ -41,7 +41,9 @@ async def finish(context: OpeningContext, opening: ChargeOpening, there: OpenedC
     account = await context.directory.read_account(opening.holder_id)
     code = there.code
     if code is None and there.location is not None:
-        code = br_code.format_dynamic_br_code(there.location, account.party.name, account.city)
+        is_paid_once = there.due is None
+        name, city = account.party.name, account.city
+        code = br_code.format_dynamic_br_code(there.location, name, city, is_paid_once=is_paid_once)
     if code is None:
         raise errors.InvariantBroken(
             "an institution opened a charge that nobody can pay: it has no code and no location"
@@ -49,6 +51,8 @@ async def finish(context: OpeningContext, opening: ChargeOpening, there: OpenedC
     # The institution's clock decides until when it can be paid.
     contents = structs.replace(opening.wanted.contents(), lifetime_s=there.lifetime_s)
     async with context.writes.transaction() as batch:
+        # Under the opening's lock: the caller's process and a worker may both have heard of it, and one of them writes the
+        # charge.
         locked = await opening_store.lock(batch.connection, opening.charge_id, opening.holder_id)
         if locked is None or locked.state != "opening":
             return await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
@@ -76,8 +80,9 @@ def _write_charge(
         slot=opening.charge_id % SLOTS_COUNT,
         created_at=work.now,
         modified_at=work.now,
-        expires_at=counted_from + timedelta(seconds=contents.lifetime_s),
+        expires_at=find_expiry(contents, counted_from),
         contents=contents,
+        due_on=contents.due and contents.due.due_on,
         institution_id=opening.institution_id,
     )
     work.changes.add_charge(charge)
@@ -106,6 +111,7 @@ async def fall_back(context: OpeningContext, opening: ChargeOpening, answer: Not
         charge = _write_charge(work, opening, wanted.contents(), code, counted_from=work.now)
         await work.write()
         await opening_store.end(batch.connection, opening, "opened", reference=reference)
+        # Only what certainly was never sent needs no withdrawal, and a worker may have asked since.
         if isinstance(answer, UnknownOutcome) or locked.calls_count > opening.calls_count:
             now = context.clock.real_now()
             await change_store.insert(batch.connection, _withdraw(charge, opening.institution_id, now))

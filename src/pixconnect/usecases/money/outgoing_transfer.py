@@ -100,6 +100,7 @@ async def _find_account(
         raise errors.InvalidQrCode(
             "emv: fixes no amount, and the payer's institution pays codes as they stand: send to the key instead"
         )
+    # By the key alone: whose any other is, nobody knows here before it is paid.
     if payee.party.key in opened.account.keys:
         raise errors.SameAccount("payer and payee are the same account")
     return opened
@@ -129,6 +130,7 @@ async def admit_forgotten(
     Raises:
         OutcomeUnknown: Such a line of the same amount stands beside no order; or not all lines of that time were read yet.
     """
+    # What nobody has named nobody can repeat; and a sandbox has no account at an institution.
     if request.external_id is None or context.policy.is_sandbox:
         return
     account_id = payer.institution_id
@@ -208,6 +210,7 @@ async def hold_sending(connection: Connection, batch: Sequence[NewTransfer], day
     over = [(new, new.institution_id) for new in batch if new.institution_id is not None]
     if not over:
         return HeldSending(left={}, known_ids=frozenset())
+    # In the order of accounts, as every batch takes them.
     left = await allowance_store.hold_transfer_days(connection, sorted({account_id for _, account_id in over}), day)
     known_ids = [
         new.transfer_id

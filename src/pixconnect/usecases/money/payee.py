@@ -23,7 +23,6 @@ from pixconnect.domain.money.br_code import BrCode
 from pixconnect.domain.money.charge import PAID, asked_amount_cents, fixed_amount_cents
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.order import Ending
-from pixconnect.domain.money.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.domain.money.rail import RailUnavailable, Settled
 from pixconnect.domain.money.transfer import (
@@ -34,6 +33,7 @@ from pixconnect.domain.money.transfer import (
     Transfer,
     TransferRequest,
 )
+from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import settled_payee as payee_store
 from pixconnect.usecases.frame.context import (
@@ -46,7 +46,7 @@ from pixconnect.usecases.frame.context import (
     HasRail,
 )
 from pixconnect.usecases.frame.directory import with_key
-from pixconnect.usecases.frame.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
+from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.writing.service_time import service_now
 
 
@@ -97,28 +97,34 @@ async def _find_by_key(
     context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     # Before any look-up: a holder without tokens learns nothing, not even about our own holders.
-    await context.lookups.check(context, caller.holder_id)
+    async with context.lookups.looking_up(context, caller.holder_id, lookup):
+        return await _look_key_up(context, caller, key, end_to_end_id, lookup)
+
+
+async def _look_key_up(
+    context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
+) -> Payee | None:
     holder_id = await context.directory.find_owner(key.key)
     if holder_id is not None:
-        lookup.cost = UNPAID_COST
+        lookup.found = "somebody"
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
     payer = await context.directory.read_account(caller.holder_id)
     if payer.institution_id is not None:
         # Whether anybody has it only the institution finds out, by paying; a refusal before that says that it is not ours.
-        lookup.cost = UNPAID_COST
+        lookup.found = "somebody"
         return Payee(party=_name_key_alone(key), holder_id=None)
     # To be refused here says that the key is not ours, which is as much as a miss in the directory says.
-    lookup.cost = MISSED_COST
+    lookup.found = "nobody"
     ability.check_resolves_keys(context.policy.abilities)
-    lookup.cost = 0
+    lookup.found = None
     # The directory wants to know who asks, and for which transfer.
     try:
         async with context.lookups.asking_directory(caller.holder_id):
             entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
     except RailUnavailable:
         return None
-    lookup.cost = UNPAID_COST if entry is not None else MISSED_COST
+    lookup.found = "somebody" if entry is not None else "nobody"
     if entry is None:
         raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
     return Payee(party=entry.party, holder_id=None)
@@ -137,9 +143,9 @@ async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, 
     # Whether an account at another institution exists only that institution can say.
     if party.ispb != context.policy.ispb:
         return Payee(party=with_key(party, key), holder_id=None)
-    await context.lookups.check(context, caller.holder_id)
-    own = await context.directory.find_account(party.branch, party.account_number)
-    lookup.cost = UNPAID_COST if own is not None else MISSED_COST
+    async with context.lookups.looking_up(context, caller.holder_id, lookup):
+        own = await context.directory.find_account(party.branch, party.account_number)
+        lookup.found = "somebody" if own is not None else "nobody"
     if own is None:
         raise errors.InvalidAccount("credit_party.account_number: no such account at this institution")
     return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
@@ -167,16 +173,10 @@ async def _find_by_code(
 
 async def read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
     """The payload at an outside location; one that leads nowhere costs as much as a missing key, always."""
-    await context.lookups.check(context, caller.holder_id)
-    fetch = Lookup()
-    fetch.cost = MISSED_COST
-    try:
+    fetch = Lookup("nobody")
+    async with context.lookups.looking_up(context, caller.holder_id, fetch):
         asked = await context.locations.read(location)
-        fetch.cost = 0
-    finally:
-        # Here, because a caller that hangs up meanwhile has made us ask all the same, and so has one that must try
-        # again.
-        context.lookups.spend(context, caller.holder_id, fetch)
+        fetch.found = None
     return asked
 
 

@@ -13,13 +13,13 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from pixconnect.domain.frame import errors, identifiers, money
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.account import ABILITIES
 from pixconnect.domain.institutions.allowance import check_refund_day
 from pixconnect.domain.institutions.rail_memory import name_refund_there
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import ability, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
@@ -30,6 +30,7 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import return_name as name_store
+from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
@@ -83,9 +84,7 @@ async def start_refund(
         if original is None or not is_refundable:
             # HOLDER_BLOCKED comes before it in the documented order.
             await _check_may_withdraw(context, caller)
-            raise errors.OriginalNotRefundable(
-                "end_to_end_id: is not a Pix that this holder received and that has settled"
-            )
+            raise errors.OriginalNotRefundable(_explain_unsettled(original))
         ability.check_refund_amount(abilities, request.amount_cents, original)
         await _check_asks_there(context, original)
     except (errors.RuleBroken, errors.ServiceUnavailable) as refusal:
@@ -101,13 +100,21 @@ async def start_refund(
         sent=await _find_sent(context, original) if original.is_book else None,
         refund_id=await context.ids.refund_id(),
         received_id=await context.ids.refund_id() if original.is_book else 0,
-        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+        return_id=identifiers.make_return_id(
+            context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
+        ),
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
         may_exist=request.external_id is not None,
     )
     made = await context.writes.submit(START_REFUNDS, new)
     # Its id was made for this request, whichever try it was.
     return made if made.id == new.refund_id else _refuse_repeat(made, is_new=is_new)
+
+
+def _explain_unsettled(original: Transfer | None) -> str:
+    if original is not None and original.direction == "IN" and original.status == "PROCESSING":
+        return "end_to_end_id: has not settled; what your institution holds as suspect only it gives back"
+    return "end_to_end_id: is not a Pix that this holder received and that has settled"
 
 
 async def _check_asks_there(context: RefundContext, original: Transfer) -> None:
@@ -202,6 +209,8 @@ class _LockedRows:
     def __init__(self, transfers: dict[tuple[int, int], Transfer], charges: dict[tuple[int, int], Charge]) -> None:
         self.transfers = transfers
         self.charges = charges
+        self.contested: set[tuple[int, int]] = set()
+        """Originals that somebody contests."""
         self.left_cents: dict[int, int] = {}
         """What may still be returned today over accounts at institutions."""
         self.made_there: dict[int, Refund] = {}
@@ -216,7 +225,12 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRow
     wanted = {(new.original_id, new.holder_id) for new in batch}
     wanted |= {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
     transfers = await transfer_store.lock_by_id(work.connection, sorted(wanted))
-    return _LockedRows(transfers, charges)
+    locked = _LockedRows(transfers, charges)
+    # What is contested has a block while it is undecided, so nobody looks for it at a holder without blocks.
+    suspected = [key for key in sorted(wanted) if work.balances[key[1]].blocks_count]
+    if suspected:
+        locked.contested = await infraction_store.find_contested(work.connection, suspected)
+    return locked
 
 
 def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
@@ -227,7 +241,10 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
         return _answer_for(new, made)
     if account_id is not None:
         check_refund_day(new.request.amount_cents, locked.left_cents[account_id])
-    refund_rules.check_refund(new.request.amount_cents, original, work.balances[new.holder_id], work.now)
+    is_contested = (original.id, original.holder_id) in locked.contested
+    refund_rules.check_refund(
+        new.request.amount_cents, original, work.balances[new.holder_id], work.now, is_contested=is_contested
+    )
     refund = refund_rules.open_refund(new, original, work.now)
     if new.caller is not None:
         work.changes.origins.add("refund", refund.id, work.now, new.caller)

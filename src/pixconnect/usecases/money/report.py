@@ -24,6 +24,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import ability, kept_report, reject_code
+from pixconnect.domain.money.block_report import BlockReport, InfractionReport
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.rail import (
@@ -48,6 +49,7 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasRail
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.block import BlockContext, receive_blocks
 from pixconnect.usecases.money.incoming import (
     ReceivingContext,
     find_credited_holder,
@@ -56,12 +58,15 @@ from pixconnect.usecases.money.incoming import (
     receive_credit,
     receive_return,
 )
+from pixconnect.usecases.money.infraction import InfractionContext, receive_infraction
 from pixconnect.usecases.money.movement import find_moved_holder, receive_movement
 from pixconnect.usecases.money.network_id import may_be_named_later
 from pixconnect.usecases.money.settlement import UNKNOWN_ORDER, Ending, EndingContext, Unrecorded, end_orders
 
 EndingReport = SettledReport | RejectedReport
 Arrival = CreditReport | ReturnReport | MovementReport
+Told = BlockReport | InfractionReport
+"""What is neither asked for nor paid: the institution only says it, and takes no refusal."""
 
 _OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
 """Errors that PostgreSQL raises because of the given values, and for no other reason."""
@@ -70,7 +75,7 @@ _NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
 _log = structlog.get_logger(__name__)
 
 
-class ReportContext(ReceivingContext, EndingContext, HasRail, Protocol): ...
+class ReportContext(ReceivingContext, EndingContext, HasRail, BlockContext, InfractionContext, Protocol): ...
 
 
 async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int:
@@ -86,9 +91,12 @@ async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int
     """
     endings = [report for report in reports if isinstance(report, SettledReport | RejectedReport)]
     arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport | MovementReport)]
+    told = [report for report in reports if isinstance(report, Told)]
     # Endings share one call, which writes them in one batch; each arrival has its own and is batched by the write queue.
     results = await asyncio.gather(
-        _take_endings(context, endings), *(_take_arrival(context, report) for report in arrivals)
+        _take_endings(context, endings),
+        *(_take_arrival(context, report) for report in arrivals),
+        *(_take_told(context, report) for report in told),
     )
     said = [acknowledgement for result in results for acknowledgement in result]
     return await _acknowledge(context, said) if said else 0
@@ -168,6 +176,28 @@ async def _take_arrival(context: ReportContext, report: Arrival) -> list[Acknowl
         _log.warning("report waits", reason=_name_of(error))
         return []
     return [] if acknowledgement is None else [acknowledgement]
+
+
+async def _take_told(context: ReportContext, report: Told) -> list[Acknowledgement]:
+    try:
+        fault = _find_fault(report)
+        try:
+            if fault is None:
+                if isinstance(report, BlockReport):
+                    return [await receive_blocks(context, report)]
+                said = await receive_infraction(context, report)
+                return [] if said is None else [said]
+            misfit = _unreadable(fault)
+        except Exception as error:
+            judged = _judge_failure(context, report, error)
+            if isinstance(judged, Exception):
+                raise
+            misfit = judged
+        await kept_usecases.keep(context.pool, report, misfit, is_listed=context.policy.account is not None)
+    except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
+        _log.warning("report waits", reason=_name_of(error))
+        return []
+    return [Acknowledgement(report_id=report.report_id)]
 
 
 async def _keep_unrefusable(

@@ -26,8 +26,8 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.joining import LineKey, ReversedMovement
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge

@@ -11,15 +11,15 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from pixconnect.domain.frame import errors, identifiers, money
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.ledger import Balance
+from pixconnect.domain.money.ledger import Balance, check_transfer
 from pixconnect.domain.money.limit import ApprovalReason, Spending
 from pixconnect.domain.money.pix_key import parse_pix_key
 from pixconnect.domain.money.transfer import (
@@ -107,7 +107,7 @@ async def _start_transfer(
     lookup: Lookup,
 ) -> Transfer:
     end_to_end_id = terms.end_to_end_id or identifiers.make_end_to_end_id(
-        context.policy.ispb, context.clock.now(), context.entropy
+        context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
     )
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before we ask the network anything
@@ -131,7 +131,7 @@ async def _start_transfer(
     # A system that we must ask is away. If the transfer breaks a rule all the same, we refuse it for that.
     if way is None:
         if payer := await _read_payer(context, caller):
-            transfer_rules.check_transfer(request.amount_cents, *payer)
+            check_transfer(request.amount_cents, *payer)
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
     # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
@@ -247,13 +247,13 @@ async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spen
     spending = Spending(work.now)
     # Only holders that have limits on sums cost a query.
     for holder_id in sorted({new.holder_id for new in batch if work.balances[new.holder_id].limits.are_of_sums}):
-        await _add_spent(work.connection, spending, holder_id)
+        await _add_spent(work.connection, spending, work.balances[holder_id])
     return spending
 
 
-async def _add_spent(connection: Connection | Pool, spending: Spending, holder_id: int) -> None:
-    spent = await tally_store.read_spent(connection, holder_id, spending.day_began_at, spending.night_began_at)
-    spending.start(holder_id, spent)
+async def _add_spent(connection: Connection | Pool, spending: Spending, balance: Balance) -> None:
+    began_at = spending.day_began_at, spending.find_night(balance.limits)
+    spending.start(balance.holder_id, await tally_store.read_spent(connection, balance.holder_id, *began_at))
 
 
 def _accept(
@@ -267,7 +267,7 @@ def _accept(
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
     holder_id, amount_cents = new.holder_id, new.request.amount_cents
     sending.check(new)
-    transfer_rules.check_transfer(amount_cents, work.balances[holder_id], spending)
+    check_transfer(amount_cents, work.balances[holder_id], spending)
     transfer = transfer_rules.open_transfer(new, work.now)
     work.changes.origins.add("transfer", transfer.id, work.now, new.caller)
     work.announce_transfer(transfer)
@@ -326,7 +326,7 @@ async def _read_payer(context: TransferContext, caller: Caller) -> tuple[Balance
         return None
     spending = Spending(context.clock.now())
     if balance.limits.are_of_sums:
-        await _add_spent(context.pool, spending, caller.holder_id)
+        await _add_spent(context.pool, spending, balance)
     return balance, spending
 
 

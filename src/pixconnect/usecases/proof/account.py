@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.proof.rule import Finding, Judgement
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
@@ -41,6 +41,7 @@ async def _judge_account(
     ]
     closed_until = None
     for recorded, _ in days:
+        # Up to the first gap: a later day that is closed proves nothing of the ones before it.
         if not recorded.is_closed:
             break
         closed_until = recorded.day

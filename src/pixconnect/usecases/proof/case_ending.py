@@ -13,11 +13,11 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.joining import ItemJoin
 from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money.rail import NeverTaken, Settled
 from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, Difference
 from pixconnect.domain.proof.case_ending import CaseEnding, Evidence, SaidEnd, SilentOrder, parse_said
@@ -159,6 +159,7 @@ async def end_by_case(
     async with write_alone(context.pool) as connection:
         found(await account_store.lock_named(connection, account.name), account.name)
         await refuse_gone(connection, account, proposal)
+        # Judged once more, under the locks: since the proposal the institution may have spoken.
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
         now = context.clock.real_now()
@@ -167,6 +168,7 @@ async def end_by_case(
         await ending_store.insert(connection, ending)
         is_closed = await ending_store.close_step(connection, ending.order_name)
         (was_open,) = await WRITE_ENDINGS.write(Batch([ended], connection, context.clock))
+        # Raised within the transaction, which undoes all that was written above.
         if not is_closed or was_open is not True:
             raise errors.BadRequest("confirm: the order has ended meanwhile, as the institution said")
         if item_id is not None and ended.mistaken is None:

@@ -30,9 +30,11 @@ from pixconnect.store.proof.account import CLOSED_DAYS
 from pixconnect.store.proof.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
 from pixconnect.store.proof.rules import RULES
 from pixconnect.store.proof.run import Run
+from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.proof.account import judge_accounts
 from pixconnect.usecases.proof.rail import APART, compare_with_rail
+from pixconnect.usecases.proof.reading import BookReading
 from pixconnect.writing.service_time import service_now
 
 ENTRIES_IN_SLICE: Final = 200_000
@@ -49,9 +51,13 @@ Progress = Callable[[int, int], None]
 
 
 class BookReader(Struct, frozen=True, kw_only=True):
-    """What looks at the books: one connection, whose role may only read them."""
+    """What looks at the books, by a role that may only read them."""
 
     connection: Connection
+    """To the primary, where a run keeps how far it is and what it has found."""
+    standby: Connection | None = None
+    """Where holders' books are read; ``None`` reads all of them at the primary."""
+    standby_age_max_s: float = 0
     clock: Clock
     operator: str
     rail: Rail | None = None
@@ -82,6 +88,8 @@ class Verification(Struct, frozen=True, kw_only=True):
     """Entries that wait to be chained; ``None`` where they cannot be read."""
     unchained_records_count: int | None
     """Rows of the audit and kept reports that do."""
+    waiting_cluster: str | None
+    """The cluster whose commits wait for a standby; ``None`` where they wait for none."""
 
 
 class ShownRun(Struct, frozen=True, kw_only=True):
@@ -118,10 +126,12 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
         run = await run_store.begin(connection, request.extent, reader.operator, now)
     unreadable: Unreadable = dict(await look_store.find_partial(connection, rules))
     try:
+        reading = BookReading(connection, reader.standby)
+        await reading.follow(run, reader.standby_age_max_s)
         of_holders = [rule for rule in rules if rule.of == "holders"]
-        await _look_at_holders(reader, run, of_holders, tell, unreadable, has_all=has_all)
+        await _look_at_holders(reader, reading, run, of_holders, tell, unreadable, has_all=has_all)
         others = [rule for rule in rules if rule.of in ("installation", "server")]
-        await _look(connection, run, others, None, None, unreadable)
+        await _look(connection, BookReading(connection, None), run, others, None, None, unreadable)
         why_not = await _look_at_rail(reader, run, [rule.name for rule in rules if rule.of == "rail"])
         of_accounts: list[Judgement] = []
         if any(rule.of == "accounts" for rule in rules):
@@ -149,6 +159,7 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
         holders_count=ended.holders_count,
         unchained_count=await _find(chain_store.count_unchained(connection)),
         unchained_records_count=await _find(record_chain_store.count_unchained_records(connection)),
+        waiting_cluster=await _find(installation_store.find_waiting_cluster(connection)),
     )
 
 
@@ -175,7 +186,14 @@ async def _read_now(reader: BookReader) -> datetime:
 
 
 async def _look_at_holders(
-    reader: BookReader, run: Run, rules: Sequence[Rule], tell: Progress, unreadable: Unreadable, *, has_all: bool
+    reader: BookReader,
+    reading: BookReading,
+    run: Run,
+    rules: Sequence[Rule],
+    tell: Progress,
+    unreadable: Unreadable,
+    *,
+    has_all: bool,
 ) -> None:
     connection = reader.connection
     holders_count, found_count = run.holders_count, 0
@@ -185,7 +203,7 @@ async def _look_at_holders(
         since = await _find(run_store.find_read_until(connection, part)) if run.extent == "changes" else None
         # Nobody has read what is to come: a clock was set back, or somebody wrote the checkpoint by hand.
         since = None if since is None or since > run.read_until else since
-        found_count += await _look(connection, run, rules, part, since and since - OVERLAP, unreadable)
+        found_count += await _look(connection, reading, run, rules, part, since and since - OVERLAP, unreadable)
         # What was not looked at has no checkpoint.
         await run_store.note_slice(connection, run, part, has_all_rules=has_all and not unreadable)
         holders_count += part.holders_count
@@ -194,6 +212,7 @@ async def _look_at_holders(
 
 async def _look(
     connection: Connection,
+    reading: BookReading,
     run: Run,
     rules: Sequence[Rule],
     part: HolderRange | None,
@@ -203,7 +222,7 @@ async def _look(
     found = list[Finding]()
     for rule in rules:
         try:
-            found += await look_store.ask(connection, rule, part, since)
+            found += await reading.ask(rule, part, since)
         except NotReadableError as error:
             unreadable[rule.name] = _explain(error)
     await run_store.add_seen(connection, run, found)

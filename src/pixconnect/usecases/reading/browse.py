@@ -155,14 +155,16 @@ async def _search(
     *,
     is_narrowed: bool,
 ) -> Browsed[asyncpg.Record]:
-    whose = await _find_whose(context.pool, viewer, is_narrowed=is_narrowed)
+    # Processes take ids in blocks, so of few holders the newest are found by their instants, whatever their ids are.
+    is_whole = not (is_narrowed or wanted.is_filtered or wanted.event_types)
+    whose = await _find_whose(context.pool, viewer, is_merged=is_narrowed or is_whole)
 
     async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back(
             context.pool, lookback, whose, wanted, names, before, look_at_count, show_count
         )
 
-    return await look_back(context, look, span, whose)
+    return await look_back(context, look, span, whose, is_whole=is_whole)
 
 
 def _is_whole(span: Span) -> bool:
@@ -193,7 +195,7 @@ async def browse_events(
         page = await event_store.read_page(context.pool, viewer.holder_id, span)
         next_after = None if page.next is None else write_cursor(page.next, LISTED)
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)
-    asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at)
+    asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at, event_types=wanted.event_types)
 
     found = await _search(context, viewer, browse_store.EVENTS, asked, names, span, is_narrowed=_has_instants(wanted))
     return with_items(found, [*map(event_store.EVENT.read, found.items)])
@@ -202,12 +204,12 @@ async def browse_events(
 Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]
 
 
-async def _find_whose(pool: Pool, viewer: Viewer, *, is_narrowed: bool) -> Sequence[int] | None:
+async def _find_whose(pool: Pool, viewer: Viewer, *, is_merged: bool) -> Sequence[int] | None:
     """The holders whose rows are merged by their indexes; ``None`` for all holders, whose rows are read by id."""
     if viewer.holder_id is not None:
         return [viewer.holder_id]
-    # Without a filter, the highest ids are the page already.
-    if not is_narrowed:
+    # What only rows tell is looked for faster by id: there a look reads no more rows than it was asked for.
+    if not is_merged:
         return None
     found = await figures_store.next_holders(pool, 0, HOLDERS_MERGED_MAX + 1)
     return found if len(found) <= HOLDERS_MERGED_MAX else None
@@ -218,9 +220,13 @@ def _has_instants(wanted: Wanted) -> bool:
 
 
 async def look_back(
-    context: BrowseContext, look: Look, span: Span, whose: Sequence[int] | None
+    context: BrowseContext, look: Look, span: Span, whose: Sequence[int] | None, *, is_whole: bool = False
 ) -> Browsed[asyncpg.Record]:
-    """Look at more and more rows, until a page is full, nothing is left or the time is over."""
+    """Look at more and more rows, until a page is full, nothing is left or the time is over.
+
+    Args:
+        is_whole: Whether every row is shown, so that the first look is no more than a page.
+    """
     began_s = context.clock.monotonic_s()
     _, newest = listing_store.bounds(span)
     at, last_id = (newest, 2**63 - 1) if span.after is None else listing_store.begin_after(span.after, newest)
@@ -229,7 +235,7 @@ async def look_back(
         last_id = span.after.id
     before, rows = BrowsePosition(at=at, id=last_id), list[asyncpg.Record]()
     # Each of many holders may have all rows of a look: the first is no more than a page.
-    look_at_count = span.page_size + 1 if whose and len(whose) > _HOLDERS_OF_FIRST_LOOK else _FIRST_LOOK
+    look_at_count = span.page_size + 1 if whose and (is_whole or len(whose) > _HOLDERS_OF_FIRST_LOOK) else _FIRST_LOOK
     while True:
         look_began_s = context.clock.monotonic_s()
         # One more than the page holds says whether there is a next one.

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import begin_of_day
 from pixconnect.domain.identity.console import Viewer
 from pixconnect.domain.reading.money_of_day import HolderMoney
 from pixconnect.store.money import approval as approval_store
@@ -54,9 +54,8 @@ async def read_money(
         return []
     now = await service_now(context.clock, context.pool)
     # The day is that of Sao Paulo, by which limits count too.
-    midnight = now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0)
     # The bound is shared out, so that many holders do not make the first page slow.
-    return await money_of_day_store.read(context.pool, seen, midnight, lines_max // len(seen))
+    return await money_of_day_store.read(context.pool, seen, begin_of_day(now), lines_max // len(seen))
 
 
 async def read_waiting_work(context: OverviewContext) -> WaitingWork:

@@ -1,22 +1,25 @@
-"""Finds an id in all holders: the question of an operator who knows an id and nothing else."""
+"""Finds whatever people know of a thing: any id, a tax id, a name, an amount with its day, the request that made it."""
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, time, timedelta
-from typing import Final
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final, Literal
+from uuid import UUID
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.frame.wanted import Wanted
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
+from pixconnect.domain.frame.wanted import Wanted, read_amounts, read_instants, read_known
 from pixconnect.domain.identity.console import READING_SCOPES, Viewer
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.pix_key import as_kept
 from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Pool
+from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.identity.origin import Origin
 from pixconnect.store.reading import search as search_store
 from pixconnect.store.reading.search import Found
@@ -32,36 +35,128 @@ _ID_MAX: Final = 2**53 - 1
 _BEGINNING: Final = re.compile(r"[ED][0-9A-Z]{8}[0-9]{7,12}|[ED][0-9A-Z]{8}[0-9]{12}[0-9A-Za-z]{1,10}")
 """Of a name on the network, which has 32 characters: an institution's ISPB, then the minute, then what is left to chance."""
 _HALF: Final = 16
+_LISTED: Final[tuple[Literal["charge", "transfer", "refund"], ...]] = ("charge", "transfer", "refund")
 _TO_THE_MINUTE: Final = 21
 """One holder's are looked for among all those that begin so, which are few only of one minute."""
 LOOKED_FOR_MAX: Final = browse.PAGE_SIZE_MAX
+_SHOWN_MAX: Final = 20
+"""Of each kind, where people type what they know and no id."""
+_HOLDERS_LOOKED_AT_MAX: Final = 10_000
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
+_REQUESTS_LOOKED_AT_MAX: Final = 5_000
+_REQUEST_SHOWN_MAX: Final = 10
+_EARLIER: Final = timedelta(seconds=5)
+"""By so much the clock of the process that named a request may be ahead of the database's."""
 
 
-async def find_by_any_id(context: OperatorContext, text: str) -> list[Found]:
-    """Everything that has this id, ours or the holder's or the network's."""
-    found = await _find(context.pool, text, None)
-    if not found:
-        raise errors.NotFound(f"nothing has the id {text}")
-    return found
+class SearchResult(Struct, frozen=True, kw_only=True):
+    found: list[Found]
+    """By an id first."""
+    asked: dict[str, str]
+    """As which filters of a list the text was read; empty where it can be an id alone."""
+    searched_to: datetime | None = None
+    """How far back it was looked for, where there may be more."""
 
 
-async def find_with_origins(context: OperatorContext, text: str) -> list[tuple[Found, Origin | None]]:
-    """The same with who asked for each, as far as that is known."""
-    found = await find_by_any_id(context, text)
-    origins = await origin_usecases.find_origins(context.pool, found)
-    return [
+async def find_with_origins(
+    context: OperatorContext, text: str
+) -> tuple[list[tuple[Found, Origin | None]], datetime | None]:
+    """Whatever this leads to, of all holders, with who asked for each, as far as that is known; and how far back we looked."""
+    result = await find_known(context, Viewer(holder_id=None, scopes=READING_SCOPES), text)
+    if not result.found:
+        why = (
+            ""
+            if _read_made_at(text) is None
+            else "; a request that was refused has made nothing, and only the log has its id"
+        )
+        raise errors.NotFound(f"nothing has the id {text}, nor is it known by that{why}")
+    origins = await origin_usecases.find_origins(context.pool, result.found)
+    found = [
         (one, origins.get((one.kind, int(one.id), one.holder_id)) if one.holder_id and one.id.isdecimal() else None)
-        for one in found
+        for one in result.found
     ]
+    return found, result.searched_to
 
 
 async def find_anything(context: HasPool, viewer: Viewer, text: str) -> list[Found]:
-    """The same for a visitor of the console: a holder finds its own things within its scopes; none is no error."""
+    """Everything that has this id, ours or the holder's or the network's; none is no error.
+
+    A holder's visitor finds its own things, within its scopes.
+    """
     text = text.strip()
     # As webhooks name an event.
     number = text.removeprefix("evt_")
     found = await _find(context.pool, number if number.isdecimal() else text, viewer.holder_id)
     return [one for one in found if viewer.may_see(one.kind)]
+
+
+async def find_known(context: browse.BrowseContext, viewer: Viewer, text: str) -> SearchResult:
+    """Whatever a text leads to that a person has typed: by an id and, where it is none, by what else it may be.
+
+    By what has no index rows are looked at, back from the newest, for a bounded time.
+    """
+    text, bare = text.strip(), unmask_tax_id(text.strip())
+    tax_id = bare if is_cpf(bare) or is_cnpj(bare) else None
+    found = await find_anything(context, viewer, tax_id or text)
+    # An id of a request has letters enough for a name.
+    asked = {} if _read_made_at(text) else read_known(text)
+    if found and tax_id is None:
+        return SearchResult(found=found, asked={})
+    found = found or await _find_by_request(context.pool, viewer, text)
+    if found and tax_id is None:
+        return SearchResult(found=found, asked={})
+    if "who" in asked and viewer.may_see("holder"):
+        found += await search_store.find_holders(context.pool, text, tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
+    if not asked:
+        return SearchResult(found=found, asked={})
+    low, high = read_amounts(asked["amount"]) if "amount" in asked else (None, None)
+    initial_at, final_at = read_instants(asked["when"]) if "when" in asked else (None, None)
+    wanted = Wanted(
+        amount_min_cents=low,
+        amount_max_cents=high,
+        initial_at=initial_at,
+        final_at=final_at,
+        counterparty=asked.get("who"),
+        name_part=asked.get("part"),
+    )
+    looked, searched_to = await _look_at_lists(context, viewer, wanted, _SHOWN_MAX)
+    known = {(one.kind, one.id) for one in found}
+    new = [one for one in looked if (one.kind, one.id) not in known]
+    return SearchResult(found=found + new, asked=asked, searched_to=searched_to)
+
+
+async def _find_by_request(pool: Pool, viewer: Viewer, text: str) -> list[Found]:
+    """What a request has made, by the id that its answer told; one that was refused has made nothing."""
+    if not _REQUEST_ID.fullmatch(text):
+        return []
+    facts = await origin_store.list_of_request(
+        pool,
+        text,
+        _read_made_at(text),
+        viewer.holder_id,
+        looked_at_max=_REQUESTS_LOOKED_AT_MAX,
+        count_max=_REQUEST_SHOWN_MAX,
+    )
+    found: list[Found] = []
+    for fact in facts:
+        kind = "charge" if fact.kind == "charge_change" else fact.kind
+        things = await search_store.find_by_any_id(pool, str(fact.id), fact.id, str(fact.id), EACH_MAX, fact.holder_id)
+        made = [one for one in things if (one.kind, one.id) == (kind, str(fact.id)) and viewer.may_see(kind)]
+        found += [one for one in made if one not in found]
+    return found
+
+
+def _read_made_at(request_id: str) -> datetime | None:
+    """When an id of ours was made, a little before: a UUID of version 7 begins with its instant."""
+    try:
+        number = UUID(request_id)
+    except ValueError:
+        return None
+    made_ms = number.int >> 80
+    # Beyond that no instant can be reckoned with.
+    if number.version != 7 or made_ms > 253_000_000_000_000:
+        return None
+    return datetime.fromtimestamp(made_ms / 1000, UTC) - _EARLIER
 
 
 async def look_for(
@@ -82,19 +177,30 @@ async def look_for(
         # What settles at the institution before midnight may be listed, and recorded here, a good while after it.
         wanted = structs.replace(wanted, initial_at=began_at, final_at=began_at + timedelta(days=2))
     viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
-    charges = await browse.browse_charges(context, viewer, wanted, page_size=LOOKED_FOR_MAX)
-    transfers = await browse.browse_transfers(context, viewer, wanted, page_size=LOOKED_FOR_MAX)
-    refunds = await browse.browse_refunds(context, viewer, wanted, page_size=LOOKED_FOR_MAX)
-    found = [
-        *(_as_found("charge", one, one.txid, one.created_at) for one in charges.items),
-        *(_as_found("transfer", one, one.shown_id, _settled(one)) for one in transfers.items),
-        *(_as_found("refund", one, one.shown_id, _settled(one)) for one in refunds.items),
-    ]
+    found, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
     if day is not None:
-        found = [one for one in found if one.created_at.astimezone(SAO_PAULO).date() == day]
-    ends = [
-        page.searched_to or page.items[-1].created_at for page in (charges, transfers, refunds) if page.next is not None
-    ]
+        found = [one for one in found if to_day(one.created_at) == day]
+    return found, searched_to
+
+
+async def _look_at_lists(
+    context: browse.BrowseContext, viewer: Viewer, wanted: Wanted, each_max: int
+) -> tuple[list[Found], datetime | None]:
+    """What the lists that the viewer may see have of it, and how far back they were looked at."""
+    found: list[Found] = []
+    ends: list[datetime] = []
+    for kind in _LISTED:
+        if not viewer.may_see(kind):
+            continue
+        if kind == "charge":
+            page = await browse.browse_charges(context, viewer, wanted, page_size=each_max)
+            found += [_as_found(kind, one, one.txid, one.created_at) for one in page.items]
+        else:
+            look = browse.browse_transfers if kind == "transfer" else browse.browse_refunds
+            page = await look(context, viewer, wanted, page_size=each_max)
+            found += [_as_found(kind, one, one.shown_id, _settled(one)) for one in page.items]
+        if page.next is not None:
+            ends.append(page.searched_to or page.items[-1].created_at)
     return found, max(ends, default=None)
 
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
+from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event, Resource
 from pixconnect.domain.frame.secret_box import SealBroken
@@ -21,6 +22,8 @@ from pixconnect.domain.webhooks import signature as webhook_signature
 from pixconnect.domain.webhooks.delivery import Delivery
 from pixconnect.domain.webhooks.endpoint import ENDPOINTS_MAX, Endpoint
 from pixconnect.foundation.pool import Pool
+from pixconnect.store.money import block as block_store
+from pixconnect.store.money import paid_amount as paid_amount_store
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox, HasSigner
@@ -61,6 +64,7 @@ async def read_timeline(context: TimelineContext, viewer: Viewer, kind: Resource
     if viewer.may("refund.read"):
         transfer_ids = [transfer.id for transfer in facts.transfers]
         facts = structs.replace(facts, refunds=await timeline_store.find_refunds(context.pool, holder_id, transfer_ids))
+    facts = structs.replace(facts, paid=await _find_paid(context.pool, facts))
     facts = await _add_what_follows(context.pool, viewer, holder_id, facts)
     now = await service_now(context.clock, context.pool)
     return Timeline(
@@ -99,7 +103,21 @@ async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) ->
     return charge.holder_id, Facts(charge=charge, transfers=await timeline_store.find_transfers_to(pool, charge))
 
 
+async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:
+    if facts.charge is None or facts.charge.due_on is None:
+        return None
+    # One that was accepted and cancelled has its row too, and has paid nothing.
+    settled = [(transfer.id, transfer.holder_id) for transfer in facts.transfers if transfer.settled_at is not None]
+    paid = await paid_amount_store.find_of_transfers(pool, settled) if settled else {}
+    return next(iter(paid.values()), None)
+
+
 async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: Facts) -> Facts:
+    for each in (each for each in facts.transfers if each.status == "PROCESSING" and each.direction == "IN"):
+        # A suspect credit's block has the name of its Pix.
+        named = await block_store.find_named(pool, [each.end_to_end_id], each.institution_id)
+        open_holds = [block for block in named.values() if block.kind == "precautionary" and block.state == "open"]
+        facts = structs.replace(facts, holds=[*facts.holds, *open_holds])
     names = [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]
     if names:
         facts = structs.replace(facts, orders=await timeline_store.find_open_orders(pool, names))

@@ -55,6 +55,7 @@ async def look_for_alarms(context: AlarmContext) -> None:
 
 async def _look_at(context: AlarmContext, account: InstitutionAccount) -> None:
     now = context.clock.now()
+    # What an operator has seen counts no more, or resuming the account would pause it again at once.
     seen_at = await alarm_store.find_last_alarm(context.pool, account.id) or account.opened_at
     strays_count = await alarm_store.count_strays(context.pool, account.id, max(seen_at, now - STRAYS_SINCE))
     if strays_count > STRAYS_MAX:
@@ -65,6 +66,7 @@ async def _look_at(context: AlarmContext, account: InstitutionAccount) -> None:
     out_cents = await alarm_store.sum_out(context.pool, account.id, max(seen_at, now - _AN_HOUR))
     if out_cents < DRAIN_MIN_CENTS:
         return
+    # What was there and came in within the hour: what is left, and what left.
     before_cents = out_cents + await account_store.sum_balance_here(context.pool, account.id)
     percent = account.options.get("drain_percent", DRAIN_PERCENT)
     if out_cents * 100 > before_cents * int(percent):

@@ -19,7 +19,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.institutions.certificate import find_ending, say_end
 from pixconnect.domain.money.rail import Rail, RailUnavailable
-from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.database_failure import DATABASE_FAILED, DATABASE_REFUSES, say_why
 from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
@@ -131,6 +131,8 @@ def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | N
     error = task.exception()
     if error is None or isinstance(error, errors.PixConnectError):
         return error.message if error else None
+    if isinstance(error, DATABASE_REFUSES):
+        return say_why(error)
     # An error that no check foresaw may name hosts or secrets, so we do not show its text to the public.
     _log.warning("health check failed", check=name, error=type(error).__name__)
     return "cannot be reached"

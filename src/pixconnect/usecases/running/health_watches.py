@@ -14,6 +14,7 @@ from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.running import health, installation, partition
 from pixconnect.usecases.running.health import HealthWatch
+from pixconnect.usecases.running.standby import Standby, check_standby
 from pixconnect.usecases.webhooks import delivery, feed
 
 NO_CERTIFICATES: Final[Mapping[str, datetime]] = MappingProxyType({})
@@ -25,6 +26,7 @@ def watch_health(
     *,
     lacks_proxies: bool = False,
     certificates: Mapping[str, datetime] = NO_CERTIFICATES,
+    standby: Standby | None = None,
 ) -> HealthWatch:
     """What health looks at; ``certificates`` says when those end that the settings name, by what they are for."""
     policy = context.policy
@@ -39,6 +41,7 @@ def watch_health(
             institutions=partial(health.check_accounts, context),
         )
     )
+    elsewhere = {} if standby is None else dict(standby=partial(check_standby, standby))
     read_waiting = partial(unresolved.read_waiting, context)
     return HealthWatch(
         {
@@ -58,6 +61,7 @@ def watch_health(
             "database_loss": partial(installation.check_losses, context.pool),
             "books": partial(installation.check_books, context.pool),
             "feed": partial(feed.check_feed, context.pool, context.clock),
+            **elsewhere,
             **live,
         },
         context.clock,

@@ -40,6 +40,7 @@ def refuse_other_mode(found: Mode | None, mode: Mode) -> None:
 async def check_durability(connection: Connection, mode: Mode) -> None:
     """Log the server's durability settings; in live mode raise ``InstallationError`` for those that may lose a commit."""
     found = await installation_store.read_durability(connection)
+    # These two are the server's alone. ``synchronous_commit`` is set by each of our sessions itself, so it is not judged.
     weak = [name for name in ("fsync", "full_page_writes") if found[name] != "on"]
     if weak and mode == "live":
         raise InstallationError(
@@ -71,6 +72,7 @@ async def describe_database(context: OperatorContext) -> Mapping[str, str | int]
 
 def _say_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
     said: dict[str, str | int] = {"losses_count": len(losses)}
+    # Where nobody knows how far the service was, nothing says since when something may be missing.
     known = [loss.known_until for loss in losses if loss.known_until is not None]
     if known:
         said |= {"forgotten_since": min(known).isoformat(), "forgotten_until": losses[-1].noticed_at.isoformat()}

@@ -54,7 +54,12 @@ _STANDARD_SCOPES: Final = frozenset[str]({
     "cob.read", "cob.write", "cobv.read", "cobv.write", "lotecobv.read", "lotecobv.write", "pix.read", "pix.write",
     "payloadlocation.read", "payloadlocation.write",
 })  # fmt: skip
-GENERATIONS: Final = (_FIRST_SCOPES, _FIRST_SCOPES | _STANDARD_SCOPES)
+_INFRACTION_SCOPES: Final = frozenset[str]({"infraction.read", "infraction.write"})
+GENERATIONS: Final = (
+    _FIRST_SCOPES,
+    _FIRST_SCOPES | _STANDARD_SCOPES,
+    _FIRST_SCOPES | _STANDARD_SCOPES | _INFRACTION_SCOPES,
+)
 """What each version gave the demonstration's client, oldest first.
 
 Written out: the scopes of today say nothing about them. When a scope is added, the set that has it is added here.

@@ -29,10 +29,12 @@ from pixconnect.domain.simulation.sandbox_control import (
     OutsidePayer,
     OutsideReturn,
     OutsideTransfer,
+    OutsideVerdict,
     SandboxControl,
     SandboxRefusal,
     SandboxSilent,
     SandboxUnavailable,
+    Verdict,
 )
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPolicy, HasPool, HasSandboxControl
@@ -49,6 +51,7 @@ async def pay_by_code(
     amount_cents: int | None,
     payer: OutsidePayer,
     payer_message: str | None = None,
+    suspect: Verdict | None = None,
 ) -> Arrival:
     """Pay one of the holder's QR codes as a payer at another institution; without an amount, the code's."""
     if amount_cents is not None:
@@ -58,7 +61,7 @@ async def pay_by_code(
         charge = await _find_served(context, caller, code.location)
         if charge is None:
             raise errors.PixKeyNotOwned("emv: is not a QR code of this holder")
-        return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message)
+        return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message, suspect)
     amount_cents = amount_cents or code.fixed_amount_cents
     if amount_cents is None:
         raise errors.BadRequest("amount: missing; the code carries none")
@@ -71,6 +74,7 @@ async def pay_by_code(
             initiation_type="QRCODE",
             payer=payer,
             payer_message=payer_message,
+            suspect=suspect,
         ),
     )
 
@@ -82,6 +86,7 @@ async def pay_by_location(
     amount_cents: int | None,
     payer: OutsidePayer,
     payer_message: str | None = None,
+    suspect: Verdict | None = None,
 ) -> Arrival:
     """Read the payload at one of the holder's locations as a payer elsewhere, and pay its amount or another."""
     if amount_cents is not None:
@@ -89,7 +94,7 @@ async def pay_by_location(
     charge = await _find_served(context, caller, location)
     if charge is None:
         raise errors.PixKeyNotOwned("location: is not one of this holder that serves a charge")
-    return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message)
+    return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message, suspect)
 
 
 async def _find_served(context: OutsideContext, caller: Caller, location: str) -> Charge | None:
@@ -104,6 +109,7 @@ async def _pay_charge(
     amount_cents: int | None,
     payer: OutsidePayer,
     payer_message: str | None,
+    suspect: Verdict | None,
 ) -> Arrival:
     # For a free amount of 0 we cannot know what the payer would choose. A charge with a due date asks for what today asks.
     amount_cents = amount_cents or asked_amount_cents(charge, context.clock.now()) or None
@@ -118,6 +124,7 @@ async def _pay_charge(
             initiation_type="QRCODE",
             payer=payer,
             payer_message=payer_message,
+            suspect=suspect,
         ),
     )
 
@@ -129,12 +136,24 @@ async def pay_by_key(
     amount_cents: int,
     payer: OutsidePayer,
     payer_message: str | None = None,
+    suspect: Verdict | None = None,
 ) -> Arrival:
     """Pay to one of the holder's keys as a payer at another institution."""
     money.check_amount(amount_cents)
     party = await _own_party(context, caller, key, "key")
-    transfer = OutsideTransfer(credit_party=party, amount_cents=amount_cents, payer=payer, payer_message=payer_message)
+    transfer = OutsideTransfer(
+        credit_party=party, amount_cents=amount_cents, payer=payer, payer_message=payer_message, suspect=suspect
+    )
     return await _pay(context, transfer)
+
+
+async def judge_credit(context: OutsideContext, caller: Caller, end_to_end_id: str, verdict: Verdict) -> Arrival:
+    """Release or return by hand one of this holder's payments that the sandbox, its institution, holds as suspect."""
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
+    if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.status != "PROCESSING":
+        raise errors.BadRequest("endToEndId: no payment of this name is held as suspect")
+    asked = OutsideVerdict(end_to_end_id=transfer.end_to_end_id, verdict=verdict)
+    return await call(context, sandbox_control.JUDGE_CREDIT, asked)
 
 
 async def give_back(

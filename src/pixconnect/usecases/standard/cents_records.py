@@ -166,6 +166,7 @@ class ErroDoMovimento(Struct, frozen=True, kw_only=True):
 
 
 def make_global_id(kind: str, number: int) -> str:
+    # As theirs are: the kind and 24 hexadecimal digits, which callers have taken apart.
     return base64.b64encode(f"{kind}:{number:024x}".encode()).decode()
 
 
@@ -202,6 +203,7 @@ def show_cents_charge(charge: Charge, base_url: str) -> CobrancaEmCentavos:
         updated_at=format_milliseconds(charge.modified_at),
         expires_in=contents.lifetime_s or round((charge.expires_at - charge.created_at).total_seconds()),
         expires_date=format_milliseconds(charge.expires_at),
+        # Once a payment went back, the date of change is that of its return, and says nothing of when it was paid.
         paid_at=format_milliseconds(charge.modified_at) if charge.status == "APPROVED" else None,
     )
 
@@ -266,6 +268,7 @@ def show_cents_refund(refund: Refund, words: Mapping[RefundStatus, str] = REFUND
     return EstornoEmCentavos(
         value=refund.amount_cents,
         status=words[refund.status],
+        # One that nobody here has named is called as the network calls it.
         correlation_id=refund.external_id or refund.return_id,
         refund_id=f"{refund.id:032x}",
         return_identification=refund.shown_id,

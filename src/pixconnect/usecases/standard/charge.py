@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.frame.cell import draw_tagged
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, br_code
@@ -24,14 +25,10 @@ from pixconnect.usecases.standard.charge_write import WRITE_CHARGES, ChargeWrite
 from pixconnect.usecases.standard.institution_charge import NewContents, judge_key, patch_there, put_there
 from pixconnect.usecases.standard.location import locate_charges
 
-_NO_ADDRESS: Final = Violation(
+NO_ADDRESS: Final = Violation(
     property=f"{location_rules.WITH_DUE_DATE}.recebedor",
     reason="o recebedor não tem endereço, que toda cobrança com vencimento mostra: o operador do serviço o define com "
     "`pixconnect holder set --street --city --state --postal-code`",
-)
-_NOT_THERE: Final = Violation(
-    property=location_rules.WITH_DUE_DATE,
-    reason="cobranças com vencimento ainda não são oferecidas em contas que ficam em uma instituição",
 )
 
 
@@ -62,19 +59,18 @@ async def put_charge(
     """
     kind = location_rules.AT_ONCE if contents.due is None else location_rules.WITH_DUE_DATE
     account = await context.directory.read_account(caller.holder_id)
-    if account.institution_id is not None and contents.due is not None:
-        await _check_made_before(context, caller, txid)
-    elif account.institution_id is not None:
-        put = NewContents(txid=txid, contents=contents, location_id=location_id, is_new=is_new)
+    # Every charge with a due date shows its receiver whole.
+    no_address = [NO_ADDRESS] if contents.due is not None and account.address is None else []
+    if account.institution_id is not None:
+        put = NewContents(txid=txid, contents=contents, location_id=location_id, is_new=is_new, violations=no_address)
         there = await put_there(context, caller, account.institution_id, put)
         if there is not None:
             return there
     ability.check_issues_codes(context.policy.abilities)
-    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
-    write = await _make_write(context, caller, txid, kind, contents.key, location_id)
+    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy, context.policy.cell)
+    write = await make_write(context, caller, txid, kind, contents.key, location_id)
     write.contents, write.is_new = contents, is_new
-    if contents.due is not None and account.address is None:
-        write.violations = [*write.violations, _NO_ADDRESS]
+    write.violations = [*write.violations, *no_address]
     try:
         return await context.writes.submit(WRITE_CHARGES, write)
     except errors.OutcomeUnknown as unknown:
@@ -99,11 +95,11 @@ async def patch_charge(
         Violated: All that the state of things forbids.
     """
     account = await context.directory.read_account(caller.holder_id)
-    if account.institution_id is not None and kind == location_rules.AT_ONCE:
-        there = await patch_there(context, caller, txid, change, location_id=location_id, removes=removes)
+    if account.institution_id is not None:
+        there = await patch_there(context, caller, txid, change, kind=kind, location_id=location_id, removes=removes)
         if there is not None:
             return there
-    write = await _make_write(context, caller, txid, kind, change.key, location_id)
+    write = await make_write(context, caller, txid, kind, change.key, location_id)
     write.change, write.removes = change, removes
     return await context.writes.submit(WRITE_CHARGES, write)
 
@@ -147,13 +143,7 @@ async def _find(context: StandardChargeContext, caller: Caller, txid: str, kind:
     return charge
 
 
-async def _check_made_before(context: StandardChargeContext, caller: Caller, txid: str | None) -> None:
-    """At an account of an institution only a charge that was made before the holder was on it may be put again."""
-    if txid is None or await charge_store.find_by_txid(context.pool, caller.holder_id, txid) is None:
-        raise Violated(location_rules.WITH_DUE_DATE, [_NOT_THERE])
-
-
-async def _make_write(
+async def make_write(
     context: StandardChargeContext,
     caller: Caller,
     txid: str,
@@ -161,6 +151,7 @@ async def _make_write(
     key: str | None,
     location_id: int | None,
 ) -> ChargeWrite:
+    """A write of a charge with every id that it may need; what it is to say its caller adds."""
     account = await context.directory.read_account(caller.holder_id)
     violations = await judge_key(context, caller, key, kind)
     prefix = context.policy.location_prefix
@@ -171,10 +162,11 @@ async def _make_write(
         kind=kind,
         location_id=location_id,
         violations=violations,
+        # Taken before the first try, needed or not: after a lost COMMIT the batch runs again with the same ids.
         charge_id=await context.ids.charge_id(),
         own_location_id=await context.ids.location_id(),
         new_location_id=await context.ids.location_id(),
-        new_token=context.entropy.token(location_rules.TOKEN_LENGTH),
+        new_token=draw_tagged(context.entropy, location_rules.TOKEN_LENGTH, context.policy.cell),
         write_code=partial(
             _write_code, prefix, account.party.name, account.city, is_paid_once=kind == location_rules.AT_ONCE
         ),

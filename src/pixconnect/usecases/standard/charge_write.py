@@ -20,11 +20,13 @@ from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChan
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import Location, LocationKind
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
 from pixconnect.usecases.money.charge_change import remove_locked
-from pixconnect.usecases.standard.due_violation import judge_terms
+from pixconnect.usecases.standard.due_violation import in_standard_order, judge_terms
 from pixconnect.usecases.standard.location import open_own_location
+from pixconnect.usecases.standard.lot_item import NOTED, BatchItems, ItemWrite, finish_batch_items, lock_batch_items
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
@@ -79,6 +81,8 @@ class ChargeWrite(Struct, kw_only=True):
     new_token: str
     write_code: Callable[[str], str]
     """Writes the BR Code that leads to the path of a location."""
+    item: ItemWrite | None = None
+    """The request of a lot that this carries out."""
     was_tried: bool = False
     """Another process may have used one of its names meanwhile."""
     made: Charge | None = None
@@ -90,6 +94,8 @@ class _Locked(Struct):
 
     charges: dict[tuple[str, int], Charge]
     """By txid and holder."""
+    held: set[tuple[str, int]]
+    """Txids, with their holders, that a lot held before the charges were locked."""
     taken: set[tuple[int, str]]
     """Holders and external ids of other charges."""
     locations: dict[tuple[int, int], Location]
@@ -109,13 +115,18 @@ async def _write_charges(batch: Batch[ChargeWrite]) -> list[StandardCharge | err
     # No money moves, so no balance is locked: charges of one holder never wait for its transfers.
     work = await begin_work(batch)
     locked = await _lock(work, batch)
+    items = await lock_batch_items(work.connection, batch, locked.charges, locked.held)
     outcomes: list[StandardCharge | errors.PixConnectError] = []
     for write in batch:
         try:
-            outcomes.append(_decide(work, write, locked))
-        except (Violated, errors.RuleBroken, errors.NotFound) as refusal:
+            decided = _decide(work, write, locked, items)
+            outcomes.append(decided)
+            items.note(write.item, decided.charge)
+        except NOTED as refusal:
             outcomes.append(refusal)
+            items.note(write.item, refusal)
     await work.write()
+    await finish_batch_items(work.connection, items)
     return outcomes
 
 
@@ -123,7 +134,10 @@ WRITE_CHARGES: Final = WriteOperation("write_standard_charges", _write_charges, 
 
 
 async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
-    charges = await work.lock_charges_by_txid(sorted({(write.txid, write.holder_id) for write in batch}))
+    wanted_charges = sorted({(write.txid, write.holder_id) for write in batch})
+    first = await lot_store.lock_charges(work.connection, wanted_charges)
+    work.count_from(first.first_id)
+    charges = first.charges
     taken: set[tuple[int, str]] = set()
     tried = [(write.txid, write.holder_id) for write in batch if write.was_tried]
     # The first try leaves it to the unique index: external ids like txids are rare.
@@ -143,7 +157,13 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     missed = {(write.txid, write.holder_id) for write in batch if (write.charge_id, write.holder_id) in bound_to}
     if missed - charges.keys():
         charges |= await work.lock_charges_by_txid(sorted(missed - charges.keys()))
-    return _Locked(charges=charges, taken=taken, locations=locations, done=await _find_done(work, batch, charges))
+    return _Locked(
+        charges=charges,
+        held=first.held,
+        taken=taken,
+        locations=locations,
+        done=await _find_done(work, batch, charges),
+    )
 
 
 async def _find_done(
@@ -173,8 +193,10 @@ async def _was_written(work: UnitOfWork, made: Charge, charge: Charge, *, is_rem
     return contents == made.contents
 
 
-def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCharge:
+def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked, items: BatchItems) -> StandardCharge:
     charge = locked.charges.get((write.txid, write.holder_id))
+    if id(write) not in locked.done:
+        items.check(write, charge, makes=write.contents is not None)
     if charge is None:
         if write.contents is None:
             raise errors.NotFound("txid: there is no such charge")
@@ -219,7 +241,7 @@ def _create(work: UnitOfWork, write: ChargeWrite, contents: ChargeContents, lock
         reason = "este txid já é o external_id de outra cobrança"
         violations.append(Violation(property="txid", reason=reason, value=write.txid))
     if violations:
-        raise Violated(write.kind, violations)
+        raise Violated(write.kind, in_standard_order(violations))
     location = _take_location(work, write, write.charge_id, locked)
     charge = charge_rules.open_standard_charge(
         write.charge_id, write.holder_id, write.txid, contents, write.write_code(location.path), work.now
@@ -246,7 +268,7 @@ def _revise(
         reason = "só pode ser 0.00 com modalidadeAlteracao 1"
         violations.append(Violation(property=f"{write.kind}.valor.original", reason=reason, value="0.00"))
     if violations:
-        raise Violated(write.kind, violations)
+        raise Violated(write.kind, in_standard_order(violations))
     after = charge
     # A charge's content does not include its location: another one alone is no revision (Pix API 2.9.0, ``Revisao``).
     if not say_the_same(contents, charge_rules.read_contents(charge)):

@@ -14,15 +14,17 @@ from pixconnect.domain.due.day_amount import LAST_DAY_MAX
 from pixconnect.domain.due.refused_term import RefusedTerm, TermReason, list_refused_terms
 from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame import errors, money
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.statement_file import to_day
 from pixconnect.domain.money import pix_key, tax_id
 from pixconnect.domain.money.charge import Charge, read_contents
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer, say_the_same
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
+from pixconnect.usecases.money.charge_opening import explain_refusal
 from pixconnect.usecases.standard.charge import StandardChargeContext, put_charge
+from pixconnect.usecases.standard.institution_charge import InstitutionViolated
 
 _REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
     (
@@ -57,11 +59,15 @@ async def create_due_charge(context: StandardChargeContext, caller: Caller, requ
 
     Raises:
         RuleBroken: The amount, key or tax id may not be, or the external id was used with other contents.
-        BadRequest: All that is wrong with the terms; or the holder has no address, which the payer has to be shown.
+        BadRequest: All that is wrong with the terms; or the payer has no name, or the holder no address, which the payer
+            has to be shown.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
     money.check_amount(request.amount_cents)
     tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    # The standard's door, which shows the charge too, knows no debtor without one.
+    if not request.payer.name:
+        raise errors.BadRequest("payer.name: must not be empty")
     contents = ChargeContents(
         # It ends with its last day, which its terms tell, and not after a span.
         lifetime_s=0,
@@ -94,6 +100,9 @@ async def _find_replayed(
 
 def _explain(context: StandardChargeContext, contents: ChargeContents, violated: Violated) -> errors.PixConnectError:
     """The refusal in the contract's words."""
+    if isinstance(violated, InstitutionViolated):
+        refusal = violated.refusal
+        return errors.BadRequest(f"due_on: {refusal.reason}") if refusal.code == "due" else explain_refusal(refusal)
     places = {row.property.partition(".")[2] or row.property for row in violated.rows}
     if "txid" in places:
         return errors.ExternalIdConflict("external_id: was used for another charge")
@@ -104,12 +113,8 @@ def _explain(context: StandardChargeContext, contents: ChargeContents, violated:
         refused = list_refused_terms(contents.due, contents.amount_cents, today=to_day(context.clock.now()))
         if refused:
             return errors.BadRequest("; ".join(map(_say, refused)))
-    if "recebedor" in places:
-        return errors.BadRequest(
-            "the holder has no address, which a payer has to be shown: the operator sets it by `holder set`"
-        )
     return errors.BadRequest(
-        "due_on: charges with a due date are not opened at institutions, where this holder's account is"
+        "the holder has no address, which a payer has to be shown: the operator sets it by `holder set`"
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 from pixconnect.domain.due.day_amount import DayAmount, compute_amount, find_last_day
 from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated, Violation
@@ -132,8 +132,8 @@ def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date 
     last_day = find_last_day(terms)
     if status != "ATIVA":
         # What it would cost later concerns nobody.
-        return min(charge.modified_at.astimezone(SAO_PAULO).date(), last_day)
-    today = now.astimezone(SAO_PAULO).date()
+        return min(to_day(charge.modified_at), last_day)
+    today = to_day(now)
     if asked is None:
         # Behind its last day it shows that day's amount: payers see by the calendar that it has ended.
         return min(today, last_day)

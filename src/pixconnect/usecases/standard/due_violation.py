@@ -9,7 +9,7 @@ from typing import Final
 from pixconnect.domain.due.day_amount import LAST_DAY_MAX
 from pixconnect.domain.due.refused_term import RefusedTerm, TermMember, TermReason, list_refused_terms
 from pixconnect.domain.due.terms import DueTerms
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violation
 from pixconnect.domain.money.charge_contents import ChargeContents
@@ -50,8 +50,21 @@ def judge_terms(contents: ChargeContents, before: ChargeContents | None, now: da
     if terms is None:
         return ()
     keeps_date = before is not None and before.due is not None and before.due.due_on == terms.due_on
-    today = None if keeps_date else now.astimezone(SAO_PAULO).date()
+    today = None if keeps_date else to_day(now)
     return [_show(terms, refused) for refused in list_refused_terms(terms, contents.amount_cents, today=today)]
+
+
+_ORDER: Final = ("calendario", "chave", "loc", "valor", "status")
+
+
+def in_standard_order(rows: Sequence[Violation]) -> Sequence[Violation]:
+    """As the standard lists what breaks the rules of a charge with a due date; what it does not list comes last."""
+    return sorted(rows, key=_find_place)
+
+
+def _find_place(row: Violation) -> int:
+    member = row.property.split(".")[1:2]
+    return _ORDER.index(member[0]) if member and member[0] in _ORDER else len(_ORDER)
 
 
 def _show(terms: DueTerms, refused: RefusedTerm) -> Violation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
 
 from msgspec import Struct
 
@@ -12,16 +11,13 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code, pix_key
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money.charge_contents import Line, Payer
+from pixconnect.domain.money.charge_contents import LIFETIME_S, Line, Payer
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.outside_location import LocationUnreachable
+from pixconnect.domain.standard.outside_location import LocationUnreachable
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import prepared_transfer as prepared_usecases
 from pixconnect.usecases.money.transfer import TransferContext
 from pixconnect.usecases.standard.payload_parts import COB_STATUSES, CobStatus
-
-_LIFETIME_S: Final = 86_400
-"""Where a charge of another institution does not say how long it may be paid."""
 
 
 class DynamicCode(Struct, frozen=True, kw_only=True):
@@ -70,7 +66,7 @@ async def read_dynamic_code(context: TransferContext, caller: Caller, text: str)
         raise CodeHasDueDate("emv: leads to a charge with a due date")
     payee = await prepared_usecases.find_key(context, caller, payee_usecases.key_of_code(asked.key))
     created_at = asked.created_at or context.clock.now()
-    lifetime_s = _LIFETIME_S if asked.expires_at is None else int((asked.expires_at - created_at).total_seconds())
+    lifetime_s = LIFETIME_S if asked.expires_at is None else int((asked.expires_at - created_at).total_seconds())
     return DynamicCode(
         txid=asked.txid,
         revision=asked.revision,

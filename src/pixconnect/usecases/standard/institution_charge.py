@@ -19,18 +19,33 @@ from pixconnect.domain.institutions.institution import CertainRefusal
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
-from pixconnect.domain.standard.location import AT_ONCE as ENTITY
-from pixconnect.domain.standard.location import LocationKind
+from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, LocationKind, location_kind_of
 from pixconnect.store.institutions import charge_change as change_store
+from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import HasDirectory, HasPool
 from pixconnect.usecases.money.charge_change import change_there
 from pixconnect.usecases.money.charge_opening import NewOpening, RefusedByInstitution, open_there
 from pixconnect.usecases.money.opened_charge import OpeningContext
 from pixconnect.usecases.standard.charge_write import REMOVAL, StandardCharge
+from pixconnect.usecases.standard.due_violation import judge_terms
 
-_PROPERTIES: Final = ("chave", "valor.original", "valor", "devedor", "calendario.expiracao", "status")
-"""Members of a charge that an institution's refusal may name."""
+_MEMBERS: Final = ("chave", "valor", "devedor", "calendario", "solicitacaoPagador", "infoAdicionais", "status")
+"""Members of a charge that an institution's refusal may name, or one below them."""
+_PLACE_MAX: Final = 80
+_NO_DUE: Final = "a instituição desta conta não abre cobranças com vencimento nos termos da API do Banco Central"
+
+
+class InstitutionViolated(Violated):
+    """What an institution refuses, or what is known to be refused there, in this door's words.
+
+    Args:
+        refusal: In the institution's words.
+    """
+
+    def __init__(self, entity: LocationKind, row: Violation, refusal: CertainRefusal) -> None:
+        super().__init__(entity, [row])
+        self.refusal = refusal
 
 
 class NewContents(Struct, frozen=True, kw_only=True):
@@ -42,6 +57,12 @@ class NewContents(Struct, frozen=True, kw_only=True):
     location_id: int | None
     is_new: bool
     """Refuse where there is one, whatever it says."""
+    violations: Sequence[Violation] = ()
+    """Of whoever wants it, unless nothing is to be changed."""
+
+    @property
+    def kind(self) -> LocationKind:
+        return AT_ONCE if self.contents.due is None else WITH_DUE_DATE
 
 
 async def put_there(
@@ -51,26 +72,35 @@ async def put_there(
     charge = None if put.txid is None else await charge_store.find_by_txid(context.pool, caller.holder_id, put.txid)
     if charge is not None and charge.institution_id is None:
         return None
+    if charge is not None and location_kind_of(charge) != put.kind:
+        reason = "este txid já é de uma cobrança de outro tipo"
+        raise Violated(put.kind, [Violation(property="txid", reason=reason, value=put.txid)])
     if charge is not None and put.is_new:
         raise errors.ExternalIdConflict("txid: there is a charge of this txid")
     if charge is not None and await _says_already(context, charge, put.contents):
         return StandardCharge.of(charge, None)
-    violations = [*await judge_key(context, caller, put.contents.key), *_judge(put.contents, put.location_id)]
-    if charge is not None:
-        violations += _judge_left_out(charge_rules.read_contents(charge), put.contents)
-    if violations:
-        raise Violated(ENTITY, violations)
+    before = None if charge is None else charge_rules.read_contents(charge)
+    violations = [
+        *judge_terms(put.contents, before, context.clock.now()),
+        *await judge_key(context, caller, put.contents.key, put.kind),
+        *put.violations,
+        *_judge(put.contents, put.location_id, put.kind),
+        *(() if before is None else _judge_left_out(before, put.contents, put.kind)),
+    ]
+    # What was asked for before may be open there: a due date that has passed since is no answer to its repeat.
+    if violations and not (charge is None and await _is_being_opened(context, caller, put)):
+        raise Violated(put.kind, violations)
     try:
         if charge is not None:
             return StandardCharge.of(await change_there(context, caller, charge, contents=put.contents), None)
         return StandardCharge.of(await open_there(context, caller, _want_charge(caller, put), institution_id), None)
     except RefusedByInstitution as refused:
-        raise _explain(refused.refusal) from None
+        raise _explain(refused.refusal, put.kind) from None
     except errors.ExternalIdConflict as conflict:
         if put.is_new:
             raise
         reason = "este txid já é de outra cobrança, ou o external_id de outra"
-        raise Violated(ENTITY, [Violation(property="txid", reason=reason, value=put.txid)]) from conflict
+        raise Violated(put.kind, [Violation(property="txid", reason=reason, value=put.txid)]) from conflict
 
 
 async def patch_there(
@@ -79,6 +109,7 @@ async def patch_there(
     txid: str,
     change: ContentsChange,
     *,
+    kind: LocationKind,
     location_id: int | None,
     removes: bool,
 ) -> StandardCharge | None:
@@ -89,26 +120,31 @@ async def patch_there(
         Violated: What forbids it, and what the institution refuses.
     """
     charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
-    if charge is None:
+    if charge is None or location_kind_of(charge) != kind:
         raise errors.NotFound("txid: there is no such charge")
     if charge.institution_id is None:
         return None
     if removes:
-        return await _remove(context, caller, charge)
-    contents = change_contents(charge_rules.read_contents(charge), change)
-    violations = [*await judge_key(context, caller, change.key), *_judge(contents, location_id)]
+        return await _remove(context, caller, charge, kind)
+    before = charge_rules.read_contents(charge)
+    contents = change_contents(before, change)
+    violations = [
+        *judge_terms(contents, before, context.clock.now()),
+        *await judge_key(context, caller, change.key, kind),
+        *_judge(contents, location_id, kind),
+    ]
     if violations:
-        raise Violated(ENTITY, violations)
+        raise Violated(kind, violations)
     if await _says_already(context, charge, contents):
         return StandardCharge.of(charge, None)
     try:
         return StandardCharge.of(await change_there(context, caller, charge, contents=contents), None)
     except RefusedByInstitution as refused:
-        raise _explain(refused.refusal) from None
+        raise _explain(refused.refusal, kind) from None
 
 
 async def judge_key(
-    context: HasDirectory, caller: Caller, key: str | None, kind: LocationKind = ENTITY
+    context: HasDirectory, caller: Caller, key: str | None, kind: LocationKind = AT_ONCE
 ) -> list[Violation]:
     """Whether a key that is asked for is the holder's."""
     if key is None or await context.directory.find_owner(key) == caller.holder_id:
@@ -117,7 +153,7 @@ async def judge_key(
     return [Violation(property=f"{kind}.chave", reason=reason, value=key)]
 
 
-async def _remove(context: OpeningContext, caller: Caller, charge: Charge) -> StandardCharge:
+async def _remove(context: OpeningContext, caller: Caller, charge: Charge, kind: LocationKind) -> StandardCharge:
     removed = await _find_removed(context, caller, charge)
     if removed is None:
         try:
@@ -126,7 +162,7 @@ async def _remove(context: OpeningContext, caller: Caller, charge: Charge) -> St
             # A worker may have ended the same one since we looked.
             removed = await _find_removed(context, caller, charge)
             if removed is None:
-                raise _explain(refused.refusal, REMOVAL) from None
+                raise _explain(refused.refusal, kind, REMOVAL) from None
     return StandardCharge.of(removed, None)
 
 
@@ -139,6 +175,11 @@ async def _find_removed(context: HasPool, caller: Caller, charge: Charge) -> Cha
     if last.asked_by is None or last.asked_by.client_id != caller.client_id:
         return None
     return await charge_store.find_by_id(context.pool, charge.holder_id, charge.id)
+
+
+async def _is_being_opened(context: HasPool, caller: Caller, put: NewContents) -> bool:
+    found = None if put.txid is None else await opening_store.find(context.pool, caller.holder_id, put.txid)
+    return found is not None and _want_charge(caller, put).was_made_as(found)
 
 
 async def _says_already(context: HasPool, charge: Charge, contents: ChargeContents) -> bool:
@@ -156,39 +197,50 @@ def _want_charge(caller: Caller, put: NewContents) -> NewOpening:
         payer=contents.payer,
         question=contents.question,
         lines=contents.lines,
+        address=contents.address,
+        due=contents.due,
         asked_by=keep_caller(caller),
     )
     return NewOpening(wanted=wanted, txid=put.txid)
 
 
-def _judge(contents: ChargeContents, location_id: int | None) -> list[Violation]:
+def _judge(contents: ChargeContents, location_id: int | None, kind: LocationKind) -> list[Violation]:
     """What the door offers, and charges at institutions do not."""
     found: list[Violation] = []
     if contents.may_change_amount:
         reason = "não é oferecido nas cobranças desta conta, que são abertas na instituição"
-        found.append(Violation(property=f"{ENTITY}.valor.modalidadeAlteracao", reason=reason, value="1"))
+        found.append(Violation(property=f"{kind}.valor.modalidadeAlteracao", reason=reason, value="1"))
     elif contents.amount_cents == 0:
         reason = "deve ser maior que 0.00 nas cobranças desta conta"
-        found.append(Violation(property=f"{ENTITY}.valor.original", reason=reason, value="0.00"))
+        found.append(Violation(property=f"{kind}.valor.original", reason=reason, value="0.00"))
     if location_id is not None:
         reason = "as cobranças desta conta são servidas pela instituição: loc só pode ser lida"
-        found.append(Violation(property=f"{ENTITY}.loc.id", reason=reason, value=str(location_id)))
+        found.append(Violation(property=f"{kind}.loc.id", reason=reason, value=str(location_id)))
     return found
 
 
-def _judge_left_out(before: ChargeContents, after: ChargeContents) -> Sequence[Violation]:
+def _judge_left_out(before: ChargeContents, after: ChargeContents, kind: LocationKind) -> Sequence[Violation]:
     """What a put would take away: a revision at the institution takes nothing away."""
-    left_out = dict(
-        devedor=before.payer is not None and after.payer is None,
-        solicitacaoPagador=before.question is not None and after.question is None,
-        infoAdicionais=bool(before.lines) and not after.lines,
-    )
+    left_out = {
+        "devedor": before.payer is not None and after.payer is None,
+        "solicitacaoPagador": before.question is not None and after.question is None,
+        "infoAdicionais": bool(before.lines) and not after.lines,
+    }
+    was, will_be = before.due, after.due
+    if was is not None and will_be is not None:
+        left_out |= {
+            "valor.multa": was.fine is not None and will_be.fine is None,
+            "valor.juros": was.interest is not None and will_be.interest is None,
+            "valor.abatimento": was.rebate is not None and will_be.rebate is None,
+            "valor.desconto": was.discount is not None and will_be.discount is None,
+        }
     reason = "não pode ser retirado de uma cobrança que está aberta na instituição"
-    return [Violation(property=f"{ENTITY}.{name}", reason=reason) for name, is_so in left_out.items() if is_so]
+    return [Violation(property=f"{kind}.{name}", reason=reason) for name, is_so in left_out.items() if is_so]
 
 
-def _explain(refusal: CertainRefusal, sent: str | None = None) -> Violated:
-    named = (refusal.member or "").removeprefix(f"{ENTITY}.")
-    place = f"{ENTITY}.{named}" if named in _PROPERTIES else "txid" if refusal.code == "txid" else ENTITY
-    reason = f"a cobrança não é aceita na instituição: {refusal.reason}"
-    return Violated(ENTITY, [Violation(property=place, reason=reason, value=sent)])
+def _explain(refusal: CertainRefusal, kind: LocationKind, sent: str | None = None) -> InstitutionViolated:
+    named = (refusal.member or "").removeprefix(f"{kind}.")
+    is_ours = named.startswith(_MEMBERS) and len(named) <= _PLACE_MAX
+    place = f"{kind}.{named}" if is_ours else "txid" if refusal.code == "txid" else kind
+    reason = _NO_DUE if refusal.code == "due" else f"a cobrança não é aceita na instituição: {refusal.reason}"
+    return InstitutionViolated(kind, Violation(property=place, reason=reason, value=sent), refusal)

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.cell import draw_tagged
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
@@ -20,13 +21,13 @@ from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import Location, LocationKind
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import location as location_store
-from pixconnect.usecases.frame.context import HasDirectory, HasEntropy, HasIds, HasPool, HasWrites
+from pixconnect.usecases.frame.context import HasDirectory, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
 
-class LocationContext(HasPool, HasWrites, HasEntropy, HasIds, HasDirectory, Protocol): ...
+class LocationContext(HasPool, HasWrites, HasEntropy, HasIds, HasPolicy, HasDirectory, Protocol): ...
 
 
 class LocatingContext(HasPool, HasWrites, HasIds, Protocol): ...
@@ -62,7 +63,7 @@ async def create_location(context: LocationContext, caller: Caller, kind: Locati
     new = NewLocation(
         holder_id=caller.holder_id,
         location_id=await context.ids.location_id(),
-        token=context.entropy.token(location_rules.TOKEN_LENGTH),
+        token=draw_tagged(context.entropy, location_rules.TOKEN_LENGTH, context.policy.cell),
         kind=kind,
     )
     return await context.writes.submit(CREATE_LOCATIONS, new)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal, Protocol
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.domain.frame import errors
@@ -20,11 +20,13 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.infraction import REFUND_REASONS
 from pixconnect.domain.money.rail import date_settled
 from pixconnect.domain.money.refund import Refund, RefundReason, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard.received import SEARCHED_MAX, ReceivedSearch
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import paid_amount as paid_amount_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
@@ -175,10 +177,24 @@ async def list_refunds_of_pix(context: HasPool, received: Transfer) -> Sequence[
     return found.get((received.id, received.holder_id), ())
 
 
+async def tell_reasons(pool: Connection | Pool, refunds: Sequence[Refund]) -> list[Refund]:
+    """The same refunds; of what an infraction has taken, with its reason, which lists of returns do not tell."""
+    # Only the institution takes: of what a holder gives back nothing is asked.
+    taken = [(each.id, each.holder_id) for each in refunds if each.made_by == "institution"]
+    links = await infraction_store.find_links(pool, taken)
+    return [
+        structs.replace(each, reason=REFUND_REASONS[link.reason])
+        if (link := links.get((each.id, each.holder_id)))
+        else each
+        for each in refunds
+    ]
+
+
 async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> dict[int, Pix]:
     """Settled incoming transfers with their refunds, by the transfer's id, in the order given."""
     received = {(each.id, each.holder_id): each for each in transfers}
-    refunds = await refund_store.find_of_transfers(pool, list(received))
+    found = await refund_store.find_of_transfers(pool, list(received))
+    refunds = {name: await tell_reasons(pool, each) for name, each in found.items()}
     of_charges = [name for name, each in received.items() if each.charge_id is not None]
     paid = await paid_amount_store.find_of_transfers(pool, of_charges) if of_charges else {}
     return {each.id: show_pix(each, refunds.get(name, ()), paid.get(name)) for name, each in received.items()}
@@ -191,6 +207,7 @@ def show_pix(transfer: Transfer, refunds: Sequence[Refund], paid: PaidAmount | N
         raise errors.InvariantBroken("only what has settled is a Pix")
     return Pix(
         end_to_end_id=transfer.shown_id,
+        # A payer's institution may send anything here; the standard's record has a form for it.
         txid=transfer.txid if transfer.txid and _TXID.fullmatch(transfer.txid) else None,
         valor=format_reais(transfer.amount_cents),
         componentes_valor=None if transfer.charge_id is None else _show_parts(transfer, paid),
@@ -225,6 +242,7 @@ def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[st
     callers number their refunds too.
     """
     own = {refund.id: _own_name(transfer, refund) for refund in refunds}
+    # Names of the network count as taken, whoever chose them: a refund that is called like another one's would hide it.
     taken = {*own.values(), *(refund.return_id for refund in refunds)}
     return [(own[refund.id] or _name_of_contract(refund, taken), refund) for refund in refunds]
 

@@ -12,7 +12,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.refund import WINDOW, Refund, RefundRequest
+from pixconnect.domain.money.refund import Refund, RefundRequest, find_window
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import ledger as ledger_store
@@ -20,12 +20,19 @@ from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.money.refund import RefundContext, start_refund
-from pixconnect.usecases.standard.pix import Devolucao, external_id_of, find_received, name_refunds, show_devolucao
+from pixconnect.usecases.standard.pix import (
+    Devolucao,
+    external_id_of,
+    find_received,
+    name_refunds,
+    show_devolucao,
+    tell_reasons,
+)
 
 ENTITY: Final = "devolucao"
 _USED: Final = "já foi usado em outra devolução deste Pix, com outro conteúdo"
 _EXCEEDED: Final = "passa do que resta devolver deste Pix"
-_CLOSED: Final = "este Pix foi liquidado há mais de 90 dias"
+_CLOSED: Final = "o prazo para devolver este Pix terminou"
 _BLOCKED: Final = "a conta está bloqueada para devoluções"
 _NO_FUNDS: Final = "é maior que o saldo disponível"
 _ABOVE_DAY: Final = "com as demais devoluções de hoje, é maior que o permitido para esta conta"
@@ -38,7 +45,8 @@ async def read_refund(context: HasPool, caller: Caller, end_to_end_id: str, refu
     refund = await _find(context.pool, original, refund_id)
     if refund is None:
         raise errors.NotFound("id: there is no such refund of this Pix")
-    return show_devolucao(refund_id, refund)
+    (told,) = await tell_reasons(context.pool, [refund])
+    return show_devolucao(refund_id, told)
 
 
 async def request_refund(
@@ -114,7 +122,7 @@ async def _judge(pool: Pool, clock: Clock, original: Transfer, amount_cents: int
         rows.append(_row(ENTITY, _BLOCKED))
     if amount_cents > now.amount_cents - now.returned_cents - now.returning_cents:
         rows.append(_row("devolucao.valor", _EXCEEDED, format_reais(amount_cents)))
-    if now.settled_at is not None and clock.now() > now.settled_at + WINDOW:
+    if now.settled_at is not None and clock.now() > now.settled_at + find_window(now.settled_at):
         rows.append(_row("e2eid", _CLOSED, now.shown_id))
     if balance is not None and balance.available_cents < amount_cents:
         rows.append(_row("devolucao.valor", _NO_FUNDS, format_reais(amount_cents)))

@@ -81,8 +81,10 @@ async def create_endpoint(
     """
     event_types = endpoint_rules.parse_event_types(request.event_types)
     endpoint_rules.check_secret(request.secret)
+    # Before the address is looked up, which may take seconds.
     _check_count(await endpoint_store.count(context.pool, caller.holder_id))
     await context.receivers.check_url(request.url)
+    # The id comes first: the secret is sealed about it, so that it opens in no other row.
     endpoint_id = await endpoint_store.next_id(context.pool)
     sealed = _seal(context, endpoint_id, request.secret)
     async with write_alone(context.pool) as connection:
@@ -232,6 +234,7 @@ async def finish_resuming(context: ResumingContext) -> int:
                 place = await delivery_history_store.resume(connection, endpoint_id, resumed_at, now, place, _BATCH_MAX)
             batches_count += 1
             context.wake_workers()
+        # By its instant: an endpoint that was resumed once more meanwhile keeps that mark.
         await endpoint_store.forget_resumed(context.pool, endpoint_id, resumed_at)
     return batches_count
 

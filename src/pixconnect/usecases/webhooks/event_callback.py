@@ -89,6 +89,7 @@ async def _tell_transfer(
     external_id = transfer.external_id or ""
     found = await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])
     prepared = found.get(external_id)
+    # A transfer that only has the same name was sent at another door: it is told as what it is.
     if prepared is not None and not is_approved_by(prepared, transfer):
         prepared = None
     status = profile.sent.say(transfer.status, transfer.outcome_code)
@@ -109,6 +110,7 @@ async def _tell_refund(
         raise errors.InvariantBroken("refunds are never deleted")
     original = await _find_transfer(context, refund.holder_id, refund.transfer_id)
     own = await _read_own(context, original)
+    # Their notices name the return here, where their answers name the payment.
     shown = structs.replace(show_cents_refund(refund), end_to_end_id=refund.shown_id)
     is_partial = refund.amount_cents < original.amount_cents
     return {
@@ -161,6 +163,7 @@ async def sign_as(
         headers.append(("Authorization", authorization))
     for kind, name in profile.webhook.signatures.items():
         if kind == "hmac_sha1":
+            # Their choice, which receivers that are written for them compare: as an HMAC it still proves who has signed.
             digest = hmac.digest(secret.encode(), body, hashlib.sha1)
             headers.append((name, base64.b64encode(digest).decode()))
         else:

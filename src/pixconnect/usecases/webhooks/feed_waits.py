@@ -59,6 +59,7 @@ class FeedWaits:
         finally:
             self._count -= 1
             self._waiting[holder_id].discard(woken)
+            # An empty set of each holder who ever waited would stay as long as the process.
             if not self._waiting[holder_id]:
                 del self._waiting[holder_id]
             if not self._count:
@@ -119,5 +120,6 @@ class Wait:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, self._poll_s)):
                 await self._woken.wait()
+        # Before the caller looks: what comes while it looks wakes it again.
         self._woken.clear()
         return not self._has_ended()

@@ -57,6 +57,7 @@ async def count_matching(
         after = (listing_store.bounds_of(wanted.initial_at, None)[0], 0)
         while batch := await redelivery_store.count_some(context.pool, endpoint, wanted, after, batch_max):
             count, after = count + batch.count, batch.end
+            # Asked after a batch, so that something is counted however slow the database is.
             if context.clock.monotonic_s() - began_s > COUNTING_S:
                 return MatchCount(count=count, is_more=True)
     return MatchCount(count=count, is_more=False)
@@ -88,6 +89,7 @@ async def start_redelivery(
         made = make_job(
             holder_id, structs.replace(wanted, final_at=until), now, asked_by=asked_by, expected_count=expected_count
         )
+        # A unique index lets one job of a holder run at a time: two would send the same deliveries twice.
         job = await redelivery_job_store.insert(connection, made)
         if job is None:
             raise errors.LimitExceeded(
@@ -167,6 +169,7 @@ async def _work_once(context: RedeliveryContext, connection: Connection, job_id:
     if job is None:
         return False
     endpoint = await find_next(connection, job)
+    # The row stays as it is: a later pass looks again, once some of what waits was delivered.
     if endpoint is not None and await _is_full(context, connection, endpoint, batch_max):
         return False
     now = await service_now_to_write(context.clock, connection)
@@ -178,6 +181,7 @@ async def _is_full(context: RedeliveryContext, connection: Connection, endpoint:
     """Whether one more batch could make more deliveries wait for an endpoint than may."""
     pending_max = context.policy.webhook_pending_max
     waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max)
+    # Where less may wait than a batch has, the job goes on when nothing waits, and not never.
     return waiting_count > max(0, pending_max - batch_max)
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from api.faces.test_efi import COB, TXID, Face, nome, open_face
 from pixconnect.domain.money import br_code
-from pixconnect.domain.money.outside_location import OutsideCharge
-from pixconnect.usecases.frame.lookup_budget import MISSED_COST
+from pixconnect.domain.standard.outside_location import OutsideCharge
 from support.faces import KEY, PAYEE, Bank
 from support.service import STARTED_AT
 
@@ -92,8 +91,8 @@ async def test_what_cannot_be_told_says_why(
 async def test_who_looks_up_too_much_has_no_tokens_left(bank: Bank) -> None:
     face = await open_face(bank)
     ask(bank, key="nobody@example.com")
-    left = bank.service.context.policy.lookup_tokens_max
-    said = {nome(await detail(face, OUTSIDE)) for _ in range(left // MISSED_COST + 2)}
+    _, left = await bank.service.context.lookups.read_left(bank.service.context, bank.service.caller.holder_id)
+    said = {nome(await detail(face, OUTSIDE)) for _ in range(left // 20 + 2)}
     assert said == {(400, "QrcodeOperacaoInvalida"), (429, "BaldeFichasVazio")}
 
 

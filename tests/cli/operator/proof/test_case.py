@@ -9,7 +9,7 @@ import pytest
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.usecases.institutions.opening_balance import post_opening
+from pixconnect.usecases.institutions.sweep import post_opening
 from support.account_shop import open_shop
 from support.case_orders import open_case_of_order
 from support.command_line import LIVE, CommandLine

@@ -55,8 +55,8 @@ def test_a_cent_that_is_gone_is_found_with_what_to_do(database: Addresses, pixco
     finding = next(each for each in told["findings"] if each["rule"] == "balance_is_sum")
     assert (finding["holder_id"], finding["expected"], finding["found"]) == (
         holder_id,
-        "1000 0 0 0 -1000 0",
-        "999 0 0 1 -1000 0",
+        "1000 0 0 0 0 -1000 0",
+        "999 0 0 0 1 -1000 0",
     )
     assert finding["meaning"]
     assert finding["do"]

@@ -63,7 +63,7 @@ func main() {
 	paid := (*read.Pix)[0]
 	give := client.DevolucaoSolicitada{Valor: "4.00"}
 	returned := must(pix.DevolucaoSolicitarWithResponse(ctx, paid.EndToEndId, "d1", give)).JSON201
-	for returned.Status == client.EMPROCESSAMENTO {
+	for returned.Status == client.DevolucaoStatusEMPROCESSAMENTO {
 		time.Sleep(50 * time.Millisecond)
 		returned = must(pix.DevolucaoConsultarWithResponse(ctx, paid.EndToEndId, "d1")).JSON200
 	}

@@ -17,7 +17,7 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.usecases.money import holder as holder_usecases
@@ -66,30 +66,33 @@ class RelatorioPedido(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     """O saldo disponível."""
-    balance = await ledger_usecases.read_balance(services.context, request.caller)
+    balance = await ledger_usecases.read_balance(services.of(request.caller), request.caller)
     wants_blocked = request.query.read(("bloqueios",)).get("bloqueios") == "true"
-    blocked = dict(judicial="0.00", med="0.00", total="0.00") if wants_blocked else None
-    return Reply(status=200, record=Saldo(saldo=format_reais(balance.available_cents), bloqueios=blocked))
+    held = format_reais(balance.blocked_cents)
+    blocked = dict(judicial="0.00", med=held, total=held) if wants_blocked else None
+    is_in_it = face.choose(services, "blocked_balance") == "in"
+    cents = balance.available_cents + (balance.blocked_cents if is_in_it else 0)
+    return Reply(status=200, record=Saldo(saldo=format_reais(cents), bloqueios=blocked))
 
 
 async def list_random_keys(face: Face, services: Services, request: Asked) -> Reply:
     """As chaves aleatórias da conta."""
     if face.is_homologation:
         raise NamedRefusal("KEYS_OFF", "funcionalidade desabilitada em ambiente de homologação")
-    keys = await holder_usecases.list_pix_keys(services.context, request.caller.holder_id)
+    keys = await holder_usecases.list_pix_keys(services.of(request.caller), request.caller.holder_id)
     return Reply(status=200, record=ChavesAleatorias(chaves=[key.key for key in keys if key.key_type == "EVP"]))
 
 
 async def read_buckets(face: Face, services: Services, request: Asked) -> Reply:
     """Os baldes de fichas para a consulta de chaves."""
-    context = services.context
-    left, policy = context.lookups.read_left(context, request.caller.holder_id), context.policy
+    context = services.of(request.caller)
+    policy, left = await context.lookups.read_left(context, request.caller.holder_id)
     buckets = {
         name: KeyBucket(
             tipos_chave=kinds,
-            capacidade=policy.lookup_tokens_max,
+            capacidade=policy.tokens_max,
             fichas_disponiveis=left,
-            taxa_de_reposicao_fichas=policy.lookup_refill_count,
+            taxa_de_reposicao_fichas=policy.refill_a_minute,
         )
         for name, kinds in _BUCKETS.items()
     }
@@ -101,9 +104,9 @@ async def request_report(face: Face, services: Services, request: Asked) -> Repl
     violations = Violations("relatorio")
     body = Members(violations, RelatorioSolicitado, request.body.require("relatorio"), "")
     sent = body.text("dataMovimento", pattern=_DAY)
-    now = services.context.clock.now()
+    now = services.of(request.caller).clock.now()
     day = _read_day(sent)
-    if sent is not None and (day is None or day >= now.astimezone(SAO_PAULO).date()):
+    if sent is not None and (day is None or day >= to_day(now)):
         body.refuse("dataMovimento", "deve ser um dia anterior a hoje, AAAA-MM-DD")
     body.object("tipoRegistros")
     violations.raise_if_any()
@@ -119,8 +122,8 @@ async def get_report(face: Face, services: Services, request: Asked) -> Reply | 
     day = None if found is None else _read_day(f"{found[1][:4]}-{found[1][4:6]}-{found[1][6:]}")
     if found is None or day is None:
         raise errors.NotFound("id: there is no such report")
-    asked_at, now = _EPOCH + timedelta(milliseconds=int(found[2])), services.context.clock.now()
-    if not timedelta(0) <= now - asked_at or day >= asked_at.astimezone(SAO_PAULO).date():
+    asked_at, now = _EPOCH + timedelta(milliseconds=int(found[2])), services.of(request.caller).clock.now()
+    if not timedelta(0) <= now - asked_at or day >= to_day(asked_at):
         raise errors.NotFound("id: there is no such report")
     if now - asked_at < _READY_AFTER:
         return Reply(status=202, record=_describe(name, asked_at, "EM_PROCESSAMENTO"))

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from pixconnect.api.faces.local_days import instants_of, local_date
+from pixconnect.api.faces.local_days import instants_of
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.money import format_reais
@@ -25,8 +26,8 @@ from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.money.transfer_search import TransferSearch
-from pixconnect.usecases.money import statement as statement_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.reading import statement as statement_usecases
 
 _LINES_MAX: Final = 1000
 _LASTS: Final = timedelta(days=1)
@@ -36,7 +37,7 @@ _TITLE: Final = "Extrato de Conciliação API Pix"
 
 
 async def write_day(services: Services, caller: Caller, day: date) -> str:
-    context = services.context
+    context = services.of(caller)
     begin, end = instants_of(day, day)
     statement = await statement_usecases.open_statement(context, caller, begin, end, language="pt")
     span = Span(page_size=_LINES_MAX, initial_at=begin - _LASTS, final_at=end)
@@ -52,7 +53,7 @@ async def write_day(services: Services, caller: Caller, day: date) -> str:
         if order.status in ("ERROR", "CANCELLED") and begin <= order.modified_at <= end:
             records += _write_failed(order)
     own = statement.account
-    asked_on = local_date(context.clock.now()).isoformat()
+    asked_on = to_day(context.clock.now()).isoformat()
     lines = [
         _join("CA", "Efí", "364", own.branch, own.account_number, own.name, asked_on, day.isoformat(), _TITLE, "4.0"),
         _join("SD0", format_reais(statement.extent.opening_cents), (day - timedelta(days=1)).isoformat()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.api.faces.efi import account, homologation, qr_code, receive, send
+from pixconnect.api.faces.efi import account, contest, homologation, qr_code, receive, send
 from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
 
@@ -45,7 +45,13 @@ _OWN: Final = (
     Row("pix.enviado", "GET", "/v2/gn/pix/enviados/{e2eid}", "transfer.read", "sent", send.get_sent_by_e2eid, "read",
         "favorecido has identificacao only where it is chosen."),
     Row("saldo", "GET", "/v2/gn/saldo", "ledger.read", "general", account.read_balance, "read",
-        "Nothing is ever blocked."),
+        "All that is blocked is told as med."),
+    Row("infracoes.listar", "GET", "/v2/gn/infracoes", "infraction.read", "infraction", contest.list_contests, "read",
+        "What the list's member and its pages are called is inferred from other lists; razao and tipoSituacao are the "
+        "directory's words. What was decided for you is REJEITADA."),
+    Row("infracoes.defender", "POST", "/v2/gn/infracoes/{id}/defesa", "infraction.write", "infraction",
+        contest.defend_contest, "read", "The names of its refusals are inferred. The analysis aceito is 400: the library "
+        "has rejeitado alone.", ("analise", "justificativa")),
     Row("relatorio.solicitar", "POST", "/v2/gn/relatorios/extrato-conciliacao", "ledger.read", "report",
         account.request_report, "read", "All kinds of records are written, whichever were asked for."),
     Row("relatorio.consultar", "GET", "/v2/gn/relatorios/{id}", "ledger.read", "report", account.get_report, "one source",

@@ -16,7 +16,7 @@ from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Document, Reply
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import charge_records, location, webhook
+from pixconnect.api.standard import charge_records, due_records, location, webhook
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
@@ -61,11 +61,11 @@ class _Probe(Struct, frozen=True, kw_only=True):
 
 async def draw_location(face: Face, services: Services, request: Asked) -> Reply:
     """O QR Code da cobrança de uma location, também como imagem."""
-    context, caller = services.context, request.caller
+    context, caller = services.of(request.caller), request.caller
     shown = await location_usecases.read_location(context, caller, location.read_id(request))
     if shown.txid is None:
         raise errors.NotFound("id: this location leads to no charge")
-    read = await charge_usecases.read_charge(context, caller, shown.txid)
+    read = await charge_usecases.read_charge(context, caller, shown.txid, kind=shown.location.kind)
     code = read.charge.br_code
     picture = base64.b64encode(await services.draw_qr_png(code)).decode()
     record = QrCodeDaLocation(
@@ -83,8 +83,8 @@ async def put_probed_webhook(face: Face, services: Services, request: Asked) -> 
 
 
 async def _probe(services: Services, url: str) -> None:
-    body = msgspec.json.encode(_Probe(created_at=format_milliseconds(services.context.clock.now())))
-    exchange = await services.context.receivers.post(url, [("content-type", "application/json")], body)
+    body = msgspec.json.encode(_Probe(created_at=format_milliseconds(services.home.clock.now())))
+    exchange = await services.home.receivers.post(url, [("content-type", "application/json")], body)
     if exchange.error is not None:
         raise NamedRefusal("PROBE", f"webhookUrl: a URL não deu uma resposta inteira ({exchange.error})")
     if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
@@ -98,7 +98,7 @@ async def resend_notices(face: Face, services: Services, request: Asked) -> Repl
     kind, ids = body.choice("tipo"), body.texts("e2eids")
     violations.raise_if_any()
     direction, event_types = _TOLD[kind or ""]
-    context = services.context
+    context = services.of(request.caller)
     since = context.clock.now() - _RESENT_FOR
     await key_webhook_usecases.redeliver_told(context, request.caller, ids or (), direction, event_types, since)
     return Reply(status=202)
@@ -106,7 +106,7 @@ async def resend_notices(face: Face, services: Services, request: Asked) -> Repl
 
 def pay_small_charges(face: Face, rows: Sequence[FaceOperation]) -> list[FaceOperation]:
     """Let what makes a charge also pay it where the institution's test environment does so by itself."""
-    paying = ("cob.criar", "cob.criar_com_txid")
+    paying = ("cob.criar", "cob.criar_com_txid", "cobv.criar_com_txid")
     return [msgspec.structs.replace(row, handler=_paying(row)) if row.id in paying else row for row in rows]
 
 
@@ -114,7 +114,10 @@ def _paying(row: FaceOperation) -> FaceResponder:
     async def make_and_pay(face: Face, services: Services, request: Asked) -> Reply | Document:
         reply = await row.handler(face, services, request)
         made = reply.record if isinstance(reply, Reply) else None
-        if isinstance(made, charge_records.CobCompleta) and made.pix_copia_e_cola is not None:
+        if (
+            isinstance(made, charge_records.CobCompleta | due_records.CobVCompleta)
+            and made.pix_copia_e_cola is not None
+        ):
             amount_cents = int(made.valor.original.replace(".", ""))
             if 0 < amount_cents <= face.profile.homologation.paid_cents_max:
                 await pay_soon(services, request.caller, made.pix_copia_e_cola)

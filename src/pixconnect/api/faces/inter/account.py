@@ -10,19 +10,20 @@ from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.inter.send import is_code
-from pixconnect.api.faces.local_days import DAYS, instants_of, local_date, parse_day, read_days
+from pixconnect.api.faces.local_days import DAYS, instants_of, parse_day, read_days
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Parameters, Violations
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import MovementKind
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money import statement as statement_usecases
+from pixconnect.usecases.reading import statement as statement_usecases
 
 _LINES_MAX: Final = 10_000
 _PAGE_SIZE: Final = 50
@@ -98,10 +99,10 @@ class ExtratoSimples(Struct, frozen=True, kw_only=True):
 
 async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     """O saldo de agora, ou o do fim de um dia."""
-    context, caller = services.context, request.caller
+    context, caller = services.of(request.caller), request.caller
     violations = Violations("saldo")
     values = request.query.read(("dataSaldo",))
-    day, today = parse_day(values.get("dataSaldo")), local_date(context.clock.now())
+    day, today = parse_day(values.get("dataSaldo")), to_day(context.clock.now())
     if values and (day is None or day > today):
         Parameters(violations, values).refuse("dataSaldo", "deve ser um dia, AAAA-MM-DD, não depois de hoje")
     violations.raise_if_any()
@@ -179,7 +180,7 @@ async def _read_lines(
     """All lines of these days, the oldest first."""
     if days is None:
         raise errors.InvariantBroken("what is missing is a violation")
-    context = services.context
+    context = services.of(request.caller)
     statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
     if statement.extent.lines_count > _LINES_MAX:
         raise NamedRefusal(
@@ -203,8 +204,8 @@ def _show(line: StatementLine, own: Party, returned: str) -> Transacao:
         kind = "TRANSFERENCIA" if line.end_to_end_id is None else "PIX" if line.return_id is None else returned
     return Transacao(
         id_transacao=str(line.id),
-        entered_on=local_date(line.created_at).isoformat(),
-        made_on=local_date(line.dated_at).isoformat(),
+        entered_on=to_day(line.created_at).isoformat(),
+        made_on=to_day(line.dated_at).isoformat(),
         tipo_transacao=kind,
         tipo_operacao="C" if line.direction == "IN" else "D",
         valor=format_reais(line.amount_cents),

@@ -42,6 +42,8 @@ _OWN: Final = (
 _OF_TESTS: Final = (
     Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", receive.pay_by_txid, "read",
         "Only below `/faces/inter+homologation`. What it answers is inferred."),
+    Row("sandbox.pagar_cobv", "POST", "/pix/v2/cobv/pagar/{txid}", "pix.write", "cobv", receive.pay_due_by_txid, "read",
+        "As above; any other amount than that of the day is refused."),
     Row("sandbox.pagar_codigo", "POST", "/pix/v2/sandbox/cob/pagamento", "pix.write", "cob", receive.pay_br_code, "read",
         "Only below `/faces/inter+homologation`."),
 )

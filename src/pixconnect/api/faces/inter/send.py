@@ -13,13 +13,14 @@ from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.inter.send_body import PixSolicitado, read_payee
-from pixconnect.api.faces.local_days import local_date, parse_day
+from pixconnect.api.faces.local_days import parse_day
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import (
     SendingTerms,
@@ -83,7 +84,7 @@ class ConsultaPix(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def send_from_account(face: Face, services: Services, request: Asked) -> Reply:
     """Envia um Pix."""
-    context, caller = services.context, request.caller
+    context, caller = services.of(request.caller), request.caller
     violations = Violations("pix")
     key = _read_key(violations, request, is_required=face.choose(services, "idempotency_header") == "required")
     # What was sent under this key is answered as it is, also on a later day.
@@ -94,7 +95,7 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
     sent_day = body.text("dataPagamento")
-    day, today = parse_day(sent_day), local_date(context.clock.now())
+    day, today = parse_day(sent_day), to_day(context.clock.now())
     if sent_day is not None and (day is None or (day < today and not is_repeat)):
         body.refuse("dataPagamento", "deve ser um dia, AAAA-MM-DD, não anterior a hoje")
     message = body.text("descricao")
@@ -106,7 +107,7 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
         raise NamedRefusal("SCHEDULED", "dataPagamento: aqui nada é agendado")
     code = code or str(context.entropy.uuid4())
     transfer = await _start(face, services, caller, asked(external_id=code), SendingTerms(payer_message=message))
-    operated_on = local_date(transfer.created_at).isoformat()
+    operated_on = to_day(transfer.created_at).isoformat()
     record = PagamentoPix(
         tipo_retorno="APROVACAO" if _needs_person(face, services) else "PROCESSADO",
         codigo_solicitacao=code,
@@ -123,11 +124,11 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
     if not _UUID.fullmatch(code):
         violations.add("codigoSolicitacao", "deve ser um UUID", code)
     violations.raise_if_any()
-    found = await find_sent(services.context, request.caller, id_envio=code)
-    if found is None or services.context.clock.now() - found.created_at > _ASKED_FOR:
+    found = await find_sent(services.of(request.caller), request.caller, id_envio=code)
+    if found is None or services.of(request.caller).clock.now() - found.created_at > _ASKED_FOR:
         raise errors.NotFound("codigoSolicitacao: there is no such sent Pix of the last 90 days")
     request.query.refuse_hidden(found.created_at)
-    account = await services.context.directory.read_account(request.caller.holder_id)
+    account = await services.of(request.caller).directory.read_account(request.caller.holder_id)
     status = _say(face, found, is_waiting=_needs_person(face, services))
     finished_at = ended_at(found)
     history = [("CRIADO", found.created_at), (status, finished_at or found.created_at)]
@@ -171,8 +172,8 @@ async def _find_code(face: Face, services: Services, caller: Caller, key: str) -
         code = str(uuid5(_CODES, f"{key}/{number}"))
         if face.choose(services, "key_memory") == "ever" or number == _CODE_MAX:
             return code
-        found = await find_sent(services.context, caller, id_envio=code)
-        if found is None or services.context.clock.now() - found.created_at < _DAY:
+        found = await find_sent(services.of(caller), caller, id_envio=code)
+        if found is None or services.of(caller).clock.now() - found.created_at < _DAY:
             return code
     raise errors.InvariantBroken("numbers do not end")
 
@@ -181,9 +182,9 @@ async def _start(
     face: Face, services: Services, caller: Caller, asked: TransferRequest, terms: SendingTerms
 ) -> Transfer:
     try:
-        return (await transfer_usecases.start_transfer(services.context, caller, asked, terms)).transfer
+        return (await transfer_usecases.start_transfer(services.of(caller), caller, asked, terms)).transfer
     except errors.ExternalIdConflict:
-        found = await find_sent(services.context, caller, id_envio=asked.external_id or "")
+        found = await find_sent(services.of(caller), caller, id_envio=asked.external_id or "")
         if found is None or face.choose(services, "same_key_other_contents") == "refused":
             raise
         return found

@@ -10,18 +10,18 @@ from typing import Final
 from msgspec import Struct, field
 
 from pixconnect.api.faces.frame import Face
-from pixconnect.api.faces.local_days import instants_of, local_date
+from pixconnect.api.faces.local_days import instants_of
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Parameters, Violations
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money import statement as statement_usecases
+from pixconnect.usecases.reading import statement as statement_usecases
 
 _LINES_MAX: Final = 10_000
 _ACCOUNT_MAX: Final = 10**18
@@ -66,7 +66,7 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     parameters = Parameters(violations, request.query.read(("numeroContaCorrente",)))
     await _check_account(services, request, parameters)
     violations.raise_if_any()
-    balance = await ledger_usecases.read_balance(services.context, request.caller)
+    balance = await ledger_usecases.read_balance(services.of(request.caller), request.caller)
     return _answer(face, services, ContaSaldo(saldo=balance.available_cents / 100, saldo_limite=0, saldo_bloqueado=0))
 
 
@@ -84,7 +84,7 @@ async def list_month(face: Face, services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     if days is None:
         raise errors.InvariantBroken("what is missing is a violation")
-    context = services.context
+    context = services.of(request.caller)
     statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
     if statement.extent.lines_count > _LINES_MAX:
         raise NamedRefusal(
@@ -117,7 +117,7 @@ def _answer(face: Face, services: Services, record: Struct) -> Reply:
 async def _check_account(services: Services, request: Asked, parameters: Parameters) -> int | None:
     number = parameters.integer("numeroContaCorrente", least=0, most=_ACCOUNT_MAX)
     if number is not None:
-        own = (await services.context.directory.read_account(request.caller.holder_id)).party.account_number
+        own = (await services.of(request.caller).directory.read_account(request.caller.holder_id)).party.account_number
         if number != int(own):
             parameters.refuse("numeroContaCorrente", "não é a conta deste cliente")
     return number
@@ -145,7 +145,7 @@ def _show(line: StatementLine, *, is_end_to_end: bool) -> LinhaDoExtrato:
         tipo="CREDITO" if line.direction == "IN" else "DEBITO",
         valor=format_reais(line.amount_cents),
         made_at=made_at.isoformat(timespec="seconds"),
-        posted_on=local_date(line.created_at).isoformat(),
+        posted_on=to_day(line.created_at).isoformat(),
         descricao=description.partition(" de ")[0].partition(" para ")[0],
         numero_documento="Pix" if line.end_to_end_id else "",
         cpf_cnpj="" if line.counterparty is None else line.counterparty.tax_id,

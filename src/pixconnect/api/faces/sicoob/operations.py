@@ -17,6 +17,7 @@ _ACCOUNT: Final = "/conta-corrente/v4"
 _OWN: Final = (
     Row("cob.imagem", "GET", f"{_PIX}/cob/{{txid}}/imagem", "cob.read", "pix", receive.draw_charge, "read",
         "The picture has one width, whatever largura says."),
+    Row("cobv.imagem", "GET", f"{_PIX}/cobv/{{txid}}/imagem", "cobv.read", "pix", receive.draw_due_charge, "read", "As above."),
     Row("loc.imagem", "GET", f"{_PIX}/loc/{{id}}/imagem", "payloadlocation.read", "pix", receive.draw_located_charge, "read",
         "As above."),
     Row("pagamentos.webhook.configurar", "PUT", f"{_SENDING}/webhook", "webhook.write", "payments",

@@ -17,6 +17,7 @@ from pixconnect.api.standard.violations import TXID, Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.br_code import format_dynamic_br_code
+from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.webhooks import account_webhook
@@ -37,7 +38,7 @@ class WebhookDosPagamentos(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def with_codes(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
     """Let each location that is answered say its code, whether it leads to a charge or not yet."""
-    located = ("cob.", "loc.")
+    located = ("cob.", "cobv.", "loc.")
     return [structs.replace(row, handler=_saying_codes(row)) if row.id.startswith(located) else row for row in rows]
 
 
@@ -46,7 +47,7 @@ def _saying_codes(row: FaceOperation) -> FaceResponder:
         reply = await row.handler(face, services, request)
         if not isinstance(reply, Reply):
             return reply
-        account = await services.context.directory.read_account(request.caller.holder_id)
+        account = await services.of(request.caller).directory.read_account(request.caller.holder_id)
         record: Any = msgspec.to_builtins(reply.record)
         for found in _find_locations(record):
             found["brcode"] = format_dynamic_br_code(found["location"], account.party.name, account.city)
@@ -66,14 +67,23 @@ def _find_locations(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 async def draw_charge(face: Face, services: Services, request: Asked) -> Document:
     """A imagem do código de uma cobrança."""
+    return await _draw_named(services, request, AT_ONCE)
+
+
+async def draw_due_charge(face: Face, services: Services, request: Asked) -> Document:
+    """A imagem do código de uma cobrança com vencimento."""
+    return await _draw_named(services, request, WITH_DUE_DATE)
+
+
+async def _draw_named(services: Services, request: Asked, kind: LocationKind) -> Document:
     (txid,) = request.parameter
-    violations = Violations("cob")
+    violations = Violations(kind)
     parameters = request.query.under(ImagemDaCob, violations)
     revision, _ = parameters.integer("revisao"), parameters.integer("largura")
     violations.raise_if_any()
     if not TXID.fullmatch(txid):
         raise errors.NotFound("txid: there is no such charge")
-    return await _draw(services, request, txid, revision)
+    return await _draw(services, request, txid, revision, kind)
 
 
 async def draw_located_charge(face: Face, services: Services, request: Asked) -> Document:
@@ -81,14 +91,16 @@ async def draw_located_charge(face: Face, services: Services, request: Asked) ->
     violations = Violations("loc")
     request.query.under(ImagemDaLocation, violations).integer("largura")
     violations.raise_if_any()
-    shown = await location_usecases.read_location(services.context, request.caller, location.read_id(request))
+    shown = await location_usecases.read_location(
+        services.of(request.caller), request.caller, location.read_id(request)
+    )
     if shown.txid is None:
         raise errors.NotFound("id: this location leads to no charge")
-    return await _draw(services, request, shown.txid, None)
+    return await _draw(services, request, shown.txid, None, shown.location.kind)
 
 
-async def _draw(services: Services, request: Asked, txid: str, revision: int | None) -> Document:
-    read = await charge_usecases.read_charge(services.context, request.caller, txid, revision)
+async def _draw(services: Services, request: Asked, txid: str, revision: int | None, kind: LocationKind) -> Document:
+    read = await charge_usecases.read_charge(services.of(request.caller), request.caller, txid, revision, kind)
     return Document(content=await services.draw_qr_png(read.charge.br_code), media_type="image/png")
 
 
@@ -98,18 +110,18 @@ async def put_sent_webhook(face: Face, services: Services, request: Asked) -> Re
     body = Members(violations, webhook.WebhookSolicitado, request.body.require("webhook"), "")
     url = body.text("webhookUrl")
     violations.raise_if_any()
-    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
+    await account_webhook.set_account_webhook(services.of(request.caller), request.caller, url or "", face.profile)
     return Reply(status=200)
 
 
 async def get_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta o webhook dos pagamentos da conta."""
-    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
+    found = await account_webhook.read_account_webhook(services.of(request.caller), request.caller, face.profile)
     record = WebhookDosPagamentos(webhook_url=found.url, criacao=format_milliseconds(found.created_at))
     return Reply(status=200, record=record)
 
 
 async def drop_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Remove o webhook dos pagamentos da conta."""
-    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
+    await account_webhook.delete_account_webhook(services.of(request.caller), request.caller, face.profile)
     return Reply(status=204)

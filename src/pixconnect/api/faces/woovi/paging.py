@@ -58,6 +58,7 @@ class Slice(Struct, frozen=True, kw_only=True):
 
     async def read(self, read: Callable[[Span], Awaitable[Page[ItemT]]]) -> tuple[Sequence[ItemT], ShownPage]:
         """The items and the page; two pages of ours where it begins within one."""
+        # Our lists go by pages: what is skipped need not be a whole number of these.
         number, within = divmod(self.skip, self.limit)
         page = await read(self._span(number))
         items = page.items[within:]

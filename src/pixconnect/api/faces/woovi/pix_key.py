@@ -66,13 +66,15 @@ async def check_key_in_body(face: Face, services: Services, request: Asked) -> R
 
 
 async def _check(services: Services, request: Asked, text: str) -> Reply:
-    context = services.context
+    context = services.of(request.caller)
     key = pix_key.parse_pix_key(text)
     party = await prepared_usecases.find_key(context, request.caller, key)
     record = ChaveConferida(
         key=key.key,
         kind=key.key_type,
-        lookup_id=identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy),
+        lookup_id=identifiers.make_end_to_end_id(
+            context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
+        ),
         owner=DonoDaChave(psp=party.ispb, name=party.name, tax_id=_mask(party.tax_id)),
     )
     return Reply(status=200, record=record)
@@ -80,14 +82,14 @@ async def _check(services: Services, request: Asked, text: str) -> Reply:
 
 async def read_tokens(face: Face, services: Services, request: Asked) -> Reply:
     """As fichas para a consulta de chaves."""
-    context, policy = services.context, services.context.policy
-    left = context.lookups.read_left(context, request.caller.holder_id)
+    context = services.of(request.caller)
+    policy, left = await context.lookups.read_left(context, request.caller.holder_id)
     record = FichasDeConsulta(
         tokens=left,
-        max_tokens=policy.lookup_tokens_max,
+        max_tokens=policy.tokens_max,
         next_refresh=format_milliseconds(context.clock.now() + _REFRESH),
-        tokens_after_refresh=min(policy.lookup_tokens_max, left + policy.lookup_refill_count),
-        refresh_rate=policy.lookup_refill_count,
+        tokens_after_refresh=min(policy.tokens_max, left + policy.refill_a_minute),
+        refresh_rate=policy.refill_a_minute,
     )
     return Reply(status=200, record=record)
 

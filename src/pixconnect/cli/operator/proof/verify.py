@@ -74,6 +74,8 @@ def verify(
         output.show_json(_shown(found, rules))
     else:
         _tell(found, rules)
+        if settings.database_cluster and found.waiting_cluster != settings.database_cluster:
+            terminal.notice("commits wait for no standby: if a standby takes over now, answers may be forgotten")
     if found.findings:
         raise CommandError(f"{len(found.findings)} findings", status=ExitStatus.BROKEN)
     if found.unreadable_count:
@@ -91,6 +93,7 @@ def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:
         holders=found.holders_count,
         unchained=found.unchained_count,
         unchained_records=found.unchained_records_count,
+        waiting_cluster=found.waiting_cluster,
         judgements=found.judgements,
         findings=[_shown_finding(finding, rules[finding.rule]) for finding in found.findings],
     )

@@ -1,0 +1,179 @@
+"""What Efi lists of contests (MED), and how it is told what a holder answers.
+
+The words of ``razao`` and ``tipoSituacao`` stand in no source: they are only shown, and what we do not know is *other*. What
+the list's own member is called is inferred from its other lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from pixconnect.adapters.institutions.calls import Calls, ChangingCall, read_required
+from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
+from pixconnect.adapters.institutions.standard import format_second, split
+from pixconnect.adapters.institutions.wire import (
+    Malformed,
+    find_free_text,
+    find_instant,
+    keep_malformed,
+    take_count,
+    take_end_to_end_id,
+    take_instant,
+    take_members,
+    take_number_of_reais,
+    take_rows,
+    take_text,
+)
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.institutions.contest import ContestWord, ListedContest
+from pixconnect.domain.institutions.institution import InstitutionUnavailable
+from pixconnect.domain.institutions.malformed_item import MalformedItem
+from pixconnect.domain.institutions.sweep import CONTESTS_SPAN
+from pixconnect.domain.money.block_report import (
+    Defence,
+    DefenceAnswer,
+    DefenceRefused,
+    DefenceTaken,
+    DefenceUnknown,
+    Situation,
+)
+from pixconnect.domain.rules.register import ARRANGEMENT
+
+CONTESTS: Final = "/v2/gn/infracoes"
+_WINDOW: Final = timedelta(days=30)
+"""Of one list: no source says how long it may be."""
+_PAGE_SIZE: Final = 100
+_PAGES_MAX: Final = 1000
+_WORDS_MAX: Final = 2000
+_NAME_MAX: Final = 64
+_STATUSES: Final = dict[str, ContestWord](
+    ABERTA="open", EM_DEFESA="answered", ACEITA="accepted", REJEITADA="rejected", CANCELADA_EFI="rejected"
+)
+_SITUATIONS: Final = dict[str, Situation](
+    SCAM="scam",
+    GOLPE="scam",
+    ACCOUNT_TAKEOVER="account_takeover",
+    COERCION="coercion",
+    FRAUDULENT_ACCESS="fraudulent_access",
+)
+_REFUSED: Final = dict[int, str](
+    ((404, "the institution has no such contest"), (422, "the time to answer is over there"))
+)
+"""The closed list of what is certain. By statuses alone: the errors' names stand in no source."""
+
+
+class EfiContests:
+    """The port ``Contests``."""
+
+    def __init__(self, calls: Calls, clock: Clock, text_length_max: int) -> None:
+        self._calls = calls
+        self._clock = clock
+        self.text_length_max = text_length_max
+
+    async def list_contests(
+        self, since: datetime, until: datetime
+    ) -> AsyncGenerator[Sequence[ListedContest | MalformedItem]]:
+        for begin, end in split(since, until, _WINDOW):
+            query = {"inicio": format_second(begin), "fim": format_second(end + timedelta(seconds=1))}
+            number, count = 0, 1
+            while number < count:
+                paged = query | {"paginacao.paginaAtual": str(number), "paginacao.itensPorPagina": str(_PAGE_SIZE)}
+                content = await self._calls.read("account", CONTESTS, paged, body_max=LIST_MAX)
+                rows, count = read_required(self._calls, content, lambda content=content: _read_page(content.members))
+                yield _read_items(rows)
+                number += 1
+
+    async def defend(self, defence: Defence) -> DefenceAnswer:
+        answer = await self._calls.change(
+            ChangingCall(
+                route="account",
+                method="POST",
+                path=f"{CONTESTS}/{defence.name}/defesa",
+                # That the payer is in the wrong is the only analysis that both sources have.
+                body={"analise": "rejeitado", "justificativa": defence.text},
+                repeated_on=(401,),
+            )
+        )
+        if not isinstance(answer, Content):
+            return DefenceUnknown()
+        if answer.is_success:
+            return DefenceTaken()
+        # A machine before the institution's own may answer by any status: only its own form says something.
+        if not answer.members:
+            return DefenceUnknown()
+        if answer.status == 409:
+            return await self._judge_answered(defence)
+        reason = _REFUSED.get(answer.status)
+        return DefenceUnknown() if reason is None else DefenceRefused(reason=reason)
+
+    async def _judge_answered(self, defence: Defence) -> DefenceAnswer:
+        """It has an answer: ours, if an earlier call was lost, or one that a person gave there."""
+        now = self._clock.real_now()
+        try:
+            async for page in self.list_contests(now - CONTESTS_SPAN, now):
+                for contest in page:
+                    if isinstance(contest, ListedContest) and contest.name == defence.name and contest.defence:
+                        is_ours = contest.defence == defence.text
+                        return DefenceTaken() if is_ours else DefenceRefused(reason="it was answered there by others")
+        except InstitutionUnavailable:
+            pass
+        return DefenceUnknown()
+
+
+def _read_page(members: Mapping[str, object]) -> tuple[Sequence[object], int]:
+    paging = take_members(take_members(members, "parametros"), "paginacao")
+    return take_rows(members, "infracoes"), take_count(paging, "quantidadeDePaginas", _PAGES_MAX)
+
+
+def _read_items(rows: Sequence[object]) -> Sequence[ListedContest | MalformedItem]:
+    items = list[ListedContest | MalformedItem]()
+    for row in rows:
+        try:
+            items.append(decode_contest(as_members(row) or {}))
+        except Malformed as error:
+            items.append(keep_malformed(row, error.reason))
+    return items
+
+
+def decode_contest(members: Mapping[str, object]) -> ListedContest:
+    """A contest; ``Malformed`` where anything of it cannot be relied on."""
+    status = _STATUSES.get(take_text(members, "status", 40))
+    # It might mean that money is gone.
+    if status is None:
+        raise Malformed("status is a word that we do not know")
+    amount_cents = take_number_of_reais(members, "valor")
+    if not 1 <= amount_cents <= AMOUNT_MAX_CENTS:
+        raise Malformed("valor is no amount that a Pix can have")
+    analysis = as_members(members.get("dadosAnalise")) or {}
+    opened_at = find_instant(analysis, "abertura") or take_instant(members, "criadoEm")
+    reason = find_free_text(members, "razao", 200) or ""
+    return ListedContest(
+        name=_take_name(members),
+        end_to_end_id=take_end_to_end_id(members, "endToEndId"),
+        amount_cents=amount_cents,
+        status=status,
+        reason="operational_flaw" if "OPERA" in reason.upper() else "fraud",
+        situation=_SITUATIONS.get((find_free_text(members, "tipoSituacao", 200) or "").upper(), "other"),
+        words=find_free_text(members, "comentario", _WORDS_MAX),
+        # Of the length that it takes, so that ours is found again.
+        defence=find_free_text(members, "defesa", 10_000),
+        opened_at=opened_at,
+        # Without a time of its own it is as long as the arrangement gives an institution to look into it.
+        respond_by=find_instant(analysis, "prazoFinalizacao")
+        or opened_at + ARRANGEMENT.find("contest_analysis", opened_at).duration,
+        told_at=find_instant(members, "atualizadoEm") or find_instant(analysis, "finalizacao") or opened_at,
+    )
+
+
+def _take_name(members: Mapping[str, object]) -> str:
+    value = members.get("idInfracao")
+    # Whether it is a number or a text no source says.
+    text = str(value) if type(value) is int and value >= 0 else value
+    if not isinstance(text, str) or not 1 <= len(text) <= _NAME_MAX or not text.isascii() or not text.isprintable():
+        raise Malformed("idInfracao is no name")
+    if not all(each.isalnum() or each in "-_" for each in text):
+        raise Malformed("idInfracao is no name")
+    return text

@@ -1,0 +1,259 @@
+"""Lots of charges with a due date (``lotecobv``) at the standard's door.
+
+What concerns the lot is refused at once. What is wrong with one of its charges, its form too, is told with that charge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, cast, get_args
+
+from msgspec import Struct
+
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard import due_body, listing
+from pixconnect.api.standard.charge_body import ChargePatch, ChargePut
+from pixconnect.api.standard.due_records import CobVSolicitada
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.listing import Parametros
+from pixconnect.api.standard.lot_records import (
+    ItemDoLote,
+    ItemStatusShown,
+    LoteCobVConsultado,
+    LoteCobVListQuery,
+    LoteCobVRevisado,
+    LoteCobVSolicitado,
+    LotesCobVConsultados,
+)
+from pixconnect.api.standard.problem import describe_rows
+from pixconnect.api.standard.violations import TXID, Members, Violations, list_members
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.standard.charge_lot import ITEMS_MAX, ItemStatus, Refusal, ShownItem, WantedItem, keep_reasons
+from pixconnect.usecases.standard import lot as lot_usecases
+from pixconnect.usecases.standard.lot import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
+
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
+_YIELD_AFTER: Final = 25
+"""So many charges are read or shown at one go: the others that this process serves do not wait for a thousand."""
+_TRIES_MAX: Final = 3
+_SHOWN: Final[Mapping[ItemStatus, ItemStatusShown]] = dict(
+    zip(get_args(ItemStatus), get_args(ItemStatusShown), strict=True)
+)
+"""Both list them in the same order."""
+_MERGED: Final = ("calendario", "valor")
+"""Members of a charge of which a patch names parts."""
+
+
+class _Sent(Struct, frozen=True):
+    txid: str
+    members: Mapping[str, object]
+
+
+async def put_lot(services: Services, request: Asked) -> Reply:
+    """Pede a criação de um lote de cobranças com vencimento, ou a mudança de todas as de um que existe.
+
+    Cada cobrança é feita depois, uma a uma; `GET /lotecobv/{id}` diz em que deu cada uma.
+    """
+    violations = Violations(ENTITY)
+    (text,) = request.parameter
+    if not _NUMBER.fullmatch(text):
+        violations.add("id", "deve ser um número inteiro de 1 a 18 dígitos, sem zeros à esquerda", text)
+    violations.raise_if_any()
+    members = request.body.require(ENTITY)
+    description = Members(violations, LoteCobVSolicitado, members).text("descricao")
+    sent = _read_items(violations, members, is_required=True)
+    violations.raise_if_any()
+    _count_items(services, request, sent)
+    items: list[NewItem] = []
+    for each in sent:
+        await _let_others(items)
+        items.append(NewItem(txid=each.txid, asked=_read_put(each.members), wanted=_write(each.txid, each.members)))
+    await lot_usecases.put_lot(services.of(request.caller), request.caller, int(text), description or "", items)
+    return Reply(status=202)
+
+
+async def patch_lot(services: Services, request: Asked) -> Reply:
+    """Pede a mudança de algumas cobranças de um lote, ou muda só a descrição dele."""
+    number = _read_number(request)
+    found = await lot_usecases.find_lot(services.of(request.caller), request.caller, number)
+    violations = Violations(ENTITY)
+    members = request.body.require(ENTITY)
+    description = Members(violations, LoteCobVRevisado, members, refuses_null=True).text("descricao")
+    sent = _read_items(violations, members, is_required=False)
+    violations.raise_if_any()
+    _count_items(services, request, sent)
+    for _ in range(_TRIES_MAX):
+        items = await _read_patches(found, sent)
+        if await lot_usecases.patch_lot(services.of(request.caller), request.caller, found, description, items):
+            return Reply(status=202)
+        found = await lot_usecases.find_lot(services.of(request.caller), request.caller, number)
+    raise errors.ServiceUnavailable("others change this lot at the same time; nothing was done")
+
+
+async def get_lot(services: Services, request: Asked) -> Reply:
+    """Consulta um lote, e em que deu cada uma das suas cobranças até agora."""
+    found = await lot_usecases.read_lot(services.of(request.caller), request.caller, _read_number(request))
+    return Reply(status=200, record=await _show(found))
+
+
+async def list_lots(services: Services, request: Asked) -> Reply:
+    """Lista lotes de cobranças com vencimento, do mais novo ao mais antigo."""
+    violations = Violations(ENTITY)
+    parameters = request.query.under(LoteCobVListQuery, violations)
+    interval, asked = listing.read_interval(parameters), listing.read_page(parameters)
+    violations.raise_if_any()
+    page = await lot_usecases.list_lots(services.of(request.caller), request.caller, listing.make_span(interval, asked))
+    parametros = Parametros(
+        inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=asked.paginate(page.total_count)
+    )
+    lots = [await _show(each) for each in page.items]
+    return Reply(status=200, record=LotesCobVConsultados(parametros=parametros, lotes=lots))
+
+
+def _read_number(request: Asked) -> int:
+    # What has another form names nothing.
+    (text,) = request.parameter
+    if not _NUMBER.fullmatch(text):
+        raise errors.NotFound("id: there is no such lot")
+    return int(text)
+
+
+def _read_items(violations: Violations, members: Mapping[str, object], *, is_required: bool) -> Sequence[_Sent]:
+    """The charges that are named: objects, each with a txid of its own."""
+    # A name of the standard's own rules: it writes it otherwise than the member.
+    if "cobsv" not in members and not is_required:
+        return ()
+    sent = members.get("cobsv")
+    if not isinstance(sent, list) or not 1 <= len(cast("list[object]", sent)) <= ITEMS_MAX:
+        violations.add(ITEMS, f"deve ser uma lista de 1 a {ITEMS_MAX} cobranças", cast("object", sent))
+        return ()
+    found: dict[str, _Sent] = {}
+    for place, item in enumerate(cast("list[object]", sent)):
+        txid = cast("dict[str, object]", item).get("txid") if isinstance(item, dict) else None
+        if not isinstance(item, dict):
+            violations.add(ITEMS, f"o elemento {place} deve ser um objeto", item)
+        elif not isinstance(txid, str) or not TXID.fullmatch(txid):
+            violations.add(ITEMS, f"o txid do elemento {place} deve ter de 26 a 35 letras e dígitos", txid)
+        elif txid in found:
+            violations.add(ITEMS, f"o txid do elemento {place} já é de outro elemento", txid)
+        else:
+            found[txid] = _Sent(txid, cast("dict[str, object]", item))
+    return list(found.values())
+
+
+def _count_items(services: Services, request: Asked, sent: Sequence[_Sent]) -> None:
+    # The request itself counts as the first.
+    if services.rates is not None and len(sent) > 1:
+        services.rates.spend_more(request.caller, len(sent) - 1)
+
+
+async def _read_patches(found: FoundLot, sent: Sequence[_Sent]) -> Sequence[NewItem]:
+    wanted = {item.txid: item.wanted for item in found.items}
+    items: list[NewItem] = []
+    for each in sent:
+        await _let_others(items)
+        before = wanted.get(each.txid)
+        merged = each.members if before is None else _merge(_read_wanted(each.txid, before), each.members)
+        items.append(NewItem(txid=each.txid, asked=_read_patch(each.members, merged), wanted=_write(each.txid, merged)))
+    return items
+
+
+async def _let_others(done: Sequence[object]) -> None:
+    if done and len(done) % _YIELD_AFTER == 0:
+        await asyncio.sleep(0)
+
+
+def _read_put(members: Mapping[str, object]) -> WantedItem:
+    put = _read_contents(members)
+    if isinstance(put, ChargePut):
+        return WantedItem(contents=put.contents, location_id=put.location_id)
+    return WantedItem(contents_refusal=put)
+
+
+def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> WantedItem:
+    """A patch read both ways: of a charge that was made, and of one that is not made yet, with what was sent before."""
+    put, patch = _read_contents(merged), _read_change(members)
+    return WantedItem(
+        contents=put.contents if isinstance(put, ChargePut) else None,
+        contents_refusal=() if isinstance(put, ChargePut) else put,
+        change=patch.change if isinstance(patch, ChargePatch) else None,
+        change_refusal=() if isinstance(patch, ChargePatch) else patch,
+        is_change=True,
+        location_id=put.location_id if isinstance(put, ChargePut) else None,
+        change_location_id=patch.location_id if isinstance(patch, ChargePatch) else None,
+        removes=patch.removes if isinstance(patch, ChargePatch) else False,
+    )
+
+
+def _read_contents(members: Mapping[str, object]) -> ChargePut | Refusal:
+    try:
+        return due_body.read_put(members)
+    except Violated as violated:
+        return keep_reasons(violated.rows)
+
+
+def _read_change(members: Mapping[str, object]) -> ChargePatch | Refusal:
+    try:
+        return due_body.read_patch(members)
+    except Violated as violated:
+        return keep_reasons(violated.rows)
+
+
+def _merge(before: Mapping[str, object], members: Mapping[str, object]) -> Mapping[str, object]:
+    """As a patch changes a charge: member by member where it names parts, and the others as a whole."""
+    merged = {**before, **members}
+    for name in _MERGED:
+        one, other = before.get(name), members.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            merged[name] = {**cast("dict[str, object]", one), **cast("dict[str, object]", other)}
+    return merged
+
+
+def _write(txid: str, members: Mapping[str, object]) -> str:
+    # As escapes: what PostgreSQL cannot hold is refused with its charge, and shown there.
+    known = {name: members[name] for name in list_members(CobVSolicitada) if name in members}
+    try:
+        return json.dumps(known, separators=(",", ":"))
+    except RecursionError:
+        raise _refuse_depth(txid) from None
+
+
+def _read_wanted(txid: str, text: str) -> Mapping[str, object]:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise _refuse_depth(txid) from None
+
+
+def _refuse_depth(txid: str) -> Violated:
+    # Which members those are we cannot say: whoever reads them would fail as we did.
+    return Violated(ENTITY, [Violation(property=ITEMS, reason="tem membros aninhados fundo demais", value=txid)])
+
+
+async def _show(shown: ShownLot) -> LoteCobVConsultado:
+    items: list[ItemDoLote] = []
+    for each in shown.items:
+        await _let_others(items)
+        items.append(_show_item(each))
+    return LoteCobVConsultado(
+        numero=shown.lot.number,
+        descricao=shown.lot.description,
+        criacao=format_milliseconds(shown.lot.created_at),
+        cobsv=items,
+    )
+
+
+def _show_item(item: ShownItem) -> ItemDoLote:
+    is_made = item.status == "CREATED" and item.made_at is not None
+    return ItemDoLote(
+        criacao=format_milliseconds(item.made_at) if is_made and item.made_at else None,
+        txid=item.txid,
+        status=_SHOWN[item.status],
+        problema=describe_rows(item.refusal) if item.refusal is not None else None,
+    )

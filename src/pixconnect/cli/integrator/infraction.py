@@ -1,0 +1,66 @@
+"""``pixconnect infraction``: what payers contest, and what the holder answers."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from pixconnect.cli.frame import records
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import AnyId, Limit
+from pixconnect.cli.integrator.session import open_session
+from pixconnect_client import Client, Infraction, NotFound
+
+app = App(name="infraction", help="Answer what payers contest of what you received.")
+
+TheInfraction = Annotated[AnyId, Parameter(help="Its id, its infraction_id, or the end_to_end_id of the Pix.")]
+Status = Literal["OPEN", "ANSWERED", "TAKEN", "RELEASED"]
+_COLUMNS = ("id", "status", "amount", "held", "taken", "respond_by", "end_to_end_id")
+
+
+@app.command(name="list")
+def list_infractions(*, status: Status | None = None, limit: Limit = 20, json: Json = False) -> None:
+    """Print infractions, the newest first.
+
+    Args:
+        status: Only infractions with this status.
+    """
+    with open_session() as session:
+        listed = session.client.infractions.list(status=status, page_size=min(limit, 100))
+        found = list(islice(listed, limit))
+    records.show_items("infractions", found, _COLUMNS, as_json=json)
+
+
+@app.command
+def show(infraction: TheInfraction, *, json: Json = False) -> None:
+    """Print an infraction."""
+    with open_session() as session:
+        records.show(_find(session.client, infraction), as_json=json)
+
+
+@app.command
+def defend(infraction: TheInfraction, text: str, *, json: Json = False) -> None:
+    """Answer an infraction, once and until its `respond_by`.
+
+    Args:
+        text: Why the Pix is rightly yours: `infraction show` says how long it may be.
+    """
+    with open_session() as session:
+        found = _find(session.client, infraction)
+        records.show(session.client.infractions.defend(found.id, text), as_json=json)
+
+
+def _find(client: Client, any_id: str) -> Infraction:
+    if any_id.isascii() and any_id.isdecimal():
+        try:
+            return client.infractions.get(int(any_id))
+        except NotFound:
+            raise CommandError(f"there is no infraction {any_id} of this holder") from None
+    # There are few: whoever has thousands of them asks by id.
+    for each in client.infractions.list(page_size=100):
+        if any_id in (each.infraction_id, each.end_to_end_id):
+            return each
+    raise CommandError(f"there is no infraction {any_id} of this holder")

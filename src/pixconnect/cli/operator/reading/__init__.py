@@ -1,0 +1,1 @@
+"""Verbs that look across subjects: at an id, and at what is held about a person."""

@@ -1,0 +1,55 @@
+"""``pixconnect block``: money that institutions keep holders from spending."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.money.block import Block
+from pixconnect.domain.money.block_report import BlockKind
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.reading.infraction_page import browse_blocks
+
+app = App(name="block", help="Money that institutions keep holders from spending.")
+
+OfHolder = Annotated[int | None, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
+
+
+@app.command(name="list")
+def list_(*, kind: BlockKind | None = None, holder_id: OfHolder = None, json: Json = False) -> None:
+    """Print the blocks that have not ended, holder by holder. Of a court's order you see no more than how much.
+
+    Args:
+        kind: Only blocks of this kind: `med` is a contested Pix, `precautionary` a suspect credit.
+        holder_id: Only this holder's.
+    """
+    kinds = () if kind is None else (kind,)
+    found = operating.run(lambda context: _list_all(context, holder_id, kinds))
+    output.show_list("blocks", [_shown(block) for block in found], as_json=json)
+
+
+async def _list_all(context: OperatorContext, holder_id: int | None, kinds: tuple[BlockKind, ...]) -> list[Block]:
+    page = await browse_blocks(context, holder_id, kinds)
+    found = [*page.items]
+    while page.next is not None:
+        page = await browse_blocks(context, holder_id, kinds, page.next)
+        found += page.items
+    return found
+
+
+def _shown(block: Block) -> output.Shown:
+    return {
+        "holder_id": block.holder_id,
+        "kind": block.kind,
+        "wanted_cents": block.wanted_cents,
+        "held_cents": block.held_cents,
+        "covered_cents": block.covered_cents,
+        "reference": None if block.is_secret else block.reference,
+        "respond_by": None if block.is_secret else block.respond_by,
+        "until": None if block.is_secret else block.until,
+    }

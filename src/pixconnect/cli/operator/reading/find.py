@@ -1,0 +1,124 @@
+"""``pixconnect find``: what has an id, and what the rail has not ended, of all holders."""
+
+from datetime import date, datetime
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.operating import HolderId
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.operator.origin import show_asker
+from pixconnect.cli.operator.unresolved import show_unresolved
+from pixconnect.domain.frame.wanted import Wanted, as_days
+from pixconnect.domain.money.tax_id import is_cnpj, is_cpf, unmask_tax_id
+from pixconnect.store.identity.origin import Origin
+from pixconnect.store.reading.search import Found
+from pixconnect.usecases.reading import search as search_usecases
+
+
+def find(  # noqa: PLR0913  each narrows the search
+    any_id: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    *,
+    unresolved: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    silent_for_s: Annotated[int, WHOLE_NUMBER, Parameter(show_default=True)] = 60,
+    holder_id: HolderId | None = None,
+    part: str | None = None,
+    name: str | None = None,
+    amount: Annotated[int | None, WHOLE_NUMBER] = None,
+    day: str | None = None,
+    tax_id: str | None = None,
+    json: Json = False,
+) -> None:
+    """Print what has an id, of all holders: at most a hundred of each kind.
+
+    It may be an id of ours (each kind numbers its own, so several things may have it), an external_id, a txid (ours, or the
+    institution's own), the reference of a charge's static code, an end-to-end id or a return id (of these two, also the
+    first half), an institution's name of an infraction, a client_id, a Pix key, an account number, or the request_id of an
+    answer: that leads to what the request made, which is nothing where it was refused. For requests of the last 400 days it
+    says who made them: the client and its token, the address, the request, or the operator.
+
+    A CPF or CNPJ and a name lead to holders, and to what was paid by or to others of it. An amount, '123,45' or
+    '123,45 20/11/2026', leads to what has it. By these, rows are looked at back from the newest, for a bounded time: how far
+    that was is said.
+
+    Where more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all
+    that are given must hold.
+
+    With `--unresolved` print what the rail has not ended: transfers and refunds that were sent to it, payments that it
+    accepted, and charges at institutions that are being opened or changed, the longest silent first. The service goes on
+    asking about what was sent, for as long as it takes. There is no verb to settle or fail one by hand: that is how money
+    is paid twice.
+
+    Args:
+        any_id: The id, or what is known.
+        part: A part of an end-to-end id, a return id or a charge's txid.
+        name: A part of the name of the other side.
+        amount: In cents.
+        day: The day in Sao Paulo on which it settled (of a charge: was made), such as 2026-11-20.
+        tax_id: The CPF or CNPJ of the other side.
+        unresolved: What the rail has not ended; with an id, this transfer, payment or refund only.
+        silent_for_s: With `--unresolved`: only those sent or accepted at least this many seconds ago.
+        holder_id: With `--unresolved`, or where no id is known: of this holder only.
+    """
+    if unresolved:
+        show_unresolved(any_id, silent_for_s, holder_id, as_json=json)
+        return
+    if any_id is None and (part, name, amount, day, tax_id) != (None,) * 5:
+        _look_for(holder_id, _read_wanted(part, name, amount, tax_id), _read_day(day), as_json=json)
+        return
+    if any_id is None:
+        raise CommandError("--any-id: missing; name an id, say what is known, or ask for orders with `--unresolved`")
+    found, searched_to = operating.run(lambda context: search_usecases.find_with_origins(context, any_id))
+    output.show_list("found", [_shown(one, origin) for one, origin in found], as_json=json)
+    _say_how_far(searched_to)
+
+
+def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, tax_id: str | None) -> Wanted:
+    if name is not None and tax_id is not None:
+        raise CommandError("--name: name it or the tax id, not both")
+    # An institution that tells no payer leaves a CPF of zeros, which is nobody's.
+    bare = None if tax_id is None else unmask_tax_id(tax_id)
+    if bare is not None and not (is_cpf(bare) or is_cnpj(bare)):
+        raise CommandError("--tax-id: must be a CPF or a CNPJ")
+    return Wanted(
+        amount_min_cents=amount_cents,
+        amount_max_cents=amount_cents,
+        counterparty=bare or name or None,
+        name_part=part or None,
+    )
+
+
+def _read_day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(as_days(text))
+    except ValueError:
+        raise CommandError(f"--day: must be as 2026-11-20 or 20/11/2026; it is {text!r}") from None
+
+
+def _look_for(holder_id: int | None, wanted: Wanted, day: date | None, *, as_json: bool) -> None:
+    found, searched_to = operating.run(lambda context: search_usecases.look_for(context, holder_id, wanted, day))
+    output.show_list("found", [_shown(one, None) for one in found], as_json=as_json)
+    _say_how_far(searched_to)
+
+
+def _say_how_far(searched_to: datetime | None) -> None:
+    if searched_to is not None:
+        terminal.notice(f"looked back to {searched_to.isoformat()}: name a day or a holder to look further")
+
+
+def _shown(found: Found, origin: Origin | None) -> output.Shown:
+    return {
+        "kind": found.kind,
+        "id": found.id,
+        "holder_id": found.holder_id,
+        "external_id": found.external_id,
+        "name": found.name,
+        "status": found.status,
+        "amount": found.amount_cents,
+        **({} if found.asked_cents is None else {"asked_amount": found.asked_cents}),
+        "created_at": found.created_at,
+        **({} if origin is None else {"asked_for_by": show_asker(origin)}),
+    }

@@ -1,0 +1,173 @@
+"""``pixconnect person``: answer a person who asks what is held about them, or wants it erased."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+from cyclopts import App, Parameter
+from msgspec import structs
+
+from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.reading import person as person_usecases
+from pixconnect.usecases.reading.person import ErasedRow, Erasure
+
+app = App(name="person", help="What is held about people, for whoever answers their requests.")
+
+TaxId = Annotated[str, Parameter(help="The person's CPF or CNPJ, with its mask or without.")]
+NoteFile = Annotated[Path, Parameter(help="The file of what was erased: ids alone, and no person.")]
+
+_encode = msgspec.json.Encoder().encode
+_decode_note = msgspec.json.Decoder(ErasedRow).decode
+
+
+@app.command
+def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> None:
+    """Write out everything that is held about a person, one JSON object a line, as it is read.
+
+    Each line says of which kind it is, as what it is kept by the register of people's data, and until when.
+
+    Args:
+        file: A new file, which only you can read. Without one, the lines go to standard output.
+    """
+    # Written line by line as it is read: a person may be in more rows than memory has room for.
+    if file is None:
+        operating.run(lambda context: _write_lines(context, tax_id, terminal.say))
+        return
+    with _open_private(file) as opened:
+
+        def add(line: str) -> None:
+            opened.write(line.encode() + b"\n")
+
+        try:
+            count = operating.run(lambda context: _write_lines(context, tax_id, add))
+        except BaseException:
+            # A part would be handed over as the whole, and the file's name could not be used again.
+            file.unlink()
+            raise
+    output.show({"file": str(file), "lines": count}, as_json=json)
+
+
+async def _write_lines(context: OperatorContext, tax_id: str, write: Callable[[str], None]) -> int:
+    count = 0
+    async with aclosing(person_usecases.export_person(context, tax_id)) as lines:
+        async for line in lines:
+            write(output.to_json(line))
+            count += 1
+    return count
+
+
+def _open_private(file: Path) -> BinaryIO:
+    try:
+        # Made new, and for its owner alone, by one call: a file that exists may be readable by others, and a link may lead
+        # elsewhere.
+        return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    except OSError as error:
+        raise CommandError(f"--file: {file}: {error.strerror}; nothing was written") from None
+
+
+@app.command
+def erase(
+    *,
+    tax_id: TaxId | None = None,
+    note: NoteFile | None = None,
+    again: NoteFile | None = None,
+    yes: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Empty the texts about a person that no rule keeps, say what stays, why and until when, and who was told before.
+
+    Books, their chain and heads that were written down stay valid. What was erased does not come back.
+
+    Args:
+        tax_id: Whose request it is.
+        note: A file, kept where backups are, to which every row is added before it is erased.
+        again: Instead: erase what this file names once more, in a database that was restored.
+        yes: Do not ask.
+    """
+    if (again is None) == (tax_id is None):
+        raise CommandError("--tax-id: name a person, or a file of notes by --again, and not both")
+    if again is not None:
+        notes = _read_notes(again)
+        counts = operating.run(lambda context: person_usecases.erase_again(context, notes))
+        output.show({"erased": counts}, as_json=json)
+        return
+    if tax_id is None or note is None:
+        raise CommandError("--note: name a file, or what is erased comes back with a restored backup, and nobody knows")
+    # The number is judged before the question, so that nobody types a wrong one twice.
+    _ask(person_usecases.read_tax_id(tax_id), is_agreed=yes)
+    # Opened before anything is read: a file that cannot be written shows before the first row is emptied.
+    with _open_notes(note) as file:
+        erasing = operating.run(
+            lambda context: person_usecases.erase_person(context, tax_id, lambda notes: _write_notes(file, notes))
+        )
+    _show(erasing, as_json=json)
+
+
+def _ask(tax_id: str, *, is_agreed: bool) -> None:
+    if is_agreed:
+        return
+    if not terminal.is_terminal(sys.stdin):
+        raise CommandError("--yes: must be there where nobody can be asked; nothing was erased")
+    terminal.notice("What no rule keeps of this person is emptied for good. Type the CPF or CNPJ once more:")
+    if person_usecases.read_tax_id(sys.stdin.readline()) != tax_id:
+        raise CommandError("that is another one: nothing was erased")
+
+
+def _open_notes(path: Path) -> BinaryIO:
+    try:
+        # Added to what is there: one file may hold the notes of every request, and `--again` takes all of it.
+        return path.open("ab")
+    except OSError as error:
+        raise CommandError(f"--note: {path}: {error.strerror}; nothing was erased") from None
+
+
+def _write_notes(file: BinaryIO, notes: Sequence[ErasedRow]) -> None:
+    file.write(b"".join(_encode(note) + b"\n" for note in notes))
+    file.flush()
+    # On the disk before anything is erased: a restore may come at any time.
+    os.fsync(file.fileno())
+
+
+def _read_notes(path: Path) -> list[ErasedRow]:
+    notes = list[ErasedRow]()
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    notes.append(_decode_note(line))
+                except msgspec.MsgspecError as error:
+                    # Refused as a whole, by the number of the line. A crash may have cut off the last one: its batch was
+                    # never erased.
+                    raise CommandError(f"--again: {path}: line {number}: {error}; nothing was erased") from None
+    except OSError as error:
+        raise CommandError(f"--again: {path}: {error.strerror}; nothing was erased") from None
+    return notes
+
+
+def _show(erasing: Erasure, *, as_json: bool) -> None:
+    shown: Shown = {
+        "erased": erasing.erased,
+        "stays": [structs.asdict(stays) for stays in erasing.stays],
+        "told": [structs.asdict(told) for told in erasing.told],
+        "exported_at": erasing.exported_at,
+    }
+    if as_json:
+        output.show(shown, as_json=True)
+        return
+    output.show({"erased": erasing.erased}, as_json=False)
+    for title, items in (("What stays", shown["stays"]), ("Who was told, and has it", shown["told"])):
+        terminal.say("")
+        terminal.say(f"{title}:")
+        output.show_list(title, items, as_json=False)
+    for at in erasing.exported_at:
+        terminal.say(f"Written out before, by `person export`: {at.isoformat()}")
+    terminal.notice("Statements that holders have downloaded are theirs: nobody here knows who keeps one.")

@@ -1,0 +1,137 @@
+"""``pixconnect cell``: the databases beside the home cell's, over which holders are to be spread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Final, TypeVar
+
+from cyclopts import App, Parameter
+from msgspec import structs
+
+from pixconnect.assembly import operators
+from pixconnect.assembly.cell_settings import settings_of
+from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.running import cell_opening
+from pixconnect.config import Settings
+from pixconnect.domain.frame.cell import HOME
+from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell, parse_address, parse_name
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.running import cell_check, known_cells
+from pixconnect.usecases.running.cell_check import CellLook
+
+Result = TypeVar("Result")
+
+# One holds the lock of whoever adds a cell, while the other reads and writes.
+_CONNECTIONS_MAX: Final = 2
+_HOME: Final[output.Shown] = {"number": HOME, "name": HOME_NAME, "state": "OPEN"}
+
+app = App(
+    name="cell",
+    help="Databases beside the home cell's, over which holders are to be spread: not ready for holders yet.",
+)
+
+Name = Annotated[str, Parameter(help="The cell.")]
+
+
+@app.command
+def add(name: Name, *, database_url: str, json: Json = False) -> None:
+    """Make a cell of an empty database; in live mode no holder can be opened in it yet, and no Pix goes from cell to cell.
+
+    Its tables are made, say their number for ever, and are kept in step by `migrate` from then on. Every process logs in there
+    as it does to the home cell, so its server must have the same logins. Run it again after whatever kept it from its end.
+
+    Args:
+        database_url: Where that database is, as `postgresql://HOST:PORT/DATABASE`, without user and password.
+    """
+    wanted = _parsed("NAME", parse_name, name), _parsed("--database-url", parse_address, database_url)
+    known = _run(lambda operator, settings: cell_opening.add_cell(operator, settings, *wanted))
+    output.show(structs.asdict(known), as_json=json)
+    terminal.notice("in live mode no holder can be opened in it yet, and no Pix goes from one cell to another")
+
+
+@app.command(name="list")
+def list_cells(*, json: Json = False) -> None:
+    """Print all cells, the home cell first."""
+    known = operating.run(known_cells.list_cells)
+    columns = ("number", "name", "state", "address", "added_at")
+    output.show_list("cells", [_HOME, *map(structs.asdict, known)], as_json=json, columns=columns)
+
+
+@app.command
+def show(name: Name, *, json: Json = False) -> None:
+    """Print a cell, and what its database says of itself."""
+
+    async def look(operator: Operator, settings: Settings) -> tuple[KnownCell | None, CellLook]:
+        known = await _find(operator, name)
+        reached = settings if known is None else settings_of(settings, known)
+        async with cell_opening.connected_as_operator(reached) as connection:
+            return known, await cell_check.look_at_cell(connection)
+
+    known, found = _run(look)
+    output.show((dict(_HOME) if known is None else structs.asdict(known)) | {"found": _shown(found)}, as_json=json)
+
+
+async def _find(operator: Operator, name: str) -> KnownCell | None:
+    """What the home cell knows of a cell; ``None`` for itself."""
+    return None if name == HOME_NAME else await known_cells.read_known_cell(operator, name)
+
+
+def _shown(found: CellLook) -> output.Shown:
+    claim = found.claim
+    return structs.asdict(found) | {"claim": None if claim is None else structs.asdict(claim)}
+
+
+@app.command
+def check(name: Name | None = None, *, json: Json = False) -> None:
+    """Compare each cell with what the home cell knows of it: number, mode, tables, server, login, secret key.
+
+    A line for each thing that is wrong says what to do; the exit status is 6 then.
+
+    Args:
+        name: This cell only; otherwise all, the home cell too.
+    """
+
+    async def look(operator: Operator, settings: Settings) -> Sequence[output.Shown]:
+        every = [None, *await known_cells.list_cells(operator)] if name is None else [await _find(operator, name)]
+        return [
+            {"cell": HOME_NAME if known is None else known.name, "finding": line}
+            for known in every
+            for line in await cell_opening.look_for_faults(operator, settings, known)
+        ]
+
+    found = _run(look)
+    if json:
+        output.show_list("findings", found, as_json=True)
+    else:
+        for each in found:
+            terminal.say(f"{each['cell']}: {each['finding']}")
+        if not found:
+            terminal.say("all is well")
+    if found:
+        raise CommandError(f"things to mend: {len(found)}", status=ExitStatus.FOUND)
+
+
+def _parsed(word: str, parse: Callable[[str], str], text: str) -> str:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise CommandError(f"{word}: {error}") from None
+
+
+def _run(do: Callable[[Operator, Settings], Awaitable[Result]]) -> Result:
+    """As ``operating.run``, for what reaches other cells than the home cell."""
+    settings = read_database_settings()
+    set_up_logging(settings.log_format, "warning")
+
+    async def do_as_operator() -> Result:
+        async with operators.open_operator(settings, connections_max=_CONNECTIONS_MAX) as operator:
+            return await do(operator, settings)
+
+    with complaining_of_home(settings):
+        return asyncio.run(do_as_operator())

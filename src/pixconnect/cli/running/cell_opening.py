@@ -1,0 +1,97 @@
+"""The steps of ``pixconnect cell add``; ``usecases/running/known_cells.py`` says what each of them may leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import asyncpg
+
+from pixconnect.assembly.cell_settings import settings_of
+from pixconnect.cli.frame import failures, live_mode
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.running import migrate
+from pixconnect.config import Settings, SettingsError
+from pixconnect.domain.running.known_cell import CellAddress, KnownCell
+from pixconnect.foundation import pool, privileges
+from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.running import cell_check, known_cells
+
+_SCHEMA: Final = migrate.SCHEMAS[0][0]
+_NAME: Final = "pixconnect cell"
+
+
+async def add_cell(context: OperatorContext, settings: Settings, name: str, address: str) -> KnownCell:
+    """Make a cell of the database at an address, or go on where somebody was kept from the end.
+
+    Raises:
+        CommandError: The cell is not what it should be, in the end; whoever mends that runs this again.
+        InstallationError: That database cannot become this cell; nothing was written there.
+    """
+    async with known_cells.adding_alone(context):
+        known = await known_cells.refuse_taken(context, name, address)
+        if known is not None and known.state == "OPEN":
+            return known
+        reached = settings_of(settings, CellAddress(address=address))
+        _refuse_unsafe(reached)
+        # A row that begins elsewhere has another identity then: what this database may say is of no use any more.
+        began_there = known if known is not None and known.address == address else None
+        async with context.pool.acquire() as home:
+            home_database = await installation_store.read_database(home)
+        async with _connected_as_owner(reached) as connection:
+            ours = [schema for schema, _, _ in migrate.SCHEMAS]
+            await known_cells.refuse_unfit(connection, home_database, began_there, ours)
+        known = await known_cells.begin_cell(context, name, address)
+        await migrate.bring_up_to_date(reached, cell=known)
+        findings = await look_for_faults(context, settings, known)
+        if findings:
+            raise CommandError(f"the cell {name} is not open yet: {findings[0]}; then run this again")
+        return await known_cells.open_cell(context, known)
+
+
+def _refuse_unsafe(reached: Settings) -> None:
+    try:
+        live_mode.refuse_unsafe_database(reached)
+    except SettingsError as error:
+        raise CommandError(f"--database-url, for the login of {error}") from None
+
+
+@asynccontextmanager
+async def _connected_as_owner(reached: Settings) -> AsyncGenerator[asyncpg.Connection]:
+    _, connection = await migrate.connect_as_owner(reached)
+    try:
+        await connection.execute(f"set search_path = {_SCHEMA}")
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def connected_as_operator(reached: Settings) -> AsyncGenerator[asyncpg.Connection]:
+    """A connection to a cell's database as operators' verbs have it."""
+    role = privileges.OPERATOR_ROLE
+    connection = await pool.connect(reached.operators_url, role=role, schema=_SCHEMA, name=_NAME)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def look_for_faults(context: OperatorContext, settings: Settings, known: KnownCell | None) -> list[str]:
+    """What is wrong with a cell, or with the home cell (``None``): of what cannot be reached that it cannot."""
+    reached = settings if known is None else settings_of(settings, known)
+    try:
+        async with connected_as_operator(reached) as connection:
+            found = [line async for line in cell_check.judge_cell(context, connection, known, settings.mode)]
+        # Operators may log in otherwise than the service, and its login belongs to the server.
+        role = privileges.SERVICE_ROLE
+        await (await pool.connect(reached.database_url, role=role, schema=_SCHEMA, name=_NAME)).close()
+    except Exception as error:
+        line = failures.explain(error)
+        # A defect of ours keeps its traceback.
+        if line is None:
+            raise
+        return [line]
+    return found

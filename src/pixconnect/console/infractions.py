@@ -1,0 +1,92 @@
+"""What payers contest: a list, one with all that belongs to it, and the form of its holder's answer; blocks, for operators."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from pixconnect.console.application import PageRoute
+from pixconnect.console.filtering import read_or_complain
+from pixconnect.console.forms import read_field
+from pixconnect.console.visit import Visit
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.block_report import BLOCK_KINDS
+from pixconnect.usecases.institutions import defence
+from pixconnect.usecases.reading import infraction_page
+from pixconnect.usecases.reading.infraction_page import STATES
+
+
+async def list_infractions(visit: Visit) -> Response:
+    wanted, complaint = read_or_complain(visit, STATES)
+    status, page = 400, None
+    if not complaint:
+        after = visit.query("after") or None
+        status, page = 200, await infraction_page.browse_infractions(visit.context, visit.viewer, wanted, after)
+    return visit.page(
+        "infractions.html",
+        status=status,
+        page=page,
+        statuses=STATES,
+        wanted=wanted,
+        complaint=complaint,
+        now=visit.context.clock.now(),
+    )
+
+
+async def show_infraction(visit: Visit) -> Response:
+    return await _show(visit)
+
+
+async def defend_infraction(visit: Visit) -> Response:
+    visit.form()
+    visit.viewer.require("infraction.write")
+    shown = await infraction_page.read_infraction_page(visit.context, visit.viewer, visit.path_id())
+    visit, contested = visit.about(shown.infraction.holder_id), shown.infraction
+    text = _read_text(visit)
+    # The words stand with the infraction, and end as those do: the audit is for ever.
+    caller, act = visit.act("infraction defend", f"infraction {contested.id}", {"characters": len(text)})
+    await defence.defend(visit.acting, caller, contested.id, text, act)
+    return visit.go(f"/infractions/{contested.id}", said="defended")
+
+
+async def refuse_defence(visit: Visit, refusal: errors.PixConnectError, status: int) -> Response:
+    return await _show(visit, status=status, complaint=str(refusal), typed=_read_text(visit))
+
+
+def _read_text(visit: Visit) -> str:
+    # A browser ends each line of a form with two characters; the institution counts one.
+    return read_field(visit.sent, "text").replace("\r\n", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+async def _show(visit: Visit, *, status: int = 200, complaint: str = "", typed: str | None = None) -> Response:
+    shown = await infraction_page.read_infraction_page(visit.context, visit.viewer, visit.path_id())
+    contested = shown.infraction
+    return visit.page(
+        "infraction.html",
+        status=status,
+        shown=shown,
+        contested=contested,
+        complaint=complaint,
+        typed=typed,
+        may_answer=visit.who.may_act and visit.viewer.may("infraction.write"),
+        curl=f'curl -s {visit.parts.api_url}/v1/connect/infraction/id/{contested.id} -H "Authorization: Bearer $TOKEN"',
+        cli=f"pixconnect infraction show {contested.id}",
+    )
+
+
+async def list_blocks(visit: Visit) -> Response:
+    """Whose money institutions keep from being spent, and why: operators see it, and nobody is told ahead."""
+    if visit.who.kind == "holder":
+        raise errors.Forbidden("these pages are for operators")
+    kinds = tuple(kind for kind in BLOCK_KINDS if kind in visit.request.query_params.getlist("kind"))
+    page = await infraction_page.browse_blocks(visit.context, visit.holder_id, kinds, visit.query("after") or None)
+    return visit.page("blocks.html", page=page, kinds=BLOCK_KINDS, chosen=kinds)
+
+
+ROUTES: Final = (
+    PageRoute(path="/infractions", page=list_infractions, may_be_old=True),
+    PageRoute(path="/infractions/{id}", page=show_infraction),
+    PageRoute(path="/infractions/{id}/defend", page=defend_infraction, method="POST", refused=refuse_defence),
+    PageRoute(path="/blocks", page=list_blocks, may_be_old=True),
+)

@@ -1,0 +1,143 @@
+"""What payers contest, as an institution lists it, and what a rail reports of it.
+
+An institution says how far a contest is, and lists returns beside their Pix; which return was made because of which contest it
+may not say. Then it is what was returned there of that Pix since the contest was opened, without our asking, up to the sum
+that is contested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.institutions.malformed_item import MalformedItem
+from pixconnect.domain.money.block_report import (
+    Defence,
+    DefenceAnswer,
+    InfractionReason,
+    InfractionReport,
+    InfractionState,
+    Situation,
+    TakenPart,
+)
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.infraction import Infraction
+from pixconnect.domain.rules.register import ARRANGEMENT
+
+ContestWord = Literal["open", "answered", "accepted", "rejected"]
+
+_STEPS: Final = dict[ContestWord, int]((("open", 0), ("answered", 1), ("accepted", 2), ("rejected", 3)))
+
+
+class ListedContest(Struct, frozen=True, kw_only=True):
+    """A contest of a Pix that was received on the account, as it is there."""
+
+    name: str
+    """The institution's, unique on the account."""
+    end_to_end_id: str
+    amount_cents: int
+    """How much of the Pix is contested."""
+    status: ContestWord
+    """``accepted``: it gives back, or has given back, what there is."""
+    reason: InfractionReason
+    situation: Situation
+    words: str | None
+    """What the payer says."""
+    defence: str | None
+    """What was answered, by us or by a person there."""
+    opened_at: datetime
+    respond_by: datetime
+    told_at: datetime
+    """When it changed last there."""
+
+
+class Contests(Protocol):
+    """What payers contest of what was received on an account, where the institution tells it: it judges and gives back."""
+
+    @property
+    def text_length_max(self) -> int:
+        """How many characters of an answer it takes."""
+        ...
+
+    def list_contests(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[ListedContest | MalformedItem]]:
+        """Pages of contests of an interval; one may come twice, as pages shift."""
+        ...
+
+    async def defend(self, defence: Defence) -> DefenceAnswer:
+        """Answer one; the same words again are no second answer."""
+        ...
+
+
+def report_contest(
+    contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime
+) -> InfractionReport:
+    """All of a contest as it is now: the same again, however often it is read.
+
+    Args:
+        contest: As it is listed.
+        party: Whose account it is.
+        returned: What may have been given back because of it, in turn.
+        now: Real time, by which the arrangement's times end.
+    """
+    taken = _choose_taken(contest, returned) if contest.status == "accepted" else ()
+    rest_cents = contest.amount_cents - sum(part.amount_cents for part in taken)
+    until = contest.opened_at + ARRANGEMENT.find("contest_block", contest.opened_at).duration
+    state: InfractionState = "answered" if contest.status == "answered" else "open"
+    held_cents, wanted_cents, told_at, respond_by = rest_cents, rest_cents, contest.told_at, contest.respond_by
+    # What is further on counts as told later, also where the institution dates no change, or dates a return before it.
+    step = _STEPS[contest.status]
+    if contest.status == "rejected":
+        state, held_cents, wanted_cents = "released", 0, 0
+    elif contest.status == "accepted":
+        # Nobody hears an answer any more; until the money has gone it is blocked.
+        respond_by = min(respond_by, contest.told_at)
+        if taken or now >= until:
+            state, held_cents, step = "taken", 0, step + 1 + len(taken)
+            told_at = max(told_at, taken[-1].settled_at if taken else until)
+            began_at = taken[0].settled_at if taken else until
+            ends_at = began_at + ARRANGEMENT.find("rest_followed", began_at).duration
+            # What comes in later is blocked up to the rest, for so long and no longer.
+            if now >= ends_at:
+                wanted_cents, told_at = 0, max(told_at, ends_at)
+    told_at += timedelta(microseconds=step)
+    return InfractionReport(
+        report_id=f"{contest.name}/{state}/{contest.amount_cents - rest_cents}/{int(told_at.timestamp())}",
+        name=contest.name,
+        party=party,
+        end_to_end_id=contest.end_to_end_id,
+        amount_cents=contest.amount_cents,
+        reason=contest.reason,
+        situation=contest.situation,
+        words=contest.words,
+        state=state,
+        opened_at=contest.opened_at,
+        respond_by=respond_by,
+        wanted_cents=wanted_cents,
+        held_cents=held_cents,
+        taken=tuple(taken),
+        told_at=told_at,
+        until=until,
+    )
+
+
+def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequence[TakenPart]:
+    taken, left_cents = list[TakenPart](), contest.amount_cents
+    for part in sorted(returned, key=lambda part: (part.settled_at, part.return_id)):
+        # Before the contest was opened nothing was given back because of it.
+        if part.settled_at >= contest.opened_at and part.amount_cents <= left_cents:
+            taken.append(part)
+            left_cents -= part.amount_cents
+    return taken
+
+
+def is_told(known: Infraction, report: InfractionReport) -> bool:
+    """Whether a report says nothing that is not recorded: lists are read again and again."""
+    return (
+        known.told_at >= report.told_at
+        and (known.state, known.amount_cents, known.end_to_end_id, known.reason)
+        == (report.state, report.amount_cents, report.end_to_end_id, report.reason)
+        and known.taken_cents == sum(part.amount_cents for part in report.taken)
+    )

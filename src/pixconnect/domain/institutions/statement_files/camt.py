@@ -1,0 +1,271 @@
+"""ISO 20022 camt.053: a bank's statement in XML, of any of its versions; what is read of it is in all of them.
+
+Expat reads it as a stream. A document type is refused, so there are no entities, and depth and texts are bounded.
+
+Source:
+    ISO 20022 camt.053.001.02 to .08, message definition reports; external code set BankTransactionCode1Code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+from xml.parsers import expat
+
+from msgspec import Struct
+
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.statement_files import statement_file as files
+from pixconnect.domain.institutions.statement_files.statement_file import (
+    InvalidStatement,
+    ItemKind,
+    ItemList,
+    StatedBalance,
+    StatementAccount,
+    StatementFile,
+)
+
+_DEPTH_MAX: Final = 40
+_TEXT_LENGTH_MAX: Final = 4096
+_TEXTS_COUNT_MAX: Final = 400
+"""Elements with a text in one entry, balance or account."""
+_BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
+
+# What is collected as a whole, by its path below Stmt.
+_PARTS: Final = ("Acct", "FrToDt", "Bal", "Ntry")
+
+
+class _Part(Struct, kw_only=True):
+    """One element, as texts by their paths in it; an attribute follows an @."""
+
+    line: int
+    texts: list[tuple[str, str]]
+
+    def find(self, *paths: str) -> str | None:
+        """The first text at the first of the paths that has one."""
+        return next((text for path in paths for told, text in self.texts if told == path), None)
+
+    def find_all(self, end: str) -> list[str]:
+        return [text for told, text in self.texts if told.endswith(end)]
+
+    def need(self, *paths: str) -> str:
+        text = self.find(*paths)
+        if text is None:
+            raise InvalidStatement(f"{paths[0]}: is missing", self.line)
+        return text
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._add_text
+        self._parser.StartDoctypeDeclHandler = self._refuse_document_type
+        self._parser.buffer_text = True
+        self._path: list[str] = []
+        self._text: list[str] = []
+        self._text_length = 0
+        self._part: _Part | None = None
+        self._parts: dict[str, list[_Part]] = {name: [] for name in _PARTS}
+        self._statements_count = 0
+        self._items = ItemList()
+
+    @property
+    def _line(self) -> int:
+        return self._parser.CurrentLineNumber
+
+    def read(self, content: bytes) -> StatementFile:
+        try:
+            self._parser.Parse(content, True)  # noqa: FBT003  expat's argument
+        except expat.ExpatError as error:
+            raise InvalidStatement(f"it is no well-formed XML: {expat.ErrorString(error.code)}", error.lineno) from None
+        except (ValueError, LookupError) as error:
+            if isinstance(error, InvalidStatement):
+                raise
+            raise InvalidStatement("its encoding is not known", self._line) from None
+        if self._statements_count != 1:
+            raise InvalidStatement(f"it has {self._statements_count} statements (Stmt); a file may have one")
+        return self._conclude()
+
+    def _refuse_document_type(self, *_declared: object) -> None:
+        raise InvalidStatement("it declares a document type, which no statement needs", self._line)
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(" ")[2]
+        self._path.append(name)
+        if len(self._path) > _DEPTH_MAX:
+            raise InvalidStatement(f"elements stand more than {_DEPTH_MAX} deep", self._line)
+        if len(self._path) == 1 and (name != "Document" or "camt.053" not in tag):
+            raise InvalidStatement("its root is no Document of camt.053", self._line)
+        match self._path[1:]:
+            case ["BkToCstmrStmt", "Stmt"]:
+                self._statements_count += 1
+            case ["BkToCstmrStmt", "Stmt", part] if part in _PARTS:
+                self._part = _Part(line=self._line, texts=[])
+            case _:
+                pass
+        if self._part is not None and (currency := attributes.get("Ccy")) is not None:
+            self._tell(self._path_in_part() + "@Ccy", currency)
+        self._text, self._text_length = [], 0
+
+    def _path_in_part(self) -> str:
+        return "/".join(self._path[4:])
+
+    def _add_text(self, text: str) -> None:
+        self._text_length += len(text)
+        if self._text_length > _TEXT_LENGTH_MAX:
+            raise InvalidStatement(f"{self._path[-1]}: has more than {_TEXT_LENGTH_MAX} characters", self._line)
+        self._text.append(text)
+
+    def _end(self, _tag: str) -> None:
+        part, text = self._part, "".join(self._text).strip()
+        if part is not None and text:
+            self._tell(self._path_in_part(), text)
+        self._text, self._text_length = [], 0
+        if part is not None and len(self._path) == 4:
+            if self._path[-1] == "Ntry":
+                self._add_entry(part)
+            else:
+                self._parts[self._path[-1]].append(part)
+                if len(self._parts[self._path[-1]]) > _TEXTS_COUNT_MAX:
+                    raise InvalidStatement(f"{self._path[-1]}: there are more than {_TEXTS_COUNT_MAX}", self._line)
+            self._part = None
+        self._path.pop()
+
+    def _tell(self, path: str, text: str) -> None:
+        if self._part is None:
+            return
+        self._part.texts.append((path, text))
+        if len(self._part.texts) > _TEXTS_COUNT_MAX:
+            raise InvalidStatement(f"one element has more than {_TEXTS_COUNT_MAX} texts", self._line)
+
+    def _add_entry(self, entry: _Part) -> None:
+        # What is not booked is expected, and may never come.
+        if (entry.find("Sts/Cd", "Sts") or "BOOK").upper() == "BOOK":
+            self._items.add(_make_item(entry), entry.line)
+
+    def _conclude(self) -> StatementFile:
+        accounts, spans = self._parts["Acct"], self._parts["FrToDt"]
+        if len(accounts) != 1:
+            raise InvalidStatement("it needs one account (Acct)")
+        (account,) = accounts
+        if (account.find("Ccy") or "BRL") != "BRL":
+            raise InvalidStatement(f"Ccy: the account is in {account.need('Ccy')[:10]!r}, and not in BRL", account.line)
+        balances = self._read_balances()
+        told = (_find_day(spans, "Fr"), _find_day(spans, "To"))
+        if told == (None, None) and "closing" in balances:
+            told = (None, balances["closing"].on)
+        first_on, last_on = files.find_days(told, self._items.items)
+        opening = balances.get("opening")
+        return StatementFile(
+            format="camt.053",
+            account=StatementAccount(
+                bank=files.clean_text(account.find("Svcr/FinInstnId/ClrSysMmbId/MmbId", "Svcr/FinInstnId/BICFI") or ""),
+                branch=files.clean_text(account.find("Id/Othr/Issr", "Svcr/BrnchId/Id") or ""),
+                number=files.clean_text(account.need("Id/Othr/Id", "Id/IBAN")),
+            ),
+            first_on=first_on,
+            last_on=last_on,
+            opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
+            closing=balances.get("closing"),
+            items=self._items.items,
+            changed=self._items.changed,
+        )
+
+    def _read_balances(self) -> dict[str, StatedBalance]:
+        found: dict[str, StatedBalance] = {}
+        for part in self._parts["Bal"]:
+            name = _BALANCES.get(part.find("Tp/CdOrPrtry/Cd") or "")
+            if name is None:
+                continue
+            balance = StatedBalance(cents=_read_cents(part), on=_read_date(part, "Dt")[0])
+            if found.setdefault(name, balance).cents != balance.cents:
+                raise InvalidStatement(f"Bal: there are two {name} balances", part.line)
+        return found
+
+
+def read_camt(content: bytes) -> StatementFile:
+    """Read a statement of one account.
+
+    Raises:
+        InvalidStatement: It is none, or says something in two ways.
+    """
+    files.check_size(content)
+    return _Reader().read(content)
+
+
+def _make_item(entry: _Part) -> InstitutionItem:
+    reference = entry.find("AcctSvcrRef", "NtryRef", "NtryDtls/TxDtls/Refs/AcctSvcrRef")
+    item_id = files.check_item_id(reference or "", "AcctSvcrRef", entry.line)
+    cents = _read_cents(entry)
+    day, settled_at = _read_date(entry, "BookgDt")
+    is_in = cents >= 0
+    # The other side is who pays what comes in, and who gets what goes out.
+    parties = f"NtryDtls/TxDtls/RltdPties/{'Dbtr' if is_in else 'Cdtr'}"
+    name = entry.find(f"{parties}/Pty/Nm", f"{parties}/Nm")
+    texts = [*entry.find_all("/RmtInf/Ustrd"), *entry.find_all("AddtlNtryInf"), *entry.find_all("AddtlTxInf")]
+    tax_id = entry.find(*(f"{parties}/{pty}Id/{kind}/Othr/Id" for pty in ("Pty/", "") for kind in ("OrgId", "PrvtId")))
+    item = InstitutionItem(
+        item_id=item_id,
+        day=day,
+        settled_at=settled_at,
+        direction="IN" if is_in else "OUT",
+        amount_cents=abs(cents),
+        kind=_find_kind(entry, texts),
+        txid=files.clean_text(entry.find("NtryDtls/TxDtls/Refs/TxId") or "") or None,
+        tax_id=files.clean_text(tax_id or "") or None,
+        counterparty=files.clean_text(name or "") or None,
+        text=files.clean_text(" | ".join(texts)),
+    )
+    # A field says what a line is; texts only where no field does.
+    named = files.add_found_names(item, *entry.find_all("/Refs/EndToEndId"), *entry.find_all("/Refs/Prtry/Ref"))
+    return files.add_found_names(named, item_id, *texts)
+
+
+def _find_kind(entry: _Part, texts: Sequence[str]) -> ItemKind:
+    codes = (entry.find("BkTxCd/Domn/Fmly/Cd"), entry.find("BkTxCd/Domn/Fmly/SubFmlyCd"))
+    match codes:
+        case (_, "FEES" | "CHRG" | "COMM"):
+            return "fee"
+        case ("RRCT" | "IRCT", "RRTN"):
+            return "refund"
+        case ("RRCT" | "IRCT", _):
+            return "pix"
+        case _:
+            return files.find_kind(" ".join(texts))
+
+
+def _read_cents(part: _Part) -> int:
+    text = part.need("Amt")
+    if (part.find("Amt@Ccy") or "BRL") != "BRL":
+        raise InvalidStatement(f"Amt: is in {part.need('Amt@Ccy')[:10]!r}, and not in BRL", part.line)
+    cents = files.parse_cents(text, "Amt", part.line)
+    indicator = part.need("CdtDbtInd")
+    if cents < 0 or indicator not in ("CRDT", "DBIT"):
+        raise InvalidStatement("CdtDbtInd: must be CRDT or DBIT, of an amount without a sign", part.line)
+    return cents if indicator == "CRDT" else -cents
+
+
+def _find_day(spans: Sequence[_Part], end: str) -> date | None:
+    if not spans:
+        return None
+    text = spans[0].find(f"{end}DtTm", f"{end}Dt")
+    return None if text is None else _parse_date(text, f"{end}Dt", spans[0].line)[0]
+
+
+def _read_date(part: _Part, name: str) -> tuple[date, datetime | None]:
+    return _parse_date(part.need(f"{name}/DtTm", f"{name}/Dt"), name, part.line)
+
+
+def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:
+    """A date, or an instant; one without a zone tells no more than its day."""
+    try:
+        if "T" not in text:
+            return date.fromisoformat(text[:10]), None
+        told = datetime.fromisoformat(text)
+        return (told.date(), None) if told.tzinfo is None else (to_day(told), told)
+    except (ValueError, OverflowError):
+        raise InvalidStatement(f"{field}: {text[:40]!r} is no date as XML writes it", line) from None

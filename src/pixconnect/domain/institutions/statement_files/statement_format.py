@@ -1,0 +1,28 @@
+"""Which form a statement file has, by its own words: names and endings of files say little."""
+
+from __future__ import annotations
+
+from pixconnect.domain.institutions.statement_files import statement_file
+from pixconnect.domain.institutions.statement_files.camt import read_camt
+from pixconnect.domain.institutions.statement_files.efi_file import read_efi_file
+from pixconnect.domain.institutions.statement_files.ofx import read_ofx
+from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement, StatementFile
+
+_START_LENGTH: int = 4096
+
+
+def read_statement_file(content: bytes) -> StatementFile:
+    """Read an OFX, a camt.053 or Efi's conciliation file.
+
+    Raises:
+        InvalidStatement: It is none of them, or no whole one.
+    """
+    statement_file.check_size(content)
+    start = content[:_START_LENGTH].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"CA;"):
+        return read_efi_file(content)
+    if b"camt.053" in start:
+        return read_camt(content)
+    if b"OFX" in start.upper():
+        return read_ofx(content)
+    raise InvalidStatement("it is neither OFX, nor camt.053, nor Efi's conciliation file")

@@ -1,0 +1,226 @@
+"""A block: money that the institution keeps a holder from spending, because somebody contests it or a court wants it.
+
+::
+
+    available  ──cover──►   blocked      as much of what is held there as is available here
+    available  ◄──release── blocked
+    settlement ──hold──►    blocked      a suspect credit, which is not available before its release
+    settlement ◄──let go──  blocked      released, and its transfer credits it then; or returned
+    settlement ◄──take──    blocked      with the refund that the institution made
+
+Only what the institution tells makes, changes or ends a block. ``wanted`` is what it would have, ``held`` what it has blocked
+there, ``covered`` what of that stands in the holder's account *blocked* here: it rises to ``held`` with whatever becomes
+available, once nothing is owed. What is wanted beyond what is held has no entry.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.event import CreditHold, Event
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.block_report import BLOCK_KINDS, BlockKind, BlockTerms
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.ledger import Account
+from pixconnect.domain.money.transfer import Transfer, announce_transfer, fail_transfer
+
+BlockState = Literal["open", "ended"]
+StepKind = Literal["covered", "released", "held", "let_go", "taken"]
+
+STEP_ACCOUNTS: Final[dict[StepKind, tuple[Account, Account]]] = {
+    "covered": ("available", "blocked"),
+    "released": ("blocked", "available"),
+    "held": ("settlement", "blocked"),
+    "let_go": ("blocked", "settlement"),
+    # As for what is let go; the cause of this entry is the refund that the institution made.
+    "taken": ("blocked", "settlement"),
+}
+"""What each step debits and credits."""
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    institution_id: int | None
+    """The account at an institution; ``None`` is the installation's own rail."""
+    kind: BlockKind
+    reference: str
+    """The institution's name of it: of a contest the contest's, of a suspect credit the Pix's."""
+    transfer_id: int | None
+    """The Pix that it is about, where it is about one that is known."""
+    wanted_cents: int
+    held_cents: int
+    covered_cents: int
+    respond_by: datetime | None
+    until: datetime | None
+    """When it ends by itself, as the institution says."""
+    source: str
+    """The report that told its present state."""
+    state: BlockState
+    told_at: datetime
+    """When the institution said so: an older report changes nothing."""
+    created_at: datetime
+    modified_at: datetime
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether no more of it is shown than its kind and how much."""
+        return BLOCK_KINDS[self.kind].is_secret
+
+    @property
+    def uncovered_cents(self) -> int:
+        return self.held_cents - self.covered_cents
+
+    @property
+    def excess_cents(self) -> int:
+        """What is covered beyond what is held there any more, before it is released."""
+        return max(0, -self.uncovered_cents)
+
+
+class BlockStep(Struct, frozen=True, kw_only=True):
+    """What has gone into a block or out of it."""
+
+    id: int
+    """That of its ledger entry."""
+    holder_id: int
+    block_id: int
+    kind: StepKind
+    amount_cents: int
+    created_at: datetime
+
+
+def open_block(
+    terms: BlockTerms,
+    block_id: int,
+    holder_id: int,
+    institution_id: int | None,
+    source: str,
+    told_at: datetime,
+    now: datetime,
+) -> Block:
+    """Make a block that is told for the first time; nothing is covered yet."""
+    return Block(
+        id=block_id,
+        holder_id=holder_id,
+        institution_id=institution_id,
+        kind=terms.kind,
+        reference=terms.reference,
+        # Set once the Pix is found, and never changed then (trigger ``keep_block``).
+        transfer_id=None,
+        wanted_cents=terms.wanted_cents,
+        held_cents=terms.held_cents,
+        covered_cents=0,
+        respond_by=terms.respond_by,
+        until=terms.until,
+        source=source,
+        # It may be over when it is told of for the first time: reports come in any order.
+        state="open" if terms.wanted_cents else "ended",
+        told_at=told_at,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def change_block(block: Block, terms: BlockTerms, source: str, told_at: datetime, now: datetime) -> Block:
+    """Take over what a younger report says; what is covered changes by steps."""
+    return structs.replace(
+        block,
+        wanted_cents=terms.wanted_cents,
+        held_cents=terms.held_cents,
+        respond_by=terms.respond_by,
+        until=terms.until,
+        source=source,
+        state="open" if terms.wanted_cents else "ended",
+        told_at=told_at,
+        modified_at=now,
+    )
+
+
+def open_suspect_credit(
+    transfer: Transfer, block_id: int, until: datetime, source: str, told_at: datetime, now: datetime
+) -> Block:
+    """Make the block of a suspect credit; the whole Pix goes into it by one step."""
+    return Block(
+        id=block_id,
+        holder_id=transfer.holder_id,
+        institution_id=transfer.institution_id,
+        kind="precautionary",
+        reference=transfer.end_to_end_id,
+        transfer_id=transfer.id,
+        wanted_cents=transfer.amount_cents,
+        held_cents=transfer.amount_cents,
+        covered_cents=0,
+        respond_by=None,
+        until=until,
+        source=source,
+        state="open",
+        told_at=told_at,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def end_suspect_credit(block: Block, source: str, told_at: datetime, now: datetime) -> Block:
+    """End it, released or returned; what is in it goes by a step."""
+    errors.ensure(block.kind == "precautionary" and block.state == "open", block.state)
+    return structs.replace(
+        block, wanted_cents=0, held_cents=0, state="ended", source=source, told_at=told_at, modified_at=now
+    )
+
+
+def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event_id: int) -> Event:
+    """Make the event of a suspect credit, which says what it will pay and that nothing is to be delivered yet."""
+    hold = CreditHold(
+        deliver="NOT_YET",
+        until=format_instant(errors.require(block.until, "a suspect credit is held for so long")),
+        charge_id=transfer.charge_id,
+        transaction_identification=transfer.txid,
+        external_id=charge and charge.external_id,
+    )
+    return announce_transfer(transfer, event_id, block.created_at, hold)
+
+
+def return_suspect_credit(transfer: Transfer, code: str, now: datetime) -> Transfer:
+    """End a payment that the institution held and returned, as one that the rail cancelled."""
+    reason = f"Your institution held it as suspect and returned it ({code}): {reject_code.explain(code)}"
+    return fail_transfer(transfer, reject_code.CREDIT_CANCELLED, reason, now)
+
+
+def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) -> Block:
+    """Change what is covered by a step."""
+    # The trigger ``check_block_steps`` adds up the steps again; here the mistake has still one request as its cause, not a
+    # batch.
+    covered_cents = block.covered_cents + (amount_cents if kind in {"covered", "held"} else -amount_cents)
+    errors.ensure(covered_cents >= 0, "no more leaves a block than is in it")
+    return structs.replace(block, covered_cents=covered_cents, modified_at=now)
+
+
+def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, told_at: datetime) -> Misfit | None:
+    """Why a report of a block cannot be believed; a block that is not known may be told of in any state."""
+    if block is None:
+        # What is about money alone may come out of the blue.
+        if not BLOCK_KINDS[terms.kind].is_of_pix:
+            return None
+        explanation = f"blocks money for {terms.reference}, and nothing of that name is contested or held here"
+        return Misfit(reason="unknown_order", explanation=explanation)
+    # One name is one block for ever: the same name for another holder or another reason is something else, and a person
+    # looks.
+    if (block.kind, block.holder_id) != (terms.kind, holder_id):
+        explanation = f"the block {terms.reference} was {block.kind} of holder {block.holder_id} before"
+        return Misfit(reason="changed_repeat", explanation=explanation)
+    # An older report may say anything of what was then.
+    if told_at > block.told_at and block.state == "ended" and terms.wanted_cents:
+        return Misfit(
+            reason="contradiction", explanation=f"the block {terms.reference} has ended, and is told to go on"
+        )
+    # It was never available, and goes whole: with the transfer that credits it, or with its return. A part would be no Pix's.
+    if told_at > block.told_at and block.kind == "precautionary" and terms.held_cents != block.held_cents:
+        explanation = f"the suspect credit {terms.reference} is held whole until it is released or returned"
+        return Misfit(reason="contradiction", explanation=explanation)
+    return None

@@ -1,0 +1,135 @@
+"""What an institution tells of money that it keeps a holder from spending: reports, which it makes and nobody can refuse."""
+
+from datetime import datetime
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pixconnect.domain.money.holder import Party
+
+BlockKind = Literal["med", "precautionary", "judicial", "administrative", "security"]
+"""Why an institution blocks money: ``med`` is a contest of a Pix, ``precautionary`` a suspect credit."""
+
+
+class BlockTraits(Struct, frozen=True, kw_only=True):
+    """What is done alike with all blocks of a kind."""
+
+    is_of_pix: bool = False
+    """It is about a Pix, which has to be found here first: a report of it alone would keep money for nothing."""
+    is_secret: bool = False
+    """What the institution calls it, and until when it lasts, is nobody's to see."""
+
+
+BLOCK_KINDS: Final = dict[BlockKind, BlockTraits](
+    (
+        ("med", BlockTraits(is_of_pix=True)),
+        ("precautionary", BlockTraits(is_of_pix=True)),
+        ("judicial", BlockTraits(is_secret=True)),
+        ("administrative", BlockTraits()),
+        ("security", BlockTraits()),
+    )
+)
+
+
+class BlockTerms(Struct, frozen=True, kw_only=True):
+    """What an institution says of one block: all of it, so that the last one that it said counts."""
+
+    reference: str
+    """Its name of it, unique on the account."""
+    kind: BlockKind
+    wanted_cents: int
+    """How much it would have; 0 ends the block."""
+    held_cents: int
+    """How much of that it has blocked."""
+    respond_by: datetime | None = None
+    until: datetime | None = None
+    """When it ends by itself."""
+
+
+class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
+    """The institution has blocked money on a holder's account, or changed or ended blocks: it has happened, whatever we say."""
+
+    report_id: str
+    party: Party
+    """The holder's account."""
+    blocks: tuple[BlockTerms, ...]
+    """Those that it tells of, each as it is now: one may have become two, and many may have ended."""
+    told_at: datetime
+    """Of two reports the later one counts, in whatever order they come."""
+
+
+InfractionReason = Literal["fraud", "operational_flaw"]
+"""What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault."""
+Situation = Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
+"""What has happened, by the words of the directory (DICT)."""
+InfractionState = Literal["open", "answered", "taken", "released"]
+"""``answered``: the institution has the holder's words. It ends as ``taken`` (given back, as far as there was money) or
+``released``."""
+
+
+class TakenPart(Struct, frozen=True, kw_only=True):
+    """What the institution gave back of a Pix that was contested."""
+
+    return_id: str
+    """The network's name of the return."""
+    amount_cents: int
+    settled_at: datetime
+
+
+class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
+    """Somebody contests a Pix that a holder received: all of it as it is now, so that the last word counts.
+
+    The institution blocks, decides and gives back; nobody here can refuse it.
+    """
+
+    report_id: str
+    name: str
+    """The institution's name of it, unique on the account."""
+    party: Party
+    """The holder's account."""
+    end_to_end_id: str
+    """The Pix."""
+    amount_cents: int
+    """How much of it is contested."""
+    reason: InfractionReason
+    situation: Situation
+    words: str | None
+    """What the payer says."""
+    state: InfractionState
+    opened_at: datetime
+    respond_by: datetime
+    """Until when the holder can answer."""
+    wanted_cents: int
+    """How much the institution would have blocked: after a return of less than was contested, the rest."""
+    held_cents: int
+    """How much of that it has blocked."""
+    taken: tuple[TakenPart, ...]
+    """All that it has given back because of it."""
+    told_at: datetime
+    until: datetime | None = None
+    """When the block ends by itself."""
+
+
+class Defence(Struct, frozen=True, kw_only=True):
+    """What a holder answers to a contest."""
+
+    name: str
+    """The contest's, as the institution calls it."""
+    text: str
+
+
+class DefenceTaken(Struct, frozen=True, tag="taken"):
+    """The institution has these words, now or since an earlier try."""
+
+
+class DefenceRefused(Struct, frozen=True, kw_only=True, tag="refused"):
+    """It will not have them: the time is over, or the contest is. Final."""
+
+    reason: str
+
+
+class DefenceUnknown(Struct, frozen=True, tag="unknown"):
+    """Nobody knows whether it has them: it is asked again, and takes the same words once."""
+
+
+DefenceAnswer = DefenceTaken | DefenceRefused | DefenceUnknown

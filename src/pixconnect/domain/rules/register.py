@@ -1,0 +1,161 @@
+"""The register of the arrangement's rules: what each says, from which day, whom it binds, and who says so.
+
+The rows stand in ``arrangement.csv``. A rule that changes gets a row more and keeps the former one: what began under it ends
+under it, so whoever asks names the instant that starts the clock. A rule of which one source alone is known warns, and never
+refuses.
+"""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_right
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from pixconnect.domain.frame.civil_time import to_day
+
+_FILE: Final = Path(__file__).parent / "arrangement.csv"
+
+
+class Unit(StrEnum):
+    """What a rule's value counts; a duty has no value, and of a lifted rule nothing is left."""
+
+    SECONDS = "seconds"
+    MINUTES = "minutes"
+    HOURS = "hours"
+    DAYS = "days"
+    CENTS = "cents"
+    TOKENS = "tokens"
+    TOKENS_A_MINUTE = "tokens a minute"
+    HOUR_OF_DAY = "hour of day"
+    KEYS = "keys"
+    ACCOUNTS = "accounts"
+    TRIES = "tries"
+    DUTY = "duty"
+    LIFTED = "lifted"
+
+
+class RuleParty(StrEnum):
+    """Who has to keep a rule. Those of institutions are played by the sandbox, and shown; those of holders are enforced."""
+
+    HOLDER = "holder"
+    PAYERS_INSTITUTION = "payer's institution"
+    RECEIVERS_INSTITUTION = "receiver's institution"
+    NOBODY_HERE = "nobody here"
+
+
+class RuleChange(StrEnum):
+    """Which way of changing a value makes a rule stricter: an operator may go that way alone."""
+
+    LESS = "less"
+    MORE = "more"
+    NONE = "none"
+    """It is not an operator's to change."""
+
+
+class RuleSource(StrEnum):
+    CITED = "cited"
+    ONE_SOURCE = "one source"
+    OURS = "ours"
+
+
+class ArrangementRule(Struct, frozen=True, kw_only=True):
+    """One row: what a rule says from a day on."""
+
+    name: str
+    value: int | None
+    unit: Unit
+    since: date
+    """A day of Sao Paulo; ``date.min`` where no day is known, for it was always so here."""
+    clock: str
+    """What starts it, in words; empty where nothing runs."""
+    binds: RuleParty
+    stricter: RuleChange
+    standing: RuleSource
+    source: str
+    says: str
+
+    @property
+    def duration(self) -> timedelta:
+        """How long it lasts; only of a rule in days, hours, minutes or seconds."""
+        return timedelta(**{self.unit.value: self.read_value()})
+
+    def read_value(self) -> int:
+        """The number, in the rule's unit."""
+        if self.value is None:
+            raise LookupError(f"{self.name} has no value since {self.since}")
+        return self.value
+
+
+class Dated(Protocol):
+    @property
+    def since(self) -> date: ...
+
+
+DatedRow = TypeVar("DatedRow", bound=Dated)
+
+
+class Register(Generic[DatedRow]):
+    """All rules, each with its rows by day."""
+
+    def __init__(self, rows: Mapping[str, tuple[DatedRow, ...]]) -> None:
+        self.rows = rows
+        self._days = {name: [row.since for row in of_name] for name, of_name in rows.items()}
+
+    def find(self, name: str, began_at: datetime) -> DatedRow:
+        """What a rule says of something whose clock began at an instant."""
+        of_name = self.rows.get(name, ())
+        if len(of_name) == 1 and of_name[0].since == date.min:  # most of them, and the hot ones
+            return of_name[0]
+        index = bisect_right(self._days.get(name, ()), to_day(began_at))
+        if not index:
+            raise LookupError(f"{name} on {to_day(began_at)}")
+        return of_name[index - 1]
+
+    def find_constant(self, name: str) -> DatedRow:
+        """A rule that has always been the same; raises ``LookupError`` once it has changed, for then an instant decides."""
+        rows = self.rows.get(name, ())
+        if len(rows) != 1:
+            raise LookupError(f"{name} has {len(rows)} rows")
+        return rows[0]
+
+
+def parse_register(text: str) -> Register[ArrangementRule]:
+    """Read the rows of a register; raises ``ValueError`` that names the row where one is not as it must be."""
+    rows: dict[str, list[ArrangementRule]] = {}
+    for number, cells in enumerate(csv.DictReader(text.splitlines()), 2):
+        try:
+            rule = _parse_row(cells)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"row {number}: {error}") from error
+        of_name = rows.setdefault(rule.name, [])
+        if of_name and of_name[-1].since >= rule.since:
+            raise ValueError(f"row {number}: {rule.name} is not after its former row")
+        of_name.append(rule)
+    return Register({name: tuple(of_name) for name, of_name in rows.items()})
+
+
+def _parse_row(cells: Mapping[str, str]) -> ArrangementRule:
+    rule = ArrangementRule(
+        name=cells["rule"],
+        value=int(cells["value"]) if cells["value"] else None,
+        unit=Unit(cells["unit"]),
+        since=date.fromisoformat(cells["since"]) if cells["since"] else date.min,
+        clock=cells["clock"],
+        binds=RuleParty(cells["binds"]),
+        stricter=RuleChange(cells["stricter"]),
+        standing=RuleSource(cells["standing"]),
+        source=cells["source"],
+        says=cells["says"],
+    )
+    if (rule.value is None) != (rule.unit in (Unit.DUTY, Unit.LIFTED)):
+        raise ValueError(f"{rule.name}: a value belongs to each unit but to a duty and to what was lifted")
+    return rule
+
+
+ARRANGEMENT: Final = parse_register(_FILE.read_text(encoding="utf-8"))

@@ -1,0 +1,108 @@
+"""The register of people's data: what is kept of whom, why, for how long, and which columns have it.
+
+As in the register of the arrangement's rules a row that changes gets a row more, and an instant decides which one counts. An
+operator may lengthen what the law wants kept, and shorten what is only kept for our use: the direction that ``stricter``
+names. ``tests/repository/test_retention.py`` holds that each column of the database that can hold texts stands in
+``text_columns.csv``.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from datetime import date, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.rules.register import Register, RuleChange, RuleSource
+
+_FOLDER: Final = Path(__file__).parent
+NOT_PERSONAL: Final = "none"
+"""What a column has that is about nobody: states, digests, names of programs."""
+
+
+class RetentionEnd(StrEnum):
+    """Who takes out what has come to its end."""
+
+    WORKER = "worker"
+    PARTITION = "partition"
+    VERB = "verb"
+    NEVER = "never"
+    """Nobody yet: it stays as long as the database."""
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """One row: how long one kind of data is kept from a day on."""
+
+    name: str
+    whose: str
+    at_least: timedelta
+    """No request of a person ends it before."""
+    at_most: timedelta | None
+    """From when on it is taken out without a request; ``None`` is never."""
+    since: date
+    clock: str
+    stricter: RuleChange
+    ends: RetentionEnd
+    standing: RuleSource
+    source: str
+    says: str
+    why: str
+
+
+def parse_retentions(text: str) -> Register[Retention]:
+    """Read the rows of the register; raises ``ValueError`` that names the row where one is not as it must be."""
+    rows: dict[str, list[Retention]] = {}
+    # Counted as an editor counts: the names of the columns are line 1.
+    for number, cells in enumerate(csv.DictReader(text.splitlines()), 2):
+        try:
+            kept = _parse_row(cells)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"row {number}: {error}") from error
+        of_name = rows.setdefault(kept.name, [])
+        # The rows of one name stand in the order of their days: the register looks for the last one that has begun.
+        if of_name and of_name[-1].since >= kept.since:
+            raise ValueError(f"row {number}: {kept.name} is not after its former row")
+        of_name.append(kept)
+    return Register({name: tuple(of_name) for name, of_name in rows.items()})
+
+
+def _parse_row(cells: Mapping[str, str]) -> Retention:
+    kept = Retention(
+        name=cells["data"],
+        whose=cells["whose"],
+        at_least=timedelta(days=int(cells["at_least"])),
+        at_most=timedelta(days=int(cells["at_most"])) if cells["at_most"] else None,
+        # Without a day it has always been so.
+        since=date.fromisoformat(cells["since"]) if cells["since"] else date.min,
+        clock=cells["clock"],
+        stricter=RuleChange(cells["stricter"]),
+        ends=RetentionEnd(cells["ends"]),
+        standing=RuleSource(cells["standing"]),
+        source=cells["source"],
+        says=cells["says"],
+        why=cells["why"],
+    )
+    if kept.at_most is not None and kept.at_most < kept.at_least:
+        raise ValueError(f"{kept.name} ends before it may")
+    if (kept.at_most is not None) != (kept.ends in (RetentionEnd.WORKER, RetentionEnd.PARTITION)):
+        raise ValueError(f"{kept.name}: what a worker takes out has an end, and nothing else has one")
+    return kept
+
+
+def read_columns(text: str) -> dict[tuple[str, str], str]:
+    """Which data each column has, by table and column; ``NOT_PERSONAL`` where none."""
+    return {
+        (row["table"], column): row["data"]
+        for row in csv.DictReader(text.splitlines())
+        for column in row["columns"].split()
+    }
+
+
+# Read when the module is loaded: a register that is wrong stops a process at its start, and no erasure begins by half a
+# table.
+RETENTIONS: Final = parse_retentions((_FOLDER / "retention.csv").read_text(encoding="utf-8"))
+TEXT_COLUMNS: Final = read_columns((_FOLDER / "text_columns.csv").read_text(encoding="utf-8"))

@@ -1,0 +1,111 @@
+"""A cell as the home cell knows it, and the address of its database, which says nothing of who logs in there.
+
+Every process logs in to a cell by the very login, password and certificate by which it logs in to the home cell, so that these
+are changed at one place; ``address_for`` puts the two together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from uuid import UUID
+
+from msgspec import Struct
+
+CellState = Literal["OPENING", "OPEN"]
+
+_LOGIN_WORDS: Final = frozenset({"user", "password", "passfile", "sslcert", "sslkey", "sslpassword"})
+_PLACE_WORDS: Final = frozenset({"host", "port", "sslmode", "sslrootcert", "sslcrl", "target_session_attrs"})
+HOME_NAME: Final = "home"
+"""What the home cell is called, so no other cell is."""
+_NAME: Final = re.compile("[a-z][a-z0-9-]{0,31}")
+_PORT: Final = 5432
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]@]+)(:(?P<port>[0-9]{1,5}))?")
+
+
+class CellAddress(Struct, frozen=True, kw_only=True):
+    address: str
+    """As ``parse_address`` answers it."""
+
+    def address_for(self, login_url: str) -> str:
+        """The address by which whoever logs in to the home cell by ``login_url`` logs in here; empty where there is none."""
+        if not login_url:
+            return ""
+        login, place = urlsplit(login_url), urlsplit(self.address)
+        login_text, at, _ = login.netloc.rpartition("@")
+        words = [*parse_qsl(place.query), *((key, word) for key, word in parse_qsl(login.query) if key in _LOGIN_WORDS)]
+        return _write(f"{login_text}{at}{place.netloc}", place.path[1:], words)
+
+
+class KnownCell(CellAddress, frozen=True, kw_only=True):
+    number: int
+    """1 to 255: the home cell is 0, and is not among those that it knows."""
+    name: str
+    identity: UUID
+    """Stands in ``installation.cell_identity`` of the cell too: a database that says another one is another cell."""
+    state: CellState
+    """``OPENING`` while its tables are being made: nobody may use it yet."""
+    added_at: datetime
+
+
+def parse_name(text: str) -> str:
+    """A name that a cell may have; ``ValueError`` for any other, which says the rule."""
+    if not _NAME.fullmatch(text) or text == HOME_NAME:
+        raise ValueError(
+            "a cell's name begins with a small letter, has up to 32 small letters, digits and hyphens, and is not that of the "
+            f"home cell, {HOME_NAME!r}"
+        )
+    return text
+
+
+def parse_address(text: str) -> str:
+    """Read the address of a cell's database, and write it as all of the same place are written.
+
+    Raises:
+        ValueError: It is no address of one database, or says who logs in; its message never shows the text, which may hold a
+            password.
+    """
+    try:
+        parts = urlsplit(text)
+        words = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise ValueError("is no address: write postgresql://HOST:PORT/DATABASE") from None
+    if parts.scheme not in {"postgresql", "postgres"} or parts.fragment:
+        raise ValueError("is no address of a PostgreSQL database: write postgresql://HOST:PORT/DATABASE")
+    if "@" in parts.netloc or any(key in _LOGIN_WORDS for key, _ in words):
+        raise ValueError(
+            "says who logs in: leave user, password and certificate out, since each process logs in to a cell as it does to "
+            "the home cell"
+        )
+    if unknown := sorted({key for key, _ in words} - _PLACE_WORDS):
+        raise ValueError(f"has {unknown[0]!r} in its query, which may have {', '.join(sorted(_PLACE_WORDS))}")
+    database = unquote(parts.path[1:])
+    if not database or "/" in database:
+        raise ValueError("names no database: write postgresql://HOST:PORT/DATABASE")
+    hosts = _write_hosts(parts.netloc)
+    # Without a host a driver would ask the environment of each process, which may differ.
+    if not hosts and "host" not in dict(words):
+        raise ValueError("names no host: write postgresql://HOST:PORT/DATABASE, or ?host=/FOLDER for a socket")
+    return _write(hosts, quote(database, safe=""), sorted(words))
+
+
+def _write(place: str, database: str, words: Sequence[tuple[str, str]]) -> str:
+    # The library's own leaves out the slashes of an address that names no host, as that of a socket.
+    query = urlencode(words, safe="/")
+    return f"postgresql://{place}/{database}{'?' if query else ''}{query}"
+
+
+def _write_hosts(netloc: str) -> str:
+    written: list[str] = []
+    for each in netloc.lower().split(",") if netloc else ():
+        found = _HOST.fullmatch(each)
+        if found is None:
+            raise ValueError("names a host that is none: write HOST:PORT, and several with a comma between")
+        port = int(found["port"] or _PORT)
+        if not 1 <= port <= 65_535:
+            raise ValueError("names a port that is none: there are 65,535")
+        written.append(f"{found['name']}:{port}")
+    return ",".join(written)

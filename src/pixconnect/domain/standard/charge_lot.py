@@ -1,0 +1,138 @@
+"""A lot of charges with a due date: which charges it has never changes, and a worker makes or changes them one by one.
+
+::
+
+    PROCESSING ──made, or changed──► CREATED
+        │  ▲                            │
+        │  └────────asked again─────────┤
+        └────what was asked is refused──┴──► REFUSED   (with its charge, if that was made before)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame.event import SLOTS_COUNT
+from pixconnect.domain.frame.violation import Violation
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
+from pixconnect.domain.standard.location import WITH_DUE_DATE
+
+ITEMS_MAX: Final = 1000
+DESCRIPTION_LENGTH_MAX: Final = 255
+NUMBER_MAX: Final = 10**18 - 1
+WAITING_MAX: Final = 8
+"""Requests of one charge that may wait for a worker at once."""
+REASONS_MAX: Final = 20
+"""Of one charge so many are kept: a few octets can be wrong in a hundred ways, and a lot has a thousand charges."""
+
+ItemStatus = Literal["PROCESSING", "CREATED", "REFUSED"]
+Refusal = tuple[Violation, ...]
+
+
+class ChargeLot(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    number: int
+    """As its holder chose it."""
+    slot: int
+    description: str
+    item_count: int
+    asked_count: int
+    """How many requests have made or changed it."""
+    created_at: datetime
+
+
+class LotItem(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    lot_number: int
+    place: int
+    """From 0, in the order in which it was first asked for."""
+    txid: str
+    status: ItemStatus
+    charge_id: int | None = None
+    """Once it was made; a refused change leaves it."""
+    wanted: str | None = None
+    """What was sent of a charge that is not made yet, as JSON."""
+    refusal: Refusal | None = None
+
+
+class ShownItem(Struct, frozen=True, kw_only=True):
+    """Of an item what is shown."""
+
+    txid: str
+    status: ItemStatus
+    refusal: Refusal | None
+    made_at: datetime | None
+    """When its charge was made."""
+
+
+class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one request asks of one charge, read both ways: whether it was made by then only the worker sees.
+
+    It is stored as JSON and read by later programs: a field may be added if it has a default, and none is renamed.
+    """
+
+    contents: ChargeContents | None = None
+    """All that it is to say, if the form of that is right."""
+    contents_refusal: Refusal = ()
+    """Why it cannot be made of this."""
+    change: ContentsChange | None = None
+    """What a charge that was made is to say instead; ``None`` gives it all of the contents."""
+    change_refusal: Refusal = ()
+    is_change: bool = False
+    location_id: int | None = None
+    """Of the contents."""
+    change_location_id: int | None = None
+    removes: bool = False
+
+
+class LotRequest(Struct, frozen=True, kw_only=True):
+    """One row of what workers have to do."""
+
+    holder_id: int
+    lot_number: int
+    place: int
+    number: int
+    """Of the request of this lot: those of one charge are done in order."""
+    slot: int
+    asked: str
+    asked_by: str
+
+
+def keep_reasons(rows: Sequence[Violation]) -> Refusal:
+    """The first of them, and how many there are more."""
+    if len(rows) <= REASONS_MAX:
+        return tuple(rows)
+    left_out = len(rows) - REASONS_MAX + 1
+    rest = Violation(property=WITH_DUE_DATE, reason=f"há mais {left_out} violações, que aqui não são mostradas")
+    return (*rows[: REASONS_MAX - 1], rest)
+
+
+def slot_of(lot_number: int) -> int:
+    # By the lot and not by its charges, so that one worker does all of a lot.
+    return lot_number % SLOTS_COUNT
+
+
+_decode_asked = msgspec.json.Decoder(WantedItem).decode
+_decode_refusal = msgspec.json.Decoder(Refusal).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_asked(asked: WantedItem) -> str:
+    return _encode(asked).decode()
+
+
+def decode_asked(text: str) -> WantedItem:
+    return _decode_asked(text)
+
+
+def encode_refusal(refusal: Refusal | None) -> str | None:
+    return None if refusal is None else _encode(refusal).decode()
+
+
+def decode_refusal(text: str | None) -> Refusal | None:
+    return None if text is None else _decode_refusal(text)

@@ -1,0 +1,108 @@
+"""How payers contest, how the institution judges by hand, and how it hears holders: read, changed and told one by one."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import Final
+
+from pixconnect.domain.money.block_report import Defence, DefenceAnswer, InfractionReport
+from pixconnect.domain.simulation.sandbox_control import OutsideDecision, OutsideInfraction, SandboxRefusal
+from pixconnect.sandbox import directory, infraction
+from pixconnect.sandbox.outside import Outside, make_network_id
+
+ACKNOWLEDGED_WITHIN_S: Final = 10.0
+"""How long who contests or judges waits until the service has heard of it."""
+
+
+async def contest_credit(outside: Outside, asked: OutsideInfraction) -> InfractionReport:
+    """Contest a payment that has settled, in the name of whoever paid it."""
+    now = outside.clock.now()
+    number = next(outside.network.arrival_numbers)
+    name, return_id = make_network_id(outside, "I", number), _name_return(outside, number, 1)
+    async with AsyncExitStack() as told:
+        async with outside.network.giving_back:
+            paid = await infraction.find_paid(outside.pool, asked.end_to_end_id, now)
+            if paid is None:
+                raise SandboxRefusal("unknown", "end_to_end_id: the network has settled no such payment")
+            left_cents = await infraction.find_left(outside.pool, asked.end_to_end_id, None)
+            others = await infraction.list_unfinished(outside.pool)
+            free_cents = min(
+                infraction.find_free_funds(asked, others),
+                infraction.find_free_of(asked.end_to_end_id, paid, others, now),
+            )
+            contest = infraction.open_contest(asked, paid, left_cents, free_cents, number, name, return_id, now)
+            acknowledgement = await _put_and_tell(outside, told, contest, None)
+        await _wait_for(acknowledgement)
+    return contest.report
+
+
+async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionReport:
+    """Decide by hand what the institution would decide by rule or by time."""
+    async with outside.infractions, AsyncExitStack() as told:
+        async with outside.network.giving_back:
+            before = await _find(outside, asked.name)
+            if before is None:
+                raise SandboxRefusal("unknown", "id: there is no such infraction")
+            return_id, next_id = (_name_return(outside, before.number, before.sequence + ahead) for ahead in (1, 2))
+            left_cents = await infraction.find_left(outside.pool, before.report.end_to_end_id, before)
+            free_cents = await _find_free(outside, before)
+            contest = infraction.decide(before, asked, left_cents, free_cents, return_id, next_id, outside.clock.now())
+            acknowledgement = await _put_and_tell(outside, told, contest, before)
+        await _wait_for(acknowledgement)
+    return contest.report
+
+
+async def hear_defences(outside: Outside, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+    """Take what holders answer; each once."""
+    said: list[DefenceAnswer] = []
+    for defence in defences:
+        async with outside.infractions, outside.network.giving_back:
+            before = await _find(outside, defence.name)
+            next_id, left_cents = "", 0
+            if before is not None:
+                next_id = _name_return(outside, before.number, before.sequence + 2)
+                left_cents = await infraction.find_left(outside.pool, before.report.end_to_end_id, before)
+            contest, answer = infraction.hear(before, defence, left_cents, next_id, outside.clock.now())
+            if contest is not None:
+                await _put(outside, contest, before)
+            said.append(answer)
+    return said
+
+
+async def _find_free(outside: Outside, contest: infraction.Contest) -> int:
+    """How much more of its payment may be blocked."""
+    now, name = outside.clock.now(), contest.report.end_to_end_id
+    paid = await infraction.find_paid(outside.pool, name, now)
+    contests = await infraction.list_unfinished(outside.pool)
+    return 0 if paid is None else infraction.find_free_of(name, paid, contests, now)
+
+
+async def _put_and_tell(
+    outside: Outside, told: AsyncExitStack, contest: infraction.Contest, before: infraction.Contest | None
+) -> Awaitable[str | None]:
+    """Store it; answers what the acknowledgement of what is told comes by."""
+    named = f"{contest.name}/{contest.sequence}"
+    acknowledgement = told.enter_context(outside.network.expecting_acknowledgement(named))
+    await _put(outside, contest, before)
+    return acknowledgement
+
+
+async def _wait_for(acknowledgement: Awaitable[str | None]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ACKNOWLEDGED_WITHIN_S):
+            await acknowledgement
+
+
+async def _put(outside: Outside, contest: infraction.Contest, before: infraction.Contest | None) -> None:
+    await outside.network.change(lambda connection, now: infraction.save(connection, contest, before, now))
+
+
+async def _find(outside: Outside, name: str) -> infraction.Contest | None:
+    """A contest as it is by now: what was decided by time is decided."""
+    row = await outside.pool.fetchrow(infraction.FIND, [name])
+    return None if row is None else infraction.catch_up(infraction.read(row), outside.clock.now())
+
+
+def _name_return(outside: Outside, number: int, sequence: int) -> str:
+    """What is given back because of a contest has names of its own, whichever number anything else gets after a restart."""
+    return f"D{directory.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, 'taken', number, sequence)}"

@@ -1,0 +1,2 @@
+-- outside a transaction
+alter table event validate constraint event_resource_check;

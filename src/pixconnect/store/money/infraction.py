@@ -1,0 +1,189 @@
+"""The table of infractions: Pix of holders that somebody contests; and what institutions gave back because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString, NamedTuple
+
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.money.block_report import InfractionReason, InfractionState
+from pixconnect.domain.money.infraction import Infraction, InfractionReturn
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame import lookup
+from pixconnect.store.frame.part import of_columns, update_of
+from pixconnect.store.frame.table import Table, fetch_row, split_pairs
+
+INFRACTION: Final = Table(
+    "infraction",
+    Infraction,
+    """
+    id bigint, holder_id bigint, institution_id smallint, name text, transfer_id bigint, end_to_end_id text, charge_id bigint,
+    txid text, charge_external_id text, amount_cents bigint, taken_cents bigint, reason text, situation text, words text,
+    state text, opened_at timestamptz, respond_by timestamptz, told_at timestamptz, defence text, defended_at timestamptz,
+    defence_state text, defence_refusal text, send_at timestamptz, remind_at timestamptz, slot smallint,
+    created_at timestamptz, modified_at timestamptz
+    """,
+)
+INSERT: Final = of_columns(INFRACTION, once=(), name="infraction_row", sql="insert into infraction ({names}) {rows}")
+_MOVED: Final = INFRACTION.only(
+    *("id", "holder_id", "taken_cents", "state", "respond_by", "told_at", "defence", "defended_at", "defence_state"),
+    *("defence_refusal", "send_at", "remind_at", "modified_at"),
+)
+UPDATE: Final = update_of(INFRACTION, _MOVED, name="infraction_change")
+_MOVE: Final[LiteralString] = f"""
+    update infraction set {_MOVED.assignments} from (select {_MOVED.parameters}) as new ({_MOVED.names})
+    where infraction.id = new.id and infraction.holder_id = new.holder_id
+"""
+# Told with the refund that the institution made, in one statement.
+INFRACTION_RETURN: Final = Table(
+    "infraction_return",
+    InfractionReturn,
+    "refund_id bigint, holder_id bigint, infraction_id bigint",
+    key=("refund_id", "holder_id"),
+)
+INSERT_RETURNS: Final = of_columns(
+    INFRACTION_RETURN, once=(), name="infraction_return_row", sql="insert into infraction_return ({names}) {rows}"
+)
+
+find_by_id: Final = lookup.one_by(INFRACTION, "id")
+# Taken after the balances of their holders.
+lock_by_id: Final = lookup.by_pairs(INFRACTION, "id", locks=True)
+
+
+async def move(connection: Connection, infraction: Infraction) -> None:
+    """Change one outside of batches; the caller has locked it."""
+    await connection.execute(_MOVE, *_MOVED.values(infraction))
+
+
+_FIND_NAMED: Final[LiteralString] = f"""
+    select {INFRACTION.select} from infraction
+    where name = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0) order by id, holder_id
+    for no key update
+"""
+
+
+async def lock_named(
+    connection: Connection, names: Sequence[str], institution_id: int | None
+) -> dict[tuple[int | None, str], Infraction]:
+    """Infractions by account and the institution's names, held; taken after the balances of their holders."""
+    rows = await connection.fetch(_FIND_NAMED, names, institution_id)
+    return {(institution_id, found.name): found for found in map(INFRACTION.read, rows)}
+
+
+_READ_NAMED: Final[LiteralString] = f"""
+    select {INFRACTION.select} from infraction where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
+"""
+
+
+async def find_named(pool: Pool, name: str, institution_id: int | None) -> Infraction | None:
+    """One by its account and the institution's name."""
+    return INFRACTION.read_found(await pool.fetchrow(_READ_NAMED, name, institution_id))
+
+
+_FIND_CONTESTED: Final[LiteralString] = """
+    select transfer_id, holder_id from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
+    where exists (
+        select from infraction where infraction.transfer_id = wanted.transfer_id
+            and infraction.holder_id = wanted.holder_id and state in ('open', 'answered')
+    )
+"""
+
+
+async def find_contested(connection: Connection, transfers: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Those of some Pix, by id and holder, that somebody contests and nothing is decided of."""
+    rows = await connection.fetch(_FIND_CONTESTED, *split_pairs(transfers))
+    return {(row["transfer_id"], row["holder_id"]) for row in rows}
+
+
+_FIND_DUE: Final[LiteralString] = f"""
+    select {INFRACTION.select} from infraction
+    where slot = any($1) and least(send_at, remind_at) <= $2 and (institution_id is null or remind_at <= $2)
+    order by least(send_at, remind_at), id limit $3
+"""
+
+
+async def find_due(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[Infraction]:
+    """Those whose answer is to be sent over the installation's own rail, or of which the holder is to be reminded."""
+    return [INFRACTION.read(row) for row in await pool.fetch(_FIND_DUE, slots, now, count_max)]
+
+
+_FIND_UNSENT_THERE: Final[LiteralString] = f"""
+    select {INFRACTION.select} from infraction
+    where least(send_at, remind_at) <= $2 and institution_id = $1 and send_at <= $2 order by send_at, id limit $3
+"""
+
+
+async def find_unsent_there(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[Infraction]:
+    """Those whose answer is to be sent over an account by an instant."""
+    return [INFRACTION.read(row) for row in await pool.fetch(_FIND_UNSENT_THERE, institution_id, now, count_max)]
+
+
+# Nobody has so many that counting them one by one would take long.
+_LISTED: Final[LiteralString] = """
+    from infraction where holder_id + 0 = $1 and created_at between $2 and $3 and ($4::text is null or state = $4)
+"""
+_PAGE: Final[LiteralString] = f"""
+    select {INFRACTION.select} {_LISTED} and ($5::timestamptz is null or (created_at, id) < ($5, $6::bigint))
+    order by created_at desc, id desc offset $7 limit $8
+"""
+_COUNT: Final[LiteralString] = f"select count(*) {_LISTED}"
+_EARLIEST: Final = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
+_LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
+
+
+async def read_page(pool: Pool, holder_id: int, state: InfractionState | None, span: Span) -> Page[Infraction]:
+    """One page of a holder's infractions, of one state or of all, newest first."""
+    listed = (holder_id, span.initial_at or _EARLIEST, span.final_at or _LATEST, state)
+    after = (None, None, span.position) if span.after is None else (span.after.created_at, span.after.id, 0)
+    rows = await pool.fetch(_PAGE, *listed, *after, span.page_size + 1)
+    total_count = span.after.total_count if span.after else (await fetch_row(pool, _COUNT, *listed))["count"]
+    has_more = len(rows) > span.page_size
+    page = listing_store.make_page(span, rows[: span.page_size], total_count, has_more=has_more)
+    return page.with_items([INFRACTION.read(row) for row in page.items])
+
+
+_FIND_LINKS: Final[LiteralString] = """
+    select wanted.refund_id, wanted.holder_id, infraction.id as infraction_id, infraction.reason
+    from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
+    join infraction_return as given using (refund_id, holder_id)
+    join infraction on infraction.id = given.infraction_id and infraction.holder_id = given.holder_id
+"""
+
+
+class TakenReturn(NamedTuple):
+    """Because of which infraction a refund was taken."""
+
+    infraction_id: int
+    reason: InfractionReason
+
+
+async def find_links(
+    connection: Connection | Pool, refunds: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], TakenReturn]:
+    """The infractions that have taken some refunds, by the refund's id and holder."""
+    rows = await connection.fetch(_FIND_LINKS, *split_pairs(refunds)) if refunds else []
+    return {(row["refund_id"], row["holder_id"]): TakenReturn(row["infraction_id"], row["reason"]) for row in rows}
+
+
+_FIND_OPEN_NAMES: Final[LiteralString] = """
+    select coalesce(institution_id, 0) as institution_id, name from infraction
+    where name = any($1) and state in ('open', 'answered')
+"""
+
+
+async def find_open_names(connection: Connection, names: Sequence[str]) -> set[tuple[int | None, str]]:
+    """Those of some names that are of infractions of which nothing is decided, by account."""
+    rows = await connection.fetch(_FIND_OPEN_NAMES, names) if names else []
+    return {(row["institution_id"] or None, row["name"]) for row in rows}
+
+
+_IS_OF_HOLDER: Final[LiteralString] = (
+    "select exists (select from infraction where name = $2 and holder_id = $1 and institution_id is null)"
+)
+
+
+async def is_of_holder(pool: Pool, holder_id: int, name: str) -> bool:
+    """Whether a holder has an infraction of this name, over the installation's own rail."""
+    return await pool.fetchval(_IS_OF_HOLDER, holder_id, name)

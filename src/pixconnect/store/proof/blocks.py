@@ -1,0 +1,153 @@
+"""The rules of money that institutions have blocked: each block is the sum of its steps, and each step is an entry."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.domain.proof.rule import Rule
+
+_ASK_THE_INSTITUTION: Final = "ask the institution what it has blocked, and compare with a backup of before"
+
+BLOCKS: Final = (
+    Rule(
+        name="blocked_is_in_blocks",
+        says="what is blocked of a balance is what its open blocks cover, and it knows how many they are",
+        broken="""
+            select balance.holder_id, array['balance'] as ids,
+                format('%s %s', coalesce(covered, 0), coalesce(open_count, 0)) as expected,
+                format('%s %s', blocked_cents, blocks_count) as found, modified_at as since
+            from (select * from balance where holder_id between $1 and $2) as balance
+            left join (
+                select holder_id, sum(covered_cents)::bigint as covered, count(*) filter (where state = 'open') as open_count
+                from block where holder_id between $1 and $2 group by holder_id
+            ) as kept using (holder_id)
+            where (blocked_cents, blocks_count) is distinct from (coalesce(covered, 0), coalesce(open_count, 0))
+        """,
+        meaning="a block was lost, invented or written by hand: money is kept for nothing, or free that is blocked there",
+        todo=_ASK_THE_INSTITUTION,
+    ),
+    Rule(
+        name="block_is_its_steps",
+        says="a block covers what its steps come to, within what is held, and holds within what is wanted",
+        broken="""
+            select block.holder_id, array['block ' || block.id] as ids, coalesce(stepped, 0)::text as expected,
+                format('%s of %s of %s', covered_cents, held_cents, wanted_cents) as found, modified_at as since
+            from (select * from block where holder_id between $1 and $2) as block
+            left join (
+                select block_id, holder_id,
+                    sum(case when kind in ('covered', 'held') then amount_cents else -amount_cents end)::bigint as stepped
+                from block_step where holder_id between $1 and $2 group by block_id, holder_id
+            ) as steps on steps.block_id = block.id and steps.holder_id = block.holder_id
+            where covered_cents <> coalesce(stepped, 0) or covered_cents > held_cents or held_cents > wanted_cents
+                or state = 'ended' and wanted_cents > 0
+        """,
+        meaning="a step was lost or invented, or the block was written by hand",
+        todo=_ASK_THE_INSTITUTION,
+    ),
+    Rule(
+        name="step_is_an_entry",
+        says="each step of a block is the entry of its id, between the accounts of its kind",
+        broken="""
+            select step.holder_id, array['step ' || step.id] as ids, format('%s of %s', kind, step.amount_cents) as expected,
+                case when entry.id is not null
+                    then format('%s to %s of %s', debit_account, credit_account, entry.amount_cents)
+                end as found,
+                step.created_at as since
+            from (select * from block_step where holder_id between $1 and $2) as step
+            left join ledger_entry as entry on entry.id = step.id and entry.holder_id = step.holder_id
+            where entry.id is null or entry.amount_cents <> step.amount_cents or not case step.kind
+                when 'taken' then refund_id is not null and debit_account = 'blocked' and credit_account = 'settlement'
+                else transfer_id is null and exists (
+                    select from allowed_posting as allowed
+                    where allowed.kind = 'block' and allowed.status = step.kind
+                        and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
+                )
+            end
+        """,
+        meaning="an entry of a block was lost or changed, or a step was written by hand",
+        todo=_ASK_THE_INSTITUTION,
+    ),
+    Rule(
+        name="blocks_are_covered_first",
+        says="nothing is available while less is blocked here than at the institution",
+        broken="""
+            select block.holder_id, array['block ' || block.id] as ids, held_cents::text as expected,
+                covered_cents::text as found, block.modified_at as since
+            from (select * from block where holder_id between $1 and $2 and state = 'open') as block
+            join balance using (holder_id)
+            where covered_cents < held_cents and available_cents > 0
+        """,
+        meaning="money that the institution has blocked could be spent here, and what is sent would be refused there",
+        todo=_ASK_THE_INSTITUTION,
+    ),
+    Rule(
+        name="suspect_credit_is_held_whole",
+        says="a suspect credit has all of its Pix in its block while that is under way, and nothing after it; it was told once",
+        broken="""
+            select block.holder_id, array['block ' || block.id] as ids,
+                format('%s %s, told once', transfer.status, transfer.amount_cents) as expected,
+                format('%s %s, told %s', block.state, covered_cents, times) as found, block.modified_at as since
+            from (select * from block where holder_id between $1 and $2 and kind = 'precautionary') as block
+            left join transfer on transfer.id = block.transfer_id and transfer.holder_id = block.holder_id
+            cross join lateral (
+                select count(*) as times from event
+                where event.resource = 'transfer' and resource_id = block.transfer_id and event.holder_id = block.holder_id
+                    and name = 'transfer.in.held' and event.created_at >= block.created_at
+            ) as told
+            where transfer.id is null or (block.state = 'open') <> (transfer.status = 'PROCESSING')
+                or block.state = 'open' and covered_cents <> transfer.amount_cents
+                or told.times <> 1 and block.created_at >= {kept_since}
+        """,
+        meaning="the block, its transfer or the event of it was written by hand or lost",
+        todo=_ASK_THE_INSTITUTION,
+    ),
+    Rule(
+        name="infraction_has_what_belongs_to_it",
+        says="an infraction is of a received Pix, has taken what its returns come to, and goes with its block",
+        broken="""
+            select told.holder_id, array['infraction ' || told.id] as ids,
+                format('%s of %s, block %s', coalesce(taken, 0), paid.amount_cents, block.state) as expected,
+                format('%s %s of %s', told.state, told.taken_cents, told.amount_cents) as found, told.modified_at as since
+            from (select * from infraction where holder_id between $1 and $2) as told
+            left join transfer as paid on paid.id = told.transfer_id and paid.holder_id = told.holder_id
+            left join block on block.reference = told.name and block.holder_id = told.holder_id
+                and block.institution_id is not distinct from told.institution_id
+            left join lateral (
+                select sum(refund.amount_cents) as taken from infraction_return as given
+                join refund on refund.id = given.refund_id and refund.holder_id = given.holder_id
+                where given.infraction_id = told.id and given.holder_id = told.holder_id
+                    and refund.transfer_id = told.transfer_id and refund.made_by = 'institution'
+            ) as returned on true
+            where paid.id is null or paid.direction <> 'IN' or paid.settled_at is null or paid.amount_cents < told.amount_cents
+                or block.id is null or block.transfer_id is distinct from told.transfer_id
+                or told.taken_cents <> coalesce(taken, 0)
+                or told.state in ('open', 'answered') and block.state <> 'open'
+                or told.state = 'released' and block.state <> 'ended'
+        """,
+        meaning="the infraction, its block or a return of it was written by hand or lost",
+        todo=_ASK_THE_INSTITUTION,
+    ),
+    Rule(
+        name="infraction_has_its_events",
+        says="an infraction was told as it began and as it ended, each once, and again where more was taken",
+        broken="""
+            select told.holder_id, array['infraction ' || told.id] as ids, told.state as expected,
+                array_to_string(names, ' ') as found, told.created_at as since
+            from (
+                select * from infraction where holder_id between $1 and $2 and created_at >= {kept_since}
+            ) as told
+            cross join lateral (
+                select array_agg(name order by id) as names from event
+                where event.resource = 'infraction' and resource_id = told.id and event.holder_id = told.holder_id
+            ) as each
+            where not coalesce(array_to_string(names, ' ') ~ ('^infraction.opened( infraction.reminded)*' || case told.state
+                when 'open' then '$'
+                when 'answered' then ' infraction.answered$'
+                when 'taken' then '( infraction.answered)?( infraction.taken)+$'
+                else '( infraction.answered)? infraction.released$'
+            end), false)
+        """,
+        meaning="an event was lost or invented: who is told by events knows another state",
+        todo="no money is wrong; who is told by events has to be told otherwise: `pixconnect endpoint resend`",
+    ),
+)

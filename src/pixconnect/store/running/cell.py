@@ -1,0 +1,163 @@
+"""The cells that the home cell knows, in its table ``cell``, which is empty in every other cell.
+
+The home cell itself is no row: its number is 0, and its address is that of the settings. A row is added before anything is done
+with its database, and is ``OPENING`` until that says the cell's number and identity; only an ``OPEN`` one may be served. The
+table is a list of where to go: which cell a database is, its own row ``installation`` decides (``read_claim``). Rows are never
+removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, LiteralString
+from uuid import UUID
+
+from msgspec import Struct
+
+from pixconnect.domain.frame.cell import CELLS_MAX
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table, fetch_row
+
+_LOCK_KEY: Final = 0x7078_6106
+
+CELL: Final = Table(
+    "cell",
+    KnownCell,
+    "number smallint, name text, address text, identity uuid, state text, added_at timestamptz",
+    key=("number",),
+)
+
+_LIST: Final[LiteralString] = f"select {CELL.select} from cell order by number"
+
+
+async def list_all(connection: Connection | Pool) -> list[KnownCell]:
+    """All that the home cell knows, by number, also those that are being added."""
+    return [CELL.read(row) for row in await connection.fetch(_LIST)]
+
+
+_FIND: Final[LiteralString] = f"select {CELL.select} from cell where name = $1"
+
+
+async def find(connection: Connection | Pool, name: str) -> KnownCell | None:
+    return CELL.read_found(await connection.fetchrow(_FIND, name))
+
+
+_INSERT: Final[LiteralString] = f"""
+    insert into cell (number, name, address)
+    select min(number), $1::text, $2::text from generate_series(1, $3::integer - 1) as number
+    where not exists (select from cell where cell.number = number.number)
+    having min(number) is not null
+    returning {CELL.select}
+"""
+
+
+async def insert(connection: Connection, name: str, address: str) -> KnownCell | None:
+    """Know a cell, which gets the lowest number that none has; ``None`` if all are taken."""
+    return CELL.read_found(await connection.fetchrow(_INSERT, name, address, CELLS_MAX))
+
+
+_BEGIN_ELSEWHERE: Final[LiteralString] = f"""
+    update cell set address = $2, identity = gen_random_uuid() where number = $1 and state = 'OPENING' returning {CELL.select}
+"""
+
+
+async def begin_elsewhere(connection: Connection, number: int, address: str) -> KnownCell:
+    """Let a cell that is not open yet be made of another database; the former one says an identity that nobody knows now."""
+    return CELL.read(await fetch_row(connection, _BEGIN_ELSEWHERE, number, address))
+
+
+_OPEN: Final[LiteralString] = f"""
+    update cell set state = 'OPEN' where number = $1 and identity = $2 and state = 'OPENING' returning {CELL.select}
+"""
+
+
+async def open_known(connection: Connection, cell: KnownCell) -> KnownCell | None:
+    """Let a cell be used; ``None`` if it has begun elsewhere since, or is open."""
+    return CELL.read_found(await connection.fetchrow(_OPEN, cell.number, cell.identity))
+
+
+_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1)"
+_UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1)"
+
+
+@asynccontextmanager
+async def adding_cells(connection: Connection) -> AsyncGenerator[bool]:
+    """Lock out all others who add cells, for as long as this session lasts; yields ``False`` if somebody else does."""
+    is_alone: bool = await connection.fetchval(_TRY_LOCK, _LOCK_KEY)
+    try:
+        yield is_alone
+    finally:
+        # The lock ends with its session too.
+        if is_alone and not connection.is_closed():
+            await connection.execute(_UNLOCK, _LOCK_KEY)
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """Which cell the tables of a database say they are."""
+
+    number: int
+    identity: UUID | None
+    """``None`` in a home cell."""
+
+    def is_of(self, cell: KnownCell) -> bool:
+        return (self.number, self.identity) == (cell.number, cell.identity)
+
+
+_READ_CLAIM: Final[LiteralString] = "select cell as number, cell_identity as identity from installation"
+
+
+async def read_claim(connection: Connection) -> Claim:
+    """Which cell this database is; only for tables of this version whose mode was said."""
+    return Claim(**await fetch_row(connection, _READ_CLAIM))
+
+
+# By the names of columns that the tables of an older version lack.
+_FIND_CLAIM: Final[LiteralString] = """
+    select coalesce((row ->> 'cell')::integer, 0) as number, (row ->> 'cell_identity')::uuid as identity
+    from (select to_jsonb(installation) as row from installation) as found
+"""
+
+
+async def find_claim(connection: Connection) -> Claim | None:
+    """Which cell any database is; ``None`` where nobody has said the mode of its tables yet, or there are none."""
+    if not await connection.fetchval("select to_regclass('installation') is not null"):
+        return None
+    row = await connection.fetchrow(_FIND_CLAIM)
+    return None if row is None else Claim(**row)
+
+
+# Its names have tags from the beginning: there is no holder yet, whose names might have none.
+_TAKE_MODE: Final[LiteralString] = """
+    insert into installation (mode, tagged_since) values ($1, '-infinity') on conflict do nothing
+"""
+_IDENTIFY: Final[LiteralString] = "update installation set cell_identity = $1"
+
+
+async def become(connection: Connection, mode: str, cell: KnownCell) -> bool:
+    """Let these tables, which nobody has used, say their mode and which cell they are; ``False`` if they say something already.
+
+    Args:
+        connection: As their owner, in a transaction: they say all of it or nothing.
+    """
+    if await connection.execute(_TAKE_MODE, mode) == "INSERT 0 0":
+        return False
+    await connection.execute("select become_cell($1)", cell.number)
+    await connection.execute(_IDENTIFY, cell.identity)
+    return True
+
+
+_FIND_OTHER_RELATION: Final[LiteralString] = """
+    select relnamespace::regnamespace::text || '.' || quote_ident(relname) from pg_class
+    where relkind in ('r', 'p', 'v', 'm', 'f', 'S') and relpersistence <> 't'
+        and relnamespace::regnamespace::text <> all($1::text[] || array['pg_catalog', 'information_schema', 'pg_toast'])
+        -- Extensions that a server's owner puts into every database keep nothing that anybody has written.
+        and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'e')
+    order by 1 limit 1
+"""
+
+
+async def find_other_relation(connection: Connection, schemas: Sequence[str]) -> str | None:
+    """A table, view or sequence of the database outside of these schemas, if there is one."""
+    return await connection.fetchval(_FIND_OTHER_RELATION, list(schemas))

@@ -1,0 +1,135 @@
+"""What a process has once for each cell, its context first of all: the one place that says where a request goes.
+
+::
+
+    a holder's id ── says its cell ──────────── ``of``: its part; 503 while that database is away, or is not known here yet
+    a name ───────── leads to a cell ────────── ``find``: that one is asked first, then the home cell, then all others
+    nobody ──────────────────────────────────── ``home``
+
+Who asks all and finds nothing may say so only if all have answered (``find``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+from pixconnect.domain.frame import cell, errors
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
+from pixconnect.usecases.frame.context import Context
+
+RETRY_AFTER_S: Final = 2
+NO_ANSWER: Final = (errors.ServiceUnavailable, *DATABASE_AWAY, *DATABASE_BUSY)
+"""What a cell raises that cannot say now whether it knows something."""
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
+
+
+class UnreachableCells:
+    """The cells that one process knows and does not serve now: their databases have not answered since it began."""
+
+    def __init__(self) -> None:
+        self.numbers = set[int]()
+        self.is_wanted = asyncio.Event()
+        """Set when somebody asks for a cell that is not known: there may be a new one."""
+
+    def refuse(self, number: int) -> errors.ServiceUnavailable:
+        """What a holder of this cell is answered."""
+        if number in self.numbers:
+            return errors.ServiceUnavailable(
+                "the database of this holder cannot be reached; nothing was done", RETRY_AFTER_S
+            )
+        self.is_wanted.set()
+        return errors.ServiceUnavailable(
+            "the database of this holder is not known here yet; nothing was done", RETRY_AFTER_S
+        )
+
+
+class ByCell(Generic[Part]):
+    """A part of a process for each cell that it serves."""
+
+    def __init__(self, home: Part, away: UnreachableCells | None = None) -> None:
+        self.home = home
+        """For what an installation has once: operators, the sandbox, what the settings say."""
+        self._away = away or UnreachableCells()
+        self._others: dict[int, Part] = {}
+
+    def of(self, holder_id: int | None) -> Part:
+        """The part of a holder's cell; of the home cell for what concerns no holder.
+
+        Raises:
+            ServiceUnavailable: This process does not serve that cell now.
+        """
+        return self.home if holder_id is None else self.at(cell.cell_of_id(holder_id))
+
+    def at(self, number: int) -> Part:
+        """The part of a cell; raises as ``of``."""
+        # Where there is one cell this is all.
+        if number == cell.HOME:
+            return self.home
+        found = self._others.get(number)
+        if found is None:
+            raise self._away.refuse(number)
+        return found
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is the home cell only, as far as this process knows."""
+        return not self._others and not self._away.numbers
+
+    def has_other(self, number: int | None) -> bool:
+        """Whether this is a cell beside the home cell, served now or away."""
+        return number in self._others or number in self._away.numbers
+
+    def __iter__(self) -> Iterator[Part]:
+        """All that are served now, the home cell's first."""
+        return iter([self.home, *self._others.values()])
+
+    def others(self) -> list[tuple[int, Part]]:
+        """Those beside the home cell's."""
+        return list(self._others.items())
+
+    def add(self, number: int, part: Part) -> None:
+        """Serve a cell from now on."""
+        self._others[number] = part
+
+    def remove(self, number: int) -> None:
+        self._others.pop(number, None)
+
+    def with_home(self, home: Part) -> ByCell[Part]:
+        """The same but for the home cell; what is added to one is in both."""
+        there = ByCell(home, self._away)
+        there._others = self._others
+        return there
+
+    async def find(self, look: Callable[[Part], Awaitable[Found]], name: str | None = None) -> Found:
+        """What the first cell answers that knows of it, beginning where a name leads.
+
+        Raises:
+            NotFound: All have answered, and none knows it.
+            ServiceUnavailable: None that has answered knows it, and one has not.
+        """
+        if self.is_alone:
+            return await look(self.home)
+        has_all, not_found = not self._away.numbers, errors.NotFound("nobody knows it")
+        for part in self._led_by(name):
+            try:
+                return await look(part)
+            except errors.NotFound as refusal:
+                not_found = refusal
+            except NO_ANSWER:
+                has_all = False
+        if not has_all:
+            raise errors.ServiceUnavailable("a database that may know it cannot be reached", RETRY_AFTER_S)
+        raise not_found
+
+    def _led_by(self, name: str | None) -> list[Part]:
+        number = None if name is None else cell.find_named_cell(name)
+        first = None if number is None else self._others.get(number)
+        return list(self) if first is None else [first, *(part for part in self if part is not first)]
+
+
+Cells = ByCell[Context]
+"""The contexts."""

@@ -1,0 +1,226 @@
+"""What holders answer to contests: read, list, answer; a worker sends the words until the institution has them, and reminds.
+
+The words are kept before they are sent. What nobody knows the outcome of is sent again: an institution takes the same
+words once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.institution import OpenAccount
+from pixconnect.domain.money import infraction as infraction_rules
+from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState
+from pixconnect.domain.money.infraction import Infraction
+from pixconnect.domain.money.rail import Abilities
+from pixconnect.store.money import block as block_store
+from pixconnect.store.money import infraction as infraction_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.audit import Act
+from pixconnect.usecases.frame.context import Context, HasClock, HasInstitutions, HasPolicy, HasPool, HasRail, HasWrites
+from pixconnect.usecases.frame.institutions import find_abilities
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.service_time import service_now_to_write
+from pixconnect.writing.unit_of_work import lock_balances
+
+_log = structlog.get_logger(__name__)
+
+
+class InfractionReading(HasPool, HasPolicy, HasInstitutions, Protocol): ...
+
+
+class DefenceContext(InfractionReading, HasWrites, HasClock, Protocol): ...
+
+
+class SendingContext(DefenceContext, HasRail, Protocol): ...
+
+
+class ShownInfraction(Struct, frozen=True, kw_only=True):
+    infraction: Infraction
+    held_cents: int
+    """How much of the holder's money is blocked for it."""
+    text_length_max: int
+    """How many characters of an answer the institution takes."""
+
+
+async def read_infraction(context: InfractionReading, caller: Caller, infraction_id: int) -> ShownInfraction:
+    found = await infraction_store.find_by_id(context.pool, caller.holder_id, infraction_id)
+    if found is None:
+        raise errors.NotFound("id: there is no such infraction")
+    return (await _show(context, [found]))[0]
+
+
+async def list_infractions(
+    context: InfractionReading, caller: Caller, state: InfractionState | None, span: Span
+) -> Page[ShownInfraction]:
+    """One page of the holder's, of one state or of all, newest first."""
+    page = await infraction_store.read_page(context.pool, caller.holder_id, state, span)
+    return page.with_items(await _show(context, page.items))
+
+
+async def _show(context: InfractionReading, found: Sequence[Infraction]) -> list[ShownInfraction]:
+    held = await block_store.read_covered(context.pool, [each.name for each in found]) if found else {}
+    return [
+        ShownInfraction(
+            infraction=each,
+            held_cents=held.get((each.holder_id, each.institution_id, each.name), 0),
+            text_length_max=(await _find_abilities(context, each)).defence_length_max,
+        )
+        for each in found
+    ]
+
+
+async def _find_abilities(context: InfractionReading, infraction: Infraction) -> Abilities:
+    return await find_abilities(context.institutions, infraction.institution_id, context.policy.abilities)
+
+
+class InfractionAnswer(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    infraction_id: int
+    text: str | None = None
+    """What the holder answers."""
+    answer: DefenceAnswer | None = None
+    """What the institution said to words that were sent; without either it is time for a reminder."""
+    sent: str | None = None
+    """Those words."""
+
+
+async def defend(
+    context: DefenceContext, caller: Caller, infraction_id: int, text: str, act: Act | None = None
+) -> ShownInfraction:
+    """Answer an infraction; the same words again are no second answer.
+
+    Args:
+        act: The console's: it is recorded in the transaction that keeps the words.
+
+    Raises:
+        BadRequest: The institution does not take such a text.
+        InfractionAnswered: It was answered before, in other words.
+        InfractionClosed: It is decided, or the time is over.
+    """
+    found = await read_infraction(context, caller, infraction_id)
+    infraction_rules.check_defence(await _find_abilities(context, found.infraction), text)
+    if act is not None:
+        return (await _show(context, [await _defend_alone(context, caller, infraction_id, text, act)]))[0]
+    answering = InfractionAnswer(holder_id=caller.holder_id, infraction_id=infraction_id, text=text)
+    return (await _show(context, [await context.writes.submit(ANSWER_INFRACTIONS, answering)]))[0]
+
+
+async def _defend_alone(context: DefenceContext, caller: Caller, infraction_id: int, text: str, act: Act) -> Infraction:
+    """The same outside of batches, whose connections may not write the audit. Nothing here needs the balance's lock."""
+    key = (infraction_id, caller.holder_id)
+    async with write_alone(context.pool) as connection:
+        before = (await infraction_store.lock_by_id(connection, [key]))[key]
+        # Read behind the lock, for which we may have waited until its time was over.
+        now = await service_now_to_write(context.clock, connection)
+        after = infraction_rules.defend(before, text, now)
+        if after is not before:
+            await infraction_store.move(connection, after)
+            await audit.record_act(connection, act)
+    return after
+
+
+async def do_due(context: SendingContext, slots: Sequence[int], count_max: int) -> int:
+    """Send what is to be sent and remind of what ends soon, in some slots; answers how many were due."""
+    now = context.clock.now()
+    due = await infraction_store.find_due(context.pool, slots, now, count_max)
+    sending = [each for each in due if each.institution_id is None and each.send_at is not None and each.send_at <= now]
+    said = await _send(context, sending)
+    reminders = [
+        InfractionAnswer(holder_id=each.holder_id, infraction_id=each.id) for each in due if each not in sending
+    ]
+    await _note(context, [*_join(sending, said), *reminders])
+    return len(due)
+
+
+async def _send(context: HasRail, sending: Sequence[Infraction]) -> Sequence[DefenceAnswer]:
+    if not sending:
+        return []
+    try:
+        said = await context.rail.defend([_word(each) for each in sending])
+        if len(said) == len(sending):
+            return said
+        _log.error("a rail answers not as many as it was sent", sent_count=len(sending), said_count=len(said))
+    except Exception as error:  # noqa: BLE001  a defect of a rail must not stop reminders, nor the slots for good
+        _log.exception("cannot send answers to contests", reason=type(error).__name__)
+    return [DefenceUnknown() for _ in sending]
+
+
+async def send_due_there(context: Context, opened: OpenAccount, count_max: int) -> int:
+    """Send what is to be sent to one institution, one after the other; answers how many were due.
+
+    ``context`` is the account's.
+    """
+    contests = opened.institution.contests
+    if contests is None:
+        return 0
+    due = await infraction_store.find_unsent_there(context.pool, opened.account.id, context.clock.now(), count_max)
+    for each in due:
+        # Noted before the next one is sent, so that whoever is stopped between two sends no more than one again.
+        await _note(context, _join([each], [await contests.defend(_word(each))]))
+    return len(due)
+
+
+def _word(infraction: Infraction) -> Defence:
+    return Defence(name=infraction.name, text=infraction.defence or "")
+
+
+def _join(sent: Sequence[Infraction], said: Sequence[DefenceAnswer]) -> list[InfractionAnswer]:
+    return [
+        InfractionAnswer(holder_id=each.holder_id, infraction_id=each.id, answer=answer, sent=each.defence)
+        for each, answer in zip(sent, said, strict=True)
+    ]
+
+
+async def _note(context: HasWrites, answers: Sequence[InfractionAnswer]) -> None:
+    for outcome in await context.writes.submit_all(ANSWER_INFRACTIONS, answers):
+        if isinstance(outcome, errors.PixConnectError):
+            raise outcome
+
+
+async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction | errors.PixConnectError]:
+    work = await lock_balances(batch)
+    # What is told says how much is blocked.
+    await work.read_blocks()
+    found = await infraction_store.lock_by_id(
+        work.connection, sorted({(each.infraction_id, each.holder_id) for each in batch})
+    )
+    outcomes: list[Infraction | errors.PixConnectError] = []
+    for each in batch:
+        key = each.infraction_id, each.holder_id
+        before = found[key]
+        reminds = False
+        try:
+            if each.text is not None:
+                after = infraction_rules.defend(before, each.text, work.now)
+            elif each.answer is not None:
+                # An institution that has decided meanwhile has said so by its report.
+                is_of_it = before.send_at is not None and before.defence == each.sent
+                after = infraction_rules.note_answer(before, each.answer, work.now) if is_of_it else before
+            else:
+                after, reminds = infraction_rules.remind(before, work.now)
+        except errors.RuleBroken as refusal:
+            outcomes.append(refusal)
+            continue
+        outcomes.append(after)
+        if after is not before:
+            found[key] = after
+            work.changes.move_infraction(after)
+            if after.state != before.state:
+                work.announce_infraction(after)
+            elif reminds:
+                work.announce_infraction(after, "infraction.reminded")
+    await work.write()
+    return outcomes
+
+
+ANSWER_INFRACTIONS: Final = WriteOperation("answer_infractions", _answer_infractions)

@@ -1,0 +1,351 @@
+"""What payers contest, as institutions tell it: each step once, in whatever order their words come.
+
+::
+
+    report ──► known? the Pix? ──► block held or let go ──► what was taken: refunds ──► state goes on, and is told
+
+A report says all of a contest as it is. So one that comes late leads on as far as it can and takes nothing back; what cannot be
+believed is kept for an operator, and changes nothing. A return that was recorded before, because the institution lists it, is
+the same one. What overtakes its Pix, or the end of one that is held as suspect, comes again until that is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money import block as block_rules
+from pixconnect.domain.money import infraction as infraction_rules
+from pixconnect.domain.money import refund as refund_rules
+from pixconnect.domain.money import transfer as transfer_rules
+from pixconnect.domain.money.block import Block
+from pixconnect.domain.money.block_report import InfractionReport, TakenPart
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.infraction import Infraction, InfractionReturn
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.rail import Acknowledgement, InstitutionReturn
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import return_name as name_store
+from pixconnect.store.money import block as block_store
+from pixconnect.store.money import infraction as infraction_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import (
+    HasClock,
+    HasDirectory,
+    HasFailedReports,
+    HasIds,
+    HasPolicy,
+    HasPool,
+    HasWrites,
+)
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.settlement import return_paid_charge
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+
+_ANOTHER_HOLDERS: Final = Misfit(reason="contradiction", explanation="the Pix that it contests is of another account")
+_NOT_YET: Final = Misfit(
+    reason="unknown_order", explanation="the Pix that it contests is not known, or not yet how it ends"
+)
+
+
+class InfractionContext(HasPool, HasWrites, HasDirectory, HasPolicy, HasClock, HasIds, HasFailedReports, Protocol): ...
+
+
+class ReportedInfraction(Struct, frozen=True, kw_only=True):
+    """A report of a Pix that was received here, with every id made before the first try."""
+
+    transfer: Transfer
+    report: InfractionReport
+    refund_ids: tuple[int, ...]
+    """For what it says was taken, each in its place."""
+
+    @property
+    def holder_id(self) -> int:
+        return self.transfer.holder_id
+
+    @property
+    def name(self) -> tuple[int | None, str]:
+        return self.transfer.institution_id, self.report.name
+
+
+async def receive_infraction(context: InfractionContext, report: InfractionReport) -> Acknowledgement | None:
+    """Take over what a report says.
+
+    Returns:
+        ``None`` if the Pix may still be reported, or how it ends: the rail is to report it again.
+
+    Raises:
+        ServiceUnavailable: What it took leaves no room for a refund of ours that is under way: it is told again.
+    """
+    misfit = await _receive(context, report)
+    if misfit is _NOT_YET:
+        return None
+    if misfit is not None:
+        await kept_usecases.keep(context.pool, report, misfit, is_listed=context.policy.account is not None)
+    return Acknowledgement(report_id=report.report_id)
+
+
+async def _receive(context: InfractionContext, report: InfractionReport) -> Misfit | None:
+    found = await transfer_store.find_named(context.pool, [report.end_to_end_id], "IN")
+    transfer = found.get(report.end_to_end_id)
+    if transfer is None and not context.failed_reports.is_about_nothing(report.name, context.clock.monotonic_s()):
+        return _NOT_YET
+    # Accepted, or held as suspect: there is nothing to block before it is released, and nothing if it is returned.
+    if transfer is not None and transfer.status == "PROCESSING":
+        return _NOT_YET
+    misfit = infraction_rules.find_infraction_misfit(report, None, transfer)
+    if misfit is not None or transfer is None:
+        return misfit
+    account = context.policy.account
+    if account is None:
+        owner = await context.directory.find_account(report.party.branch, report.party.account_number)
+        if owner is None or owner.holder_id != transfer.holder_id:
+            return _ANOTHER_HOLDERS
+    if transfer.institution_id != (account and account.id):
+        return _ANOTHER_HOLDERS
+    refund_ids = tuple([await context.ids.refund_id() for _ in report.taken])
+    reported = ReportedInfraction(transfer=transfer, report=report, refund_ids=refund_ids)
+    return await context.writes.submit(RECEIVE_INFRACTIONS, reported)
+
+
+class _LockedRows:
+    """What a batch of reports may change: all held, by the names that they have in reports or by id and holder."""
+
+    def __init__(
+        self,
+        infractions: dict[tuple[int | None, str], Infraction],
+        ended: dict[tuple[int | None, str], Block],
+        transfers: dict[tuple[int, int], Transfer],
+        charges: dict[tuple[int, int], Charge],
+        refunds: dict[str, Refund],
+        linked: set[tuple[int, int]],
+    ) -> None:
+        self.infractions = infractions
+        self.blocks = ended
+        self.transfers = transfers
+        self.charges = charges
+        self.refunds = refunds
+        self.linked = linked
+        self.taken_of: dict[tuple[int, int], int] = {}
+        """Of which block those were taken that were recorded before a contest named them."""
+        self.undecided: set[tuple[int | None, str]] = set()
+        """Other contests of their Pix."""
+        self.made: list[Refund] = []
+        """What this batch has recorded as given back."""
+
+    def is_undecided(self, block: Block) -> bool:
+        known = self.infractions.get((block.institution_id, block.reference))
+        # What the batch has changed is true, not what was read before.
+        return (block.institution_id, block.reference) in self.undecided if known is None else known.is_open
+
+
+async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _LockedRows:
+    connection = work.connection
+    # Charges before transfers, in the order in which incoming payments lock them too.
+    names = [told.transfer.end_to_end_id for told in batch]
+    charges = await work.lock_charges(await transfer_store.find_charge_ids(connection, names))
+    wanted = sorted({(told.transfer.id, told.holder_id) for told in batch})
+    transfers = await transfer_store.lock_by_id(connection, wanted)
+    infractions: dict[tuple[int | None, str], Infraction] = {}
+    blocks: dict[tuple[int | None, str], Block] = {}
+    for account_id in {told.transfer.institution_id for told in batch}:
+        references = [told.report.name for told in batch if told.transfer.institution_id == account_id]
+        infractions |= await infraction_store.lock_named(connection, references, account_id)
+        found = await block_store.find_named(connection, references, account_id)
+        blocks |= {(account_id, reference): block for reference, block in found.items()}
+    return_ids = [part.return_id for told in batch for part in told.report.taken]
+    refunds = await refund_store.find_named(connection, return_ids, "OUT") if return_ids else {}
+    made = [(refund.id, refund.holder_id) for refund in refunds.values()]
+    linked = await infraction_store.find_links(connection, made)
+    locked = _LockedRows(infractions, blocks, transfers, charges, refunds, set(linked))
+    joined = sorted(
+        {(each.transfer_id, each.holder_id) for each in refunds.values()} if set(made) - set(linked) else ()
+    )
+    others = [block.reference for _, holder_id in joined for block in work.blocks.list_of(holder_id)]
+    if others:
+        locked.taken_of = await block_store.find_taken_of(connection, joined)
+        locked.undecided = await infraction_store.find_open_names(connection, others)
+    return locked
+
+
+async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit | errors.PixConnectError | None]:
+    work = await lock_balances(batch)
+    await work.read_blocks()
+    locked = await _lock_rows(work, batch)
+    outcomes: list[Misfit | errors.PixConnectError | None] = []
+    for told in batch:
+        transfer = locked.transfers[told.transfer.id, told.holder_id]
+        known = locked.infractions.get(told.name)
+        misfit = infraction_rules.find_infraction_misfit(told.report, known, transfer)
+        misfit = misfit or _find_block_misfit(told, locked) or _find_wrong_part(told, transfer, locked.refunds)
+        if misfit is not None:
+            outcomes.append(misfit)
+        elif (
+            _new_cents(told, locked.refunds)
+            > transfer.amount_cents - transfer.returned_cents - transfer.returning_cents
+        ):
+            outcomes.append(errors.ServiceUnavailable("a refund of the same Pix is under way"))
+        else:
+            _follow(work, told, known, locked)
+            outcomes.append(None)
+    await work.write()
+    for refund in locked.made:
+        await name_store.insert(work.connection, refund, refund.return_id)
+    return outcomes
+
+
+RECEIVE_INFRACTIONS: Final = WriteOperation("receive_infractions", _receive_infractions)
+
+
+def _find_block_misfit(told: ReportedInfraction, locked: _LockedRows) -> Misfit | None:
+    block = locked.blocks.get(told.name)
+    # Its own block is made with it: another one of the name is of something else.
+    if block is None or told.name in locked.infractions:
+        return None
+    return Misfit(reason="contradiction", explanation=f"the block {block.reference} is {block.kind}, and of no contest")
+
+
+def _new_parts(told: ReportedInfraction, known: Mapping[str, Refund]) -> list[TakenPart]:
+    return [part for part in told.report.taken if part.return_id not in known]
+
+
+def _new_cents(told: ReportedInfraction, known: Mapping[str, Refund]) -> int:
+    return sum(part.amount_cents for part in _new_parts(told, known))
+
+
+def _find_wrong_part(told: ReportedInfraction, transfer: Transfer, known: Mapping[str, Refund]) -> Misfit | None:
+    """Why what was taken cannot be believed: it is something else here already, or more than is left of the Pix."""
+    for part in told.report.taken:
+        refund = known.get(part.return_id)
+        if refund is not None and (refund.transfer_id, refund.amount_cents, refund.made_by) != (
+            transfer.id,
+            part.amount_cents,
+            "institution",
+        ):
+            explanation = f"{part.return_id} is the refund {refund.id} here, of {refund.amount_cents} cents"
+            return Misfit(reason="contradiction", explanation=explanation)
+    left_cents = transfer.amount_cents - transfer.returned_cents
+    if _new_cents(told, known) > left_cents:
+        explanation = f"it takes {_new_cents(told, known)} cents, and {left_cents} are left of the Pix"
+        return Misfit(reason="contradiction", explanation=explanation)
+    return None
+
+
+def _follow(work: UnitOfWork, told: ReportedInfraction, known: Infraction | None, locked: _LockedRows) -> None:
+    report = told.report
+    infraction = known or _open(work, told, locked)
+    is_new = known is None
+    before = infraction.state
+    taken_cents = _take_all(work, told, infraction, locked)
+    followed = infraction_rules.follow(infraction, report, taken_cents, work.now)
+    if not is_new:
+        _tell_block(work, told, followed, locked)
+    work.changes.move_infraction(followed)
+    locked.infractions[told.name] = followed
+    if followed.state != before or (taken_cents and followed.state == "taken"):
+        work.announce_infraction(followed)
+
+
+def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> Infraction:
+    transfer, report = told.transfer, told.report
+    charge = None if transfer.charge_id is None else locked.charges.get((transfer.charge_id, transfer.holder_id))
+    external_id = charge and charge.external_id
+    infraction = infraction_rules.begin_infraction(report, transfer, work.take_id(), external_id, work.now)
+    block = block_rules.open_block(
+        infraction_rules.block_of(report),
+        work.take_id(),
+        told.holder_id,
+        transfer.institution_id,
+        report.report_id,
+        report.told_at,
+        work.now,
+    )
+    locked.blocks[told.name] = work.hold(None, structs.replace(block, transfer_id=transfer.id))
+    work.changes.add_infraction(infraction)
+    work.announce_infraction(infraction)
+    return infraction
+
+
+def _tell_block(work: UnitOfWork, told: ReportedInfraction, followed: Infraction, locked: _LockedRows) -> None:
+    """Change the block as it is told, unless something later was said of it."""
+    report = told.report
+    block = work.blocks.find(told.holder_id, report.name) or locked.blocks[told.name]
+    ends = followed.state == "released" and block.state == "open"
+    if (not ends and report.told_at <= block.told_at) or block.state == "ended":
+        return
+    terms = infraction_rules.block_of(report)
+    changed = block_rules.change_block(block, terms, report.report_id, max(report.told_at, block.told_at), work.now)
+    locked.blocks[told.name] = work.hold(block, changed)
+
+
+def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction, locked: _LockedRows) -> int:
+    """Record what the institution gave back and was not recorded yet; answers how much of it is new to the infraction."""
+    taken_cents = 0
+    for part, refund_id in zip(told.report.taken, told.refund_ids, strict=True):
+        refund = locked.refunds.get(part.return_id)
+        if refund is None:
+            refund = locked.refunds[part.return_id] = _take(work, told, part, refund_id, locked)
+        elif (refund.id, refund.holder_id) in locked.linked:
+            continue
+        else:
+            _hold_again(work, told, refund, locked)
+        locked.linked.add((refund.id, refund.holder_id))
+        work.changes.add_infraction_return(
+            InfractionReturn(refund_id=refund.id, holder_id=refund.holder_id, infraction_id=infraction.id)
+        )
+        taken_cents += part.amount_cents
+    return taken_cents
+
+
+def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, locked: _LockedRows) -> None:
+    """Let another contest of the Pix hold what a return was taken of before anybody said that it was this one's."""
+    block_id = locked.taken_of.get((refund.id, refund.holder_id))
+    # Where nothing was covered, the oldest that still was to be held was lowered.
+    lowered = (
+        block
+        for block in work.blocks.list_of(refund.holder_id)
+        if block.transfer_id == refund.transfer_id
+        and block_id in (None, block.id)
+        and block.held_cents < block.wanted_cents
+        and locked.is_undecided(block)
+    )
+    block = next(lowered, None)
+    if block is not None and block.reference != told.report.name:
+        held_cents = min(block.wanted_cents, block.held_cents + refund.amount_cents)
+        # Covered again by what the contest's own block lets go, as its report says.
+        work.hold(block, structs.replace(block, held_cents=held_cents, modified_at=work.now))
+
+
+def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id: int, locked: _LockedRows) -> Refund:
+    key = told.transfer.id, told.holder_id
+    original = locked.transfers[key]
+    returned = InstitutionReturn(
+        report_id=told.report.report_id,
+        return_id=part.return_id,
+        asked_as=part.return_id,
+        original_end_to_end_id=original.end_to_end_id,
+        amount_cents=part.amount_cents,
+        settled_at=part.settled_at,
+    )
+    opened = refund_rules.open_institution_return(
+        returned, original, refund_id=refund_id, return_id=part.return_id, now=work.now
+    )
+    opened = structs.replace(opened, reason=infraction_rules.REFUND_REASONS[told.report.reason])
+    work.announce_refund(opened)
+    work.take_there(opened, told.report.name)
+    refund = refund_rules.settle_refund(opened, work.now, part.settled_at)
+    work.announce_refund(refund)
+    work.changes.add_refund(refund)
+    locked.made.append(refund)
+    after = locked.transfers[key] = transfer_rules.return_part(original, refund.amount_cents, work.now)
+    work.changes.move_transfer(original, after)
+    if after.status == "RETURNED" and after.charge_id is not None:
+        return_paid_charge(work, locked.charges, (after.charge_id, after.holder_id))
+    return refund

@@ -1,0 +1,95 @@
+"""Whether a cell is what the home cell knows it as: each finding is one line that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame.cell import HOME
+from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation import migrations, schema_history
+from pixconnect.foundation.migrations import SchemaError
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running.cell import Claim
+from pixconnect.store.running.installation import Mode
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.identity.secret_key import refuse_other_key
+from pixconnect.usecases.running import installation
+from pixconnect.usecases.running.installation import InstallationError
+
+_SCHEMA: Final = "pixconnect"
+_PACKAGE: Final = "pixconnect.store"
+
+
+class CellLook(Struct, frozen=True, kw_only=True):
+    """What the database of a cell says of itself; what is ``None`` it does not say yet."""
+
+    claim: Claim | None
+    mode: Mode | None
+    postgresql: str
+    system_identifier: int
+    database_oid: int
+    is_standby: bool
+
+
+async def look_at_cell(connection: Connection) -> CellLook:
+    system_identifier, database_oid = await installation_store.read_database(connection)
+    return CellLook(
+        claim=await cell_store.find_claim(connection),
+        mode=await installation_store.find_mode(connection),
+        postgresql=await connection.fetchval("select current_setting('server_version')"),
+        system_identifier=system_identifier,
+        database_oid=database_oid,
+        is_standby=await connection.fetchval("select pg_is_in_recovery()"),
+    )
+
+
+async def judge_cell(
+    context: OperatorContext, connection: Connection, known: KnownCell | None, mode: Mode
+) -> AsyncIterator[str]:
+    """What is wrong with a cell.
+
+    Args:
+        context: Of the home cell.
+        connection: As an operator, to the database at the address of the cell.
+        known: What the home cell knows; ``None`` for the home cell itself.
+        mode: That of the settings.
+    """
+    look = await look_at_cell(connection)
+    if look.claim is None:
+        # All else would be a consequence.
+        yield "its database has no tables of ours: restore it, or look at its address"
+        return
+    number, identity = (HOME, None) if known is None else (known.number, known.identity)
+    if look.claim.number != number:
+        yield f"its database says that it is cell {look.claim.number}, and not {number}: look at its address"
+    elif look.claim.identity != identity:
+        yield "its database is a cell of another installation, with the same number: look at its address"
+    if look.mode != mode:
+        yield f"its database is in {look.mode} mode, and the settings say {mode}: look at its address, and at PIXCONNECT_MODE"
+    if look.is_standby:
+        yield "its database only reads: promote it, or name the server that it follows"
+    for finding in await _judge_tables(connection):
+        yield finding
+    if mode == "live":
+        try:
+            await installation.check_durability(connection, mode)
+        except InstallationError as error:
+            yield str(error)
+    try:
+        await refuse_other_key(connection, context.secret_box)
+    except SealBroken:
+        yield "its secrets were sealed with another key: set PIXCONNECT_SECRET_KEY_PREVIOUS to that one"
+
+
+async def _judge_tables(connection: Connection) -> list[str]:
+    try:
+        missing = await schema_history.list_missing(connection, _SCHEMA, migrations.read_migrations(_PACKAGE))
+    except SchemaError as error:
+        return [str(error)]
+    return [f"its tables lack {len(missing)} steps of this version: run `pixconnect migrate`"] if missing else []

@@ -1,0 +1,108 @@
+"""Which cell a report of the network is of: there is one network, and one taker of what it tells, in the home cell.
+
+::
+
+    end of an order ──────── the tag of its name: the home cell's, or asked for there and then everywhere
+    payment ─────────────┐
+    return, contest ─────┼── whoever knows its account, key or original; the home cell is asked first
+    movement, block ─────┘
+    nobody's ─────────────── the home cell's, which refuses or keeps it; but only if all cells have answered
+
+Until there is a directory of keys and accounts, all cells are asked for what the home cell does not know. What may be of a cell
+that gives no answer stays unacknowledged, so the network tells it again: money is refused only when it is surely nobody's.
+What the home cell has answered once stays its own, whoever gets the account later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from pixconnect.domain.frame import cell, errors
+from pixconnect.domain.money import kept_report
+from pixconnect.domain.money.block_report import InfractionReport
+from pixconnect.domain.money.rail import CreditReport, RejectedReport, Report, ReturnReport, SettledReport
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.cells import Cells
+from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.money.incoming import find_credited_holder, find_recorded
+from pixconnect.usecases.money.report import ReportContext, take_reports
+
+
+async def split_reports(cells: Cells, reports: Sequence[Report]) -> tuple[list[Report], list[Report]]:
+    """Reports that are the home cell's, and all others; only the home cell is asked."""
+    if cells.is_alone:
+        return list(reports), []
+    are_here = await asyncio.gather(*(_is_home(cells, report) for report in reports))
+    told = list(zip(reports, are_here, strict=True))
+    return [report for report, is_here in told if is_here], [report for report, is_here in told if not is_here]
+
+
+async def take_reports_of_others(cells: Cells, reports: Sequence[Report]) -> int:
+    """Give reports to the cells that know them; answers how many were acknowledged, as ``take_reports`` does.
+
+    Raises:
+        RailUnavailable: It will report again, and get the same answers.
+    """
+    found = await asyncio.gather(*(_find_context(cells, report) for report in reports))
+    of: dict[int, tuple[ReportContext, list[Report]]] = {}
+    for context, report in zip(found, reports, strict=True):
+        if context is not None:
+            of.setdefault(context.policy.cell, (context, []))[1].append(report)
+    return sum(await asyncio.gather(*(take_reports(context, own) for context, own in of.values())))
+
+
+async def _is_home(cells: Cells, report: Report) -> bool:
+    # What cannot even be read is kept there.
+    if kept_report.find_fault(report) is not None:
+        return True
+    if isinstance(report, SettledReport | RejectedReport):
+        return not cells.has_other(cell.find_named_cell(report.id))
+    return await _knows(cells.home, report)
+
+
+async def _find_context(cells: Cells, report: Report) -> ReportContext | None:
+    """The context of the cell that a report is of; ``None`` if it may be one that gives no answer."""
+
+    async def look(context: ReportContext) -> ReportContext:
+        if not await _knows(context, report):
+            raise errors.NotFound("not this cell's")
+        return context
+
+    try:
+        return await cells.find(look, _name_that_leads(report))
+    except errors.NotFound:
+        return cells.home
+    except errors.ServiceUnavailable:
+        return None
+
+
+def _name_that_leads(report: Report) -> str | None:
+    if isinstance(report, SettledReport | RejectedReport):
+        return report.id
+    if isinstance(report, ReturnReport):
+        return report.original_end_to_end_id
+    return report.txid if isinstance(report, CreditReport) else None
+
+
+async def _knows(context: ReportContext, report: Report) -> bool:
+    if isinstance(report, SettledReport | RejectedReport):
+        return bool(await read_ordered(context.pool, [report.id]))
+    if isinstance(report, CreditReport):
+        holder_id, _ = await find_credited_holder(context, report)
+        # One that was answered before gets the same answer, whoever has the account by now.
+        return holder_id is not None or await _was_answered(context, report)
+    if isinstance(report, ReturnReport):
+        originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
+        return bool(originals) or await find_recorded(context.pool, report) is not None
+    if isinstance(report, InfractionReport):
+        return bool(await transfer_store.find_named(context.pool, [report.end_to_end_id], "IN"))
+    party = report.party
+    return await context.directory.find_account(party.branch, party.account_number) is not None
+
+
+async def _was_answered(context: ReportContext, report: CreditReport) -> bool:
+    """Whether a payment of this name was recorded or refused here before, for whomever."""
+    async with context.pool.acquire() as connection:
+        known, refused = await transfer_store.find_received(connection, [report.end_to_end_id])
+    return bool(known or refused)

@@ -1,0 +1,95 @@
+"""Transfers in two steps, the first of which only finds the payee and tells the name that the transfer will have.
+
+The name is kept before anybody is told it. If we die between the steps, the second finds it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import structs
+
+from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.transfer import KeyTransferRequest, SendingTerms, Transfer
+from pixconnect.domain.simulation.initiated_transfer import InitiatedTransfer
+from pixconnect.store.money import initiated_transfer as initiated_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.lookup_budget import Lookup
+from pixconnect.usecases.money.payee import find_payee
+from pixconnect.usecases.money.transfer import TransferContext, start_transfer
+from pixconnect.writing.service_time import service_now_to_write
+
+Repeat = Literal["refused", "answered", "sent_again"]
+"""What becomes of a confirmation that comes again."""
+
+
+async def initiate_transfer(context: TransferContext, caller: Caller, key: PixKey) -> InitiatedTransfer:
+    """Find whose a key is, and name the transfer that may follow; it costs a look-up until that is paid."""
+    end_to_end_id = identifiers.make_end_to_end_id(
+        context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
+    )
+    # Of a key, the payee is the same whatever the amount.
+    request = KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type)
+    lookup = Lookup()
+    try:
+        payee = await find_payee(context, caller, request, end_to_end_id, lookup)
+    finally:
+        context.lookups.spend(context, caller.holder_id, lookup)
+    if payee is None:
+        raise errors.ServiceUnavailable("the directory cannot be reached; nothing was done")
+    async with write_alone(context.pool) as connection:
+        initiated = InitiatedTransfer(
+            end_to_end_id=end_to_end_id,
+            holder_id=caller.holder_id,
+            key=key.key,
+            key_type=key.key_type,
+            counterparty=payee.party,
+            created_at=await service_now_to_write(context.clock, connection),
+        )
+        await initiated_store.insert(connection, initiated)
+    return initiated
+
+
+async def find_initiated(context: HasPool, caller: Caller, end_to_end_id: str) -> InitiatedTransfer | None:
+    """What the caller was told under this name; nobody else's."""
+    return await initiated_store.find(context.pool, caller.holder_id, end_to_end_id)
+
+
+async def confirm_transfer(
+    context: TransferContext,
+    caller: Caller,
+    initiated: InitiatedTransfer,
+    amount_cents: int,
+    payer_message: str | None,
+    *,
+    repeat: Repeat,
+) -> Transfer:
+    """Send what was initiated, under its name; it also names the request, so that however often it comes one is sent.
+
+    Raises:
+        ExternalIdConflict: It was confirmed already, and is refused then; or it was confirmed with another amount.
+        PayeeIsAnother: The key has another owner than the caller was told.
+    """
+    request = KeyTransferRequest(
+        amount_cents=amount_cents,
+        key=initiated.key,
+        key_type=initiated.key_type,
+        external_id=initiated.end_to_end_id,
+    )
+    terms = SendingTerms(
+        payer_message=payer_message,
+        payee_tax_id=initiated.counterparty.tax_id,
+        is_new=repeat == "refused",
+        end_to_end_id=initiated.end_to_end_id,
+    )
+    if repeat == "sent_again" and await transfer_store.find_by_external_id(
+        context.pool, caller.holder_id, initiated.end_to_end_id
+    ):
+        # One name is one transfer in the books, so the second has one of its own.
+        request = structs.replace(request, external_id=None)
+        terms = structs.replace(terms, end_to_end_id=None)
+    return (await start_transfer(context, caller, request, terms)).transfer

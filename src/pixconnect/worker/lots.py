@@ -1,0 +1,84 @@
+"""Makes and changes the charges of lots, in the worker's slots."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.store.standard.charge_lot import ItemKey
+from pixconnect.usecases.frame.context import HasClock
+from pixconnect.usecases.standard.charge import StandardChargeContext
+from pixconnect.usecases.standard.lot_work import do_due_items
+from pixconnect.worker.leases import Member, SlotLeases
+from pixconnect.worker.rest import Poller, Rest
+
+BATCH_MAX: Final = 256
+"""Charges at once."""
+LOOK_AFTER_S: Final = 0.25
+LOOK_AFTER_MAX_S: Final = 1.0
+"""The interval of reads without a wake-up, at first and once nothing was found for some time."""
+PAUSE_S: Final = 0.5
+"""The pause after the database gave no answer."""
+TRY_AGAIN_AFTER_S: Final = 5.0
+"""The pause of a charge that could not be written, by no fault of its own; real time."""
+
+_AWAY = (*DATABASE_FAILED, errors.PixConnectError)
+
+_log = structlog.get_logger(__name__)
+
+
+class LotWorkContext(StandardChargeContext, HasClock, Protocol): ...
+
+
+class LotWorker(Member):
+    """Does what is asked for of each charge of a lot."""
+
+    def __init__(self, context: LotWorkContext, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
+        self._context = context
+        self._leases = leases
+        self._batch_max = batch_max
+        self._has_news = asyncio.Event()
+        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, Poller.LOTS)
+        # In memory alone: after a takeover the next worker tries at once, which does no harm.
+        self._resting_until_s: dict[ItemKey, float] = {}
+        leases.add(self)
+
+    async def run(self) -> None:
+        while True:
+            # Cleared before the work: what is told while it runs is looked for in the next round.
+            self._has_news.clear()
+            try:
+                done_count = await self.work_once()
+            except _AWAY as error:
+                _log.warning("lots wait", reason=type(error).__name__)
+                await asyncio.sleep(PAUSE_S)
+                continue
+            # A full batch may have left something: then it looks again at once.
+            if done_count < self._batch_max:
+                await self._wait_for_news(self._rest.after(self._context.clock.monotonic_s(), has_found=done_count > 0))
+
+    async def work_once(self) -> int:
+        """Do what is due, at most one batch; answers how many charges that were."""
+        slots = sorted(self._leases.held)
+        if not slots:
+            return 0
+        now_s = self._context.clock.monotonic_s()
+        self._resting_until_s = {key: until_s for key, until_s in self._resting_until_s.items() if until_s > now_s}
+        done_count, failed = await do_due_items(self._context, slots, self._batch_max, self._resting_until_s.keys())
+        self._resting_until_s |= dict.fromkeys(failed, now_s + TRY_AGAIN_AFTER_S)
+        return done_count
+
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+        if not only_orders and not only_deliveries:
+            self._has_news.set()
+
+    async def _wait_for_news(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._has_news.wait()
+        except TimeoutError:
+            return

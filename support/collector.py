@@ -1,0 +1,109 @@
+"""A collector of traces: it takes spans by OTLP over HTTP as a real one does, and keeps them."""
+
+import gzip
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from support.waiting import wait_until
+
+
+class CollectedSpan(Struct, frozen=True, kw_only=True):
+    """A span as it came; ids are hexadecimal, as in a ``traceparent``."""
+
+    process: str
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    """Empty where it has none."""
+    began_ns: int
+    ended_ns: int
+    facts: Mapping[str, str | int]
+    has_failed: bool
+
+
+class Collector:
+    """Listens on loopback until it is left.
+
+    Args:
+        status: What it answers to what is sent.
+    """
+
+    def __init__(self, status: int = 200) -> None:
+        self.spans: list[CollectedSpan] = []
+        spans = self.spans
+
+        class Taking(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers["Content-Encoding"] == "gzip":
+                    body = gzip.decompress(body)
+                assert self.headers["Content-Type"] == "application/x-protobuf"
+                assert self.path == "/v1/traces"
+                spans.extend(_read(ExportTraceServiceRequest.FromString(body)))
+                answer = ExportTraceServiceResponse().SerializeToString()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/x-protobuf")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1/traces"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def list_of(self, trace_id: str, name: str = "") -> list[CollectedSpan]:
+        """Those of a trace that have come, in the order in which they began."""
+        found = [each for each in self.spans if each.trace_id == trace_id and name in ("", each.name)]
+        return sorted(found, key=lambda each: each.began_ns)
+
+    def wait_for(self, trace_id: str, name: str, count: int = 1) -> list[CollectedSpan]:
+        """Wait until so many of a name have come."""
+        wait_until(lambda: len(self.list_of(trace_id, name)) >= count, f"{count} of {name} in {trace_id}: {self.spans}")
+        return self.list_of(trace_id, name)
+
+
+def _read(sent: ExportTraceServiceRequest) -> list[CollectedSpan]:
+    return [
+        CollectedSpan(
+            process=next(fact.value.string_value for fact in of.resource.attributes if fact.key == "service.name"),
+            name=span.name,
+            trace_id=span.trace_id.hex(),
+            span_id=span.span_id.hex(),
+            parent_id=span.parent_span_id.hex(),
+            began_ns=span.start_time_unix_nano,
+            ended_ns=span.end_time_unix_nano,
+            facts={
+                fact.key: fact.value.string_value if fact.value.HasField("string_value") else fact.value.int_value
+                for fact in span.attributes
+            },
+            has_failed=span.status.code == span.status.STATUS_CODE_ERROR,
+        )
+        for of in sent.resource_spans
+        for scope in of.scope_spans
+        for span in scope.spans
+    ]

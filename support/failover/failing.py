@@ -1,0 +1,126 @@
+"""The ways in which a cluster's machines fail, each for as long as it is told, and a seed's order of them."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+
+from support.ha.cluster import Cluster
+from support.ha.machine import Machine
+
+Kind = Literal["killed", "lost", "stopped", "cut off", "demoted", "switched over", "replica lost", "etcd lost"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+SAYS: Final[dict[Kind, str]] = {
+    "killed": "every process of the primary's PostgreSQL is killed (kill -9)",
+    "lost": "everything on the primary's machine is killed: PostgreSQL, Patroni and etcd; it is started again later",
+    "stopped": "everything there stands still (SIGSTOP), and goes on later, when another is primary",
+    "cut off": "its cable is pulled out: no packet comes or goes, nobody is told; it is put in again later",
+    "demoted": "its Patroni is told to end (SIGTERM), as before work on the machine, and is started again later",
+    "switched over": "`patronictl switchover`",
+    "replica lost": "everything on a standby's machine is killed, and started again later",
+    "etcd lost": "all three etcd are killed, and started again later",
+}
+_ASKED_MAX: Final = 20
+_USED_S: Final = 3.0
+"""For how long another has been primary before who was it comes back."""
+_AWAY_S: Final = 8.0
+
+
+class Failure(Struct, frozen=True):
+    """What fails.
+
+    Attributes:
+        replica: Which of the two, where one fails.
+    """
+
+    kind: Kind
+    replica: int = 0
+
+
+def plan(seed: int, rounds_count: int, kinds: Sequence[Kind] = KINDS) -> list[Failure]:
+    """Each kind as often as the others, in an order of the seed's."""
+    chance = Random(f"{seed} failures")
+    found: list[Failure] = []
+    while len(found) < rounds_count:
+        found += [Failure(kind, chance.randrange(2)) for kind in chance.sample(kinds, len(kinds))]
+    return found[:rounds_count]
+
+
+def fail(cluster: Cluster, failure: Failure) -> None:
+    """Break it, wait for as long as it lasts, and mend it; it has come to rest later."""
+    leader = cluster.find_leader()
+    assert leader is not None, "nobody is primary"
+    primary = cluster.machines[leader]
+    replica = [machine for machine in cluster.machines.values() if machine is not primary][failure.replica]
+    act: dict[Kind, Callable[[], None]] = {
+        "killed": lambda: primary.kill("postgres"),
+        "lost": lambda: _lose(cluster, primary),
+        "stopped": lambda: _stop(cluster, primary),
+        "cut off": lambda: _cut_off(cluster, leader),
+        "demoted": lambda: _demote(primary),
+        "switched over": lambda: _switch_over(cluster, leader, replica),
+        "replica lost": lambda: _lose_replica(replica),
+        "etcd lost": lambda: _lose_etcd(cluster),
+    }
+    act[failure.kind]()
+
+
+def _stop(cluster: Cluster, primary: Machine) -> None:
+    primary.send(signal.SIGSTOP)
+    _wait_for_another(cluster, primary.name)
+    primary.send(signal.SIGCONT)
+
+
+def _cut_off(cluster: Cluster, leader: str) -> None:
+    cluster.network.pull(leader)
+    _wait_for_another(cluster, leader)
+    cluster.network.plug(leader)
+
+
+def _demote(primary: Machine) -> None:
+    primary.end("patroni")
+    time.sleep(1)
+    primary.start("patroni")
+
+
+def _lose_etcd(cluster: Cluster) -> None:
+    for machine in cluster.machines.values():
+        machine.kill("etcd")
+    time.sleep(_AWAY_S)
+    for machine in cluster.machines.values():
+        machine.start("etcd")
+
+
+def _lose(cluster: Cluster, primary: Machine) -> None:
+    primary.kill()
+    _wait_for_another(cluster, primary.name)
+    primary.start()
+
+
+def _lose_replica(replica: Machine) -> None:
+    replica.kill()
+    time.sleep(_AWAY_S)
+    replica.start()
+
+
+def _wait_for_another(cluster: Cluster, leader: str) -> None:
+    """Until another is primary for a moment: whoever comes back then finds that it is not one any more."""
+    cluster.wait_until(lambda: cluster.find_leader() not in {None, leader}, "another primary")
+    time.sleep(_USED_S)
+
+
+def _switch_over(cluster: Cluster, leader: str, to: Machine) -> None:
+    for _ in range(_ASKED_MAX):
+        # It refuses for a moment after something else has changed.
+        with suppress(AssertionError):
+            cluster.patronictl("switchover", "pixconnect", "--leader", leader, "--candidate", to.name, "--force")
+        if cluster.find_leader() == to.name:
+            return
+        time.sleep(1)
+    raise AssertionError(f"{to.name} does not become the primary: {cluster.see()}")

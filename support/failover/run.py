@@ -1,0 +1,193 @@
+"""One run: the machines fail one after the other while callers pay, and in the end everything is judged."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from support.chaos.judging import judge
+from support.chaos.load import Book, read_book
+from support.chaos.run import hear_out, keep_logs, rest_here
+from support.chaos.there import judge_both, rest
+from support.failover.failing import Failure, fail
+from support.failover.serving import Serving, open_serving, start_callers
+from support.failover.told import AT_ONCE_S, WRITES, Round, see_round
+from support.ha.cluster import Cluster, open_cluster, pin
+from support.ha.network import NAMES, Network, choose_loopback, lay_cables, may_lay_cables
+from support.waiting import PATIENCE_S
+
+_AFTER_S: Final = 1.0
+_CALM_S: Final = 4.0
+"""Before each failure everything has been well for so long."""
+_STARVED: Final = re.compile("failed to send out heartbeat on time|leader is overloaded|took too long|slow fdatasync")
+_NETWORKS: Final = 250
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How a run goes.
+
+    Attributes:
+        pause_s: Between two requests of one caller, in the middle.
+        is_pinned: Each machine gets a core, in turn.
+    """
+
+    seed: int
+    failures: Sequence[Failure]
+    pause_s: float = 0.2
+    is_pinned: bool = True
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What came of it.
+
+    Attributes:
+        payments_a_second: That were acknowledged while all was well.
+        load: Of the machine, when it began and when it was over.
+        note: What a person says of the findings.
+    """
+
+    seed: int
+    when: str
+    lasted_s: float
+    rounds: list[Round]
+    findings: list[str]
+    not_made: list[str]
+    payments_a_second: float
+    payments_count: int
+    payments_there_count: int
+    things_count: int
+    load: tuple[float, float]
+    cores_count: int
+    folder: str
+    note: str = ""
+
+
+def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Let the machines fail, and say what was found."""
+    folder = Path(tempfile.mkdtemp(prefix="pixconnect-failover-"))
+    began_s, load_before = time.monotonic(), os.getloadavg()[0]
+    files = folder / "here.jsonl", folder / "there.jsonl"
+    with _open_network() as network:
+        cores = pin(NAMES) if options.is_pinned else (None,) * 3
+        with open_cluster(network, cores) as cluster, open_serving(cluster, folder) as serving:
+            books = Book(files[0]), Book(files[1])
+            is_over = threading.Event()
+            try:
+                callers = start_callers(serving, books, options.seed, options.pause_s, is_over)
+                time.sleep(_CALM_S)
+                calm_s, pids = time.monotonic(), serving.pids()
+                time.sleep(2 * _CALM_S)
+                pace = _count_writes(files[0], calm_s) + _count_writes(files[1], calm_s)
+                tell(f"{pace / (2 * _CALM_S):.0f} payments a second are acknowledged")
+                rounds, not_made = _fail_all(cluster, options, files, tell)
+                is_over.set()
+                findings = [] if serving.pids() == pids else [f"processes were started again: {pids}, {serving.pids()}"]
+                findings += _judge(serving, callers, files, tell)
+            finally:
+                is_over.set()
+                for book in books:
+                    book.close()
+                _keep(cluster, serving, folder)
+            seen = serving.here.see(serving.accounts)
+    calls = read_book(files[0]), read_book(files[1])
+    done = [sum(call.kind in WRITES and call.status in {200, 201} for call in each) for each in calls]
+    return Outcome(
+        seed=options.seed,
+        when=datetime.now(tz=UTC).date().isoformat(),
+        lasted_s=time.monotonic() - began_s,
+        rounds=rounds,
+        findings=findings,
+        not_made=not_made,
+        payments_a_second=pace / (2 * _CALM_S),
+        payments_count=done[0],
+        payments_there_count=done[1],
+        things_count=len(seen.things),
+        load=(load_before, os.getloadavg()[0]),
+        cores_count=len(os.sched_getaffinity(0)),
+        folder=str(folder),
+    )
+
+
+def _fail_all(
+    cluster: Cluster, options: Options, files: tuple[Path, Path], tell: Callable[[str], None]
+) -> tuple[list[Round], list[str]]:
+    rounds: list[Round] = []
+    not_made: list[str] = []
+    for number, failure in enumerate(options.failures, 1):
+        if failure.kind == "cut off" and not cluster.network.cables:
+            not_made.append("cut off: this user may lay no cables")
+            continue
+        time.sleep(_CALM_S)
+        starved = _count_starved(cluster)
+        began_s = time.monotonic()
+        fail(cluster, failure)
+        cluster.wait_until_whole(PATIENCE_S)
+        time.sleep(_AFTER_S)
+        ended_s = time.monotonic()
+        calls = read_book(files[0])
+        found = see_round(
+            failure.kind, calls, began_s, ended_s, ended_s - began_s - _AFTER_S, _count_starved(cluster) - starved
+        )
+        rounds.append(found)
+        late = sorted(found.late_s)
+        tell(
+            f"{number}. {failure.kind}: {found.silent_s:.1f} s without writes, whole after {found.whole_after_s:.0f} s, "
+            f"answers {dict(sorted(found.answers.items()))}, slowest refusal {found.slowest_refusal_s:.1f} s, "
+            f"{sum(each > AT_ONCE_S for each in late)} of {len(late)} late refusals above 0.1 s, {found.starved} etcd warnings"
+        )
+    return rounds, not_made
+
+
+def _count_starved(cluster: Cluster) -> int:
+    return sum(
+        len(_STARVED.findall((machine.folder / "etcd.log").read_text(errors="replace")))
+        for machine in cluster.machines.values()
+    )
+
+
+def _count_writes(file: Path, since_s: float) -> int:
+    return sum(
+        call.kind in WRITES and call.status in {200, 201} and call.ended_s >= since_s for call in read_book(file)
+    )
+
+
+def _judge(
+    serving: Serving, callers: list[threading.Thread], files: tuple[Path, Path], tell: Callable[[str], None]
+) -> list[str]:
+    """Let everything come to rest, and say what is wrong."""
+    tell("everything comes to rest")
+    findings = hear_out(serving.here, serving.accounts, callers, PATIENCE_S)
+    findings += rest_here(serving.here, serving.accounts, PATIENCE_S)
+    seen = serving.here.see(serving.accounts)
+    findings += judge(serving.here, serving.accounts, read_book(files[0]), seen)
+    findings += rest(serving.sides, [], PATIENCE_S)
+    here, there = serving.sides.read_things()
+    findings += judge_both(serving.sides, read_book(files[1]), here, there)
+    return findings
+
+
+def _keep(cluster: Cluster, serving: Serving, folder: Path) -> None:
+    for name, service in (("here-", serving.here), ("there-", serving.sides.live), ("bank-", serving.sides.bank)):
+        keep_logs(service, folder, name)
+    for log in (cluster.home / "haproxy.log", *cluster.home.glob("*/*.log")):
+        shutil.copyfile(log, folder / f"{log.parent.name}-{log.name}")
+
+
+@contextmanager
+def _open_network() -> Iterator[Network]:
+    if not may_lay_cables():
+        yield choose_loopback()
+        return
+    with lay_cables(1 + os.getpid() % _NETWORKS) as network:
+        yield network

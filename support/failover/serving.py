@@ -1,0 +1,141 @@
+"""The service whose database fails: an installation with the simulated network, and a live one whose money lies at a bank.
+
+Both have their tables in the cluster, by its proxy. The bank, a third installation, has a server of its own and never fails.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from pixconnect.domain.identity.access import SCOPES
+from support.account_at_face import KEY, LIVE, NAME, insist, open_account
+from support.chaos.load import Book, Caller, Purse
+from support.chaos.there import Sides, ThereCaller, note_opening
+from support.ha.cluster import Cluster
+from support.installation import descendants
+from support.ports import reserved_port
+from support.production_guide import LOGINS, read_statements
+from support.whole_installation import Account, WholeInstallation, open_whole_installation
+
+HOLDERS_COUNT: Final = 6
+_FACE: Final = "efi"
+_LIMIT_CENTS: Final = 10**10
+_PARTS: Final = ("serve", "work", "sandbox")
+_WEIGHTS: Final = dict(
+    transfer=6, transfer_by_account=1, transfer_by_book=8, be_paid=4, charge=1, cob=0, pay=1, refund=2, deposit=0, repeat=1,
+    read_balance=2, read_statement=0, look=2,
+)  # fmt: skip
+"""Mostly payments."""
+
+
+class Serving(Struct, frozen=True):
+    """What is used while the database fails.
+
+    Attributes:
+        accounts: Of the installation with the simulated network.
+        sides: The live one and its bank.
+    """
+
+    here: WholeInstallation
+    accounts: list[Account]
+    sides: Sides
+
+    def pids(self) -> dict[str, list[int]]:
+        """The service's processes, which nobody may have to start again."""
+        return {
+            f"{name} {part}": sorted(service.installation.children(part))
+            for name, service in (("here", self.here), ("there", self.sides.live))
+            for part in _PARTS
+            if not (name == "there" and part == "sandbox")
+        }
+
+    def everybody(self) -> list[int]:
+        services = (self.here, self.sides.live, self.sides.bank)
+        return [pid for service in services for pid in descendants(service.installation.process.pid)]
+
+
+def prepare_database(cluster: Cluster) -> None:
+    """The guide's logins, and a database for each of both installations."""
+    for statement in read_statements(LOGINS):
+        cluster.execute(statement)
+    cluster.execute("create database there owner pix_owner")
+
+
+def addresses(cluster: Cluster, database: str) -> dict[str, str]:
+    """The settings that lead to a database of the cluster's."""
+    logins = dict(
+        database_url="app", owner_database_url="owner", operator_database_url="ops", console_database_url="console"
+    )
+    return {
+        name: cluster.url(f"pix_{login}", f"{login}-password", database) for name, login in logins.items()
+    }  # fmt: skip
+
+
+@contextmanager
+def open_serving(cluster: Cluster, folder: Path, **settings: str) -> Iterator[Serving]:
+    """Both installations, healthy, with accounts that have funds."""
+    prepare_database(cluster)
+    settings = dict(database_cluster="pixconnect") | settings
+    named = {name.upper(): value for name, value in (addresses(cluster, "there") | settings).items()}
+    with ExitStack() as opened:
+        bank = opened.enter_context(open_whole_installation(faces=f"{_FACE}:0", log_level="warning"))
+        here = opened.enter_context(
+            open_whole_installation(**dict(log_level="warning") | addresses(cluster, "pixconnect") | settings)
+        )
+        port = opened.enter_context(reserved_port())
+        own = LIVE | dict(
+            API_PROCESSES_COUNT="1",
+            HANDOVER_TIMEOUT_S="36000",
+            PORT=str(port),
+            CALLBACK_BASE_URL=f"http://127.0.0.1:{port}",
+            DATABASE_TLS="off-by-operator",
+        )
+        live = opened.enter_context(open_whole_installation(**own, **named))
+        yield Serving(here, [here.open_account() for _ in range(HOLDERS_COUNT)], _open_sides(bank, live, folder))
+
+
+def _open_sides(bank: WholeInstallation, live: WholeInstallation, folder: Path) -> Sides:
+    shown = bank.installation.sandbox
+    client = Account(
+        holder_id=int(shown["holder_id"]), key=KEY, client_id=shown["client_id"], client_secret=shown["client_secret"]
+    )
+    face = insist(bank.installation, "face", "show", _FACE, "--json")["url"]
+    assert urlsplit(face).port is not None
+    open_account(bank.installation, live.installation, folder, _FACE, _LIMIT_CENTS, face)
+    insist(live.installation, "institution", "webhook", "set", NAME)
+    scopes = [word for scope in SCOPES for word in ("--scope", scope)]
+    made = insist(live.installation, "client", "create", "--holder-id", "1", *scopes, "--json")
+    house = Account(holder_id=1, key=KEY, client_id=made["client_id"], client_secret=made["client_secret"])
+    return Sides(bank=bank, live=live, teller=bank.open_account(), client=client, house=house)
+
+
+def start_callers(
+    serving: Serving, books: tuple[Book, Book], seed: int, pause_s: float, is_over: threading.Event
+) -> list[threading.Thread]:
+    """Three callers of each holder here, and three over there."""
+    note_opening(serving.sides, books[1])
+    amounts, amounts_there = count(1), count(1000)
+    accounts = serving.accounts
+    callers: list[Any] = []
+    for account in accounts:
+        purse = Purse(account=account, others=[other for other in accounts if other is not account], is_poor=False)
+        for number in range(3):
+            chance = Random(f"{seed} caller {account.holder_id} {number}")
+            callers.append(Caller(serving.here.installation.base_url, purse, books[0], chance, amounts, _WEIGHTS))
+    purse = Purse(account=serving.sides.house, others=(), is_poor=False)
+    for number in range(3):
+        chance = Random(f"{seed} caller there {number}")
+        callers.append(ThereCaller(serving.sides, purse, books[1], chance, amounts_there))
+    threads = [threading.Thread(target=caller.run, args=(is_over.is_set, pause_s), daemon=True) for caller in callers]
+    for thread in threads:
+        thread.start()
+    return threads

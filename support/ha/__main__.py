@@ -1,0 +1,64 @@
+"""``make ha``: three machines on this one, until Ctrl-C; what is in PIXCONNECT_HA_HOME is there again the next time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from support.ha.cluster import Cluster
+from support.ha.network import GUIDE, Network
+from support.ha.programs import find_missing, open_programs
+from support.installation import ROOT
+from support.production_guide import LOGINS, read_statements
+
+HOME = ROOT / ".pixconnect" / "ha"
+
+
+def main() -> int:
+    missing = find_missing()
+    if missing:
+        print(missing, file=sys.stderr)  # noqa: T201  a program for people
+        return 2
+    home = Path(os.environ.get("PIXCONNECT_HA_HOME") or HOME)
+    is_new = not home.exists()
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o755)
+    network = Network(prefix=os.environ.get("PIXCONNECT_HA_NETWORK") or GUIDE)
+    cluster = Cluster(home, network, open_programs())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        cluster.start()
+        cluster.wait_until_whole()
+        if is_new:
+            for statement in read_statements(LOGINS):
+                cluster.execute(statement)
+        for name, text in (("patronictl", _patronictl(cluster)), ("psql", _psql(cluster))):
+            (home / name).touch(0o700)
+            (home / name).write_text(text)
+        print(f"{cluster.find_leader()} is the primary, at {network.proxy_address}:5432. Ctrl-C stops.", flush=True)  # noqa: T201
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        cluster.stop()
+        return 0
+    finally:
+        cluster.kill()
+
+
+def _patronictl(cluster: Cluster) -> str:
+    """The verb of Patroni's operators, for a shell beside."""
+    machine = cluster.machines["one"]
+    settings = "\n".join(f"export {name}='{value}'" for name, value in machine.environment.items() if name != "PATH")
+    return f'#!/bin/sh\n{settings}\nexec {cluster.patronictl_words} "$@"\n'
+
+
+def _psql(cluster: Cluster) -> str:
+    """A superuser at whoever is primary."""
+    return f"#!/bin/sh\nexec '{cluster.programs.postgres}/psql' --quiet '{cluster.superuser_url}' \"$@\"\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

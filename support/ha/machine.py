@@ -1,0 +1,146 @@
+"""One machine of three: its etcd, its Patroni and its PostgreSQL, which work in its folder and are known by that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from support.ha.network import NAMES, Network
+from support.ha.programs import Programs
+from support.installation import ROOT, command_line
+
+DEPLOYED: Final = ROOT / "deploy" / "ha"
+_STOP_TIMEOUT_S: Final = 20
+
+Part = Literal["etcd", "patroni", "postgres"]
+PARTS: Final[tuple[Part, ...]] = ("etcd", "patroni", "postgres")
+
+
+class Machine:
+    """Starts, ends and stops what runs on it.
+
+    Args:
+        secrets: Passwords, by their place in ``machine.env``.
+        cores: Those that it may use, where it is pinned to some.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        home: Path,
+        network: Network,
+        programs: Programs,
+        secrets: Mapping[str, str],
+        cores: str | None = None,
+    ) -> None:
+        self.name, self.address = name, network.address_of(name)
+        self.folder = home / name
+        self._network, self._programs, self._cores = network, programs, cores
+        self._started: list[subprocess.Popen[bytes]] = []
+        self.folder.mkdir(exist_ok=True)
+        if programs.user is not None:
+            os.chown(self.folder, programs.user.uid, programs.user.gid)
+        places = {
+            "NAME": name,
+            "ADDRESS": self.address,
+            "FOLDER": str(self.folder),
+            "PROGRAMS": str(programs.postgres),
+            **{other.upper(): network.address_of(other) for other in NAMES},
+            **secrets,
+        }
+        self._environment = fill(DEPLOYED / "machine.env", places)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What its programs, and those who look after it by ``patronictl``, are told."""
+        base = dict(PATH="/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C.UTF-8", PYTHONPATH=str(self._programs.packages))
+        return base | self._environment
+
+    def start(self, *parts: Part) -> None:
+        """Start etcd and Patroni, or those named; Patroni starts PostgreSQL."""
+        for part in parts or ("etcd", "patroni"):
+            if part == "etcd":
+                self._run("etcd", self._programs.etcd)
+            elif part == "patroni":
+                self._run("patroni", self._programs.python, "-m", "patroni", str(DEPLOYED / "patroni.yml"))
+
+    def _run(self, name: str, *command: str) -> None:
+        pinned = ["taskset", "--cpu-list", self._cores] if self._cores else []
+        words = [*self._network.enter(self.name), *self._programs.run_as_user(), *pinned, *command]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                words, cwd=self.folder, env=dict(self.environment), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+        self._started.append(process)
+
+    def pids(self, *parts: Part) -> list[int]:
+        """Its processes, or those of some parts, as they work in its folder."""
+        wanted = parts or PARTS
+        found: list[int] = []
+        for process in Path("/proc").glob("[0-9]*"):
+            pid = int(process.name)
+            with suppress(OSError):
+                if Path(os.readlink(process / "cwd")).is_relative_to(self.folder) and _part_of(pid) in wanted:
+                    found.append(pid)
+        return found
+
+    @property
+    def postmaster_pid(self) -> int:
+        return int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0])
+
+    def kill(self, *parts: Part) -> None:
+        killed = self.pids(*parts)
+        self.send(signal.SIGKILL, *parts)
+        for process in self._started:
+            # It is not gone in the instant in which it is killed, and nobody else waits for it.
+            if process.pid in killed or not parts:
+                process.wait(_STOP_TIMEOUT_S)
+        self._reap()
+
+    def send(self, number: signal.Signals, *parts: Part) -> None:
+        for pid in self.pids(*parts):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def end(self, *parts: Part) -> None:
+        """End cleanly, and for certain after a while."""
+        self.send(signal.SIGCONT, *parts)
+        self.send(signal.SIGTERM, *(part for part in (parts or ("patroni", "etcd")) if part != "postgres"))
+        until_s = time.monotonic() + _STOP_TIMEOUT_S
+        while self.pids(*parts) and time.monotonic() < until_s:
+            time.sleep(0.05)
+            self._reap()
+        self.kill(*parts)
+
+    def _reap(self) -> None:
+        self._started = [process for process in self._started if process.poll() is None]
+
+    def forget_data(self) -> None:
+        """Lose its disk."""
+        shutil.rmtree(self.folder / "data", ignore_errors=True)
+
+
+def _part_of(pid: int) -> Part | None:
+    words = command_line(pid)
+    if "-m patroni" in words or "patroni" in words.split(" ")[0]:
+        return "patroni"
+    if words.split(" ")[0].endswith("etcd"):
+        return "etcd"
+    return "postgres" if "postgres" in words or "pg_" in words else None
+
+
+def fill(file: Path, places: Mapping[str, str]) -> dict[str, str]:
+    """A file of settings with everything in its place."""
+    text = file.read_text(encoding="utf-8")
+    for name, value in places.items():
+        text = text.replace(f"@{name}@", value)
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)

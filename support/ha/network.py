@@ -1,0 +1,92 @@
+"""The addresses of three machines: of loopback, or on cables that can be pulled out, where we may lay some."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from msgspec import Struct
+
+NAMES: Final = ("one", "two", "three")
+GUIDE: Final = "127.0.27"
+"""The network of `make ha`, whose addresses the guide shows."""
+
+
+class Network(Struct, frozen=True, kw_only=True):
+    """Where machines and their proxy are.
+
+    Attributes:
+        prefix: Three of an address's four numbers.
+        cables: The end of each machine's cable that is ours, by name; none on loopback.
+    """
+
+    prefix: str
+    cables: dict[str, str] = {}
+
+    def address_of(self, name: str) -> str:
+        return f"{self.prefix}.{NAMES.index(name) + 1}"
+
+    @property
+    def proxy_address(self) -> str:
+        return f"{self.prefix}.10"
+
+    def enter(self, name: str) -> list[str]:
+        """The words before a command that runs on this machine."""
+        return ["ip", "netns", "exec", self.cables[name]] if self.cables else []
+
+    def pull(self, name: str) -> None:
+        """Cut a machine off: whatever it sends or is sent is lost, without a word."""
+        _ip("link", "set", self.cables[name], "down")
+
+    def plug(self, name: str) -> None:
+        _ip("link", "set", self.cables[name], "up")
+
+
+def may_lay_cables() -> bool:
+    """Whether this process may make networks of its own: root may, on Linux, where nobody has taken that from it."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    return subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def lay_cables(number: int) -> Iterator[Network]:
+    """A network of three machines that nothing else is in; its proxy's address is this machine's own.
+
+    Args:
+        number: From 1 to 250, another one for each network at a time.
+    """
+    # 198.18.0.0/15 is kept for trials of networks.
+    network = Network(prefix=f"198.18.{number}", cables={name: f"pxha{number}{name}" for name in NAMES})
+    bridge = f"pxha{number}"
+    with ExitStack() as laid:
+        _ip("link", "add", bridge, "type", "bridge")
+        laid.callback(_ip, "link", "del", bridge)
+        _ip("addr", "add", f"{network.proxy_address}/24", "dev", bridge)
+        _ip("link", "set", bridge, "up")
+        for name, cable in network.cables.items():
+            # Its other end goes with it.
+            _ip("netns", "add", cable)
+            laid.callback(_ip, "netns", "del", cable)
+            _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", cable)
+            _ip("link", "set", cable, "master", bridge)
+            _ip("-n", cable, "addr", "add", f"{network.address_of(name)}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                _ip("-n", cable, "link", "set", device, "up")
+            _ip("link", "set", cable, "up")
+        yield network
+
+
+def _ip(*words: str) -> None:
+    done: subprocess.CompletedProcess[str] = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"ip {' '.join(words)}: {done.stderr}"
+
+
+def choose_loopback() -> Network:
+    """A network of loopback addresses that no other process of ours is likely to use."""
+    number = os.getpid()
+    return Network(prefix=f"127.{1 + number // 250 % 250}.{1 + number % 250}")

@@ -1,0 +1,44 @@
+"""A loop on a thread of its own: for what must go on while a test waits, or has no loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Answer = TypeVar("Answer")
+_TURNS = 5
+
+
+class LoopThread:
+    """A loop that runs until it is ended."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def ask(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Do it there, and wait for what it says, at most a minute."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+
+    def end(self) -> None:
+        """End whatever still runs there: what stays open is told as a leak of a later test."""
+        self.ask(_end_tasks())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        self.loop.run_forever()
+        self.loop.close()
+
+
+async def _end_tasks() -> None:
+    # What was accepted or aborted just now begins or ends in the loop's next turns.
+    for _ in range(_TURNS):
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)

@@ -1,0 +1,58 @@
+"""A server of a test's own whose data lie on a small disk, where one can be mounted; and disks that get full."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from support.old_home import new_home
+
+SIZE: Final = "256m"
+
+
+@contextmanager
+def server_on_small_disk() -> Iterator[tuple[EmbeddedPostgres, asyncio.Runner]]:
+    """The server, which runs, and what runs its coroutines."""
+    with ExitStack() as ended:
+        folder, log_folder = ended.enter_context(new_home()), ended.enter_context(new_home())
+        if can_mount(folder):
+            ended.callback(subprocess.run, ["umount", "--lazy", folder], check=True)
+            folder.chmod(0o711)
+        runner = ended.enter_context(asyncio.Runner())
+        server = EmbeddedPostgres(folder)
+        runner.run(server.start())
+        ended.callback(lambda: runner.run(server.stop()))
+        runner.run(server.stop())
+        # The log has a disk of its own: where it has no room the server ends, which is another failure.
+        log = server.data_folder / "pg_wal"
+        subprocess.run(["cp", "-a", log, log_folder / "wal"], check=True)
+        subprocess.run(["rm", "-r", log], check=True)
+        log.symlink_to(log_folder / "wal")
+        runner.run(server.start())
+        yield server, runner
+
+
+def can_mount(folder: Path) -> bool:
+    """Put a small disk there, where this machine lets us."""
+    words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def is_on_small_disk(server: EmbeddedPostgres) -> bool:
+    folder = server.data_folder.parent
+    return any(os.path.ismount(each) for each in (folder, *folder.parents) if each != Path("/"))
+
+
+def fill_disk(folder: Path) -> Path:
+    """Leave no room on the disk of a folder; answers the file that takes it."""
+    filling = folder / "filling"
+    with filling.open("wb", buffering=0) as file, suppress(OSError):  # it has no space left
+        while True:
+            file.write(bytes(1 << 16))
+    return filling

@@ -1,0 +1,75 @@
+"""Spans reach a real receiver of OTLP, joined as they should be, and a collector that is away or silent holds nobody up."""
+
+import asyncio
+import socket
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pixconnect.adapters.tracer import OtlpTracer
+from pixconnect.domain.frame.trace import parse_traceparent
+from support.collector import Collector
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+SPAN = "b7ad6b7169203331"
+
+
+def make_tracer(url: str, sampled_count: int = 100) -> OtlpTracer:
+    return OtlpTracer(url, sampled_count, "pixconnect-test", "1.2.3")
+
+
+async def test_spans_arrive_with_who_asked_for_them_their_time_and_what_they_say() -> None:
+    with Collector() as collector:
+        tracer = make_tracer(collector.url)
+        asked_at = datetime.now(UTC) - timedelta(minutes=2)
+        outer = tracer.begin("server", "outer", f"00-{TRACE}-{SPAN}-01", began_at=asked_at, facts={"a.b": 1})
+        inner = tracer.begin("client", "inner", outer.traceparent)
+        inner.end(has_failed=True, facts={"word": "kept"})
+        outer.end()
+        await tracer.close()
+        first, second = collector.list_of(TRACE)
+    assert (first.name, first.parent_id, first.facts, first.has_failed) == ("outer", SPAN, {"a.b": 1}, False)
+    assert (second.name, second.parent_id, second.facts, second.has_failed) == (
+        "inner", first.span_id, {"word": "kept"}, True,
+    )  # fmt: skip
+    assert first.began_ns == int(asked_at.timestamp() * 1_000_000) * 1_000
+    assert first.process == "pixconnect-test"
+    assert outer.traceparent == f"00-{TRACE}-{first.span_id}-01"
+
+
+@pytest.mark.parametrize("parent", ["", "00-nothing", f"ff-{TRACE}-{SPAN}-01"])
+async def test_without_a_trace_that_can_be_read_one_begins(parent: str) -> None:
+    with Collector() as collector:
+        tracer = make_tracer(collector.url)
+        span = tracer.begin("server", "alone", parent)
+        span.end()
+        await tracer.close()
+        (found,) = collector.spans
+    assert span.traceparent == f"00-{found.trace_id}-{found.span_id}-01"
+    assert (found.trace_id != TRACE, found.parent_id) == (True, "")
+
+
+async def test_what_is_not_sampled_is_not_sent_and_told_on_only_where_somebody_gave_us_a_trace() -> None:
+    with Collector() as collector:
+        tracer = make_tracer(collector.url, 0)
+        alone, given = tracer.begin("server", "alone"), tracer.begin("server", "given", f"00-{TRACE}-{SPAN}-00")
+        alone.end()
+        given.end()
+        wanted = tracer.begin("server", "wanted", f"00-{TRACE}-{SPAN}-01")
+        wanted.end()
+        await tracer.close()
+        assert [span.name for span in collector.spans] == ["wanted"]
+    assert alone.traceparent is None
+    parent = parse_traceparent(given.traceparent or "")
+    assert parent is not None
+    assert (f"{parent.trace_id:032x}", parent.is_sampled) == (TRACE, False)
+
+
+async def test_a_collector_that_never_answers_keeps_nobody_who_begins_spans_nor_who_stops() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        tracer = make_tracer(f"http://127.0.0.1:{silent.getsockname()[1]}/v1/traces")
+        # More than wait to be sent: the others are lost.
+        for _ in range(10_000):
+            tracer.begin("server", "lost").end()
+        async with asyncio.timeout(60):
+            await tracer.close()

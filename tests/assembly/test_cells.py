@@ -1,0 +1,242 @@
+"""Two databases behind one API and one worker: callers do not know which one has what they ask for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixconnect.adapters.server_file import FILE_NAME, ServerFile
+from pixconnect.assembly import api
+from pixconnect.domain.frame import cell
+from pixconnect.usecases.running.installation import InstallationError
+from support.cells import NUMBER
+from support.house import House, Resident, open_house
+from support.postgres import Addresses
+from support.webhooks import eventually, open_receiver
+
+PLACES = (cell.HOME, NUMBER)
+_DAYS = {"initial_date": "2020-01-01T00:00:00Z", "final_date": "2099-01-01T00:00:00Z"}
+
+
+@pytest.fixture
+async def house(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[House]:
+    async with open_house(database, other_database, tmp_path, monkeypatch) as opened:
+        yield opened
+
+
+async def make_charge(holder: Resident, amount_cents: int = 1234) -> Any:
+    return await holder.done("POST", "/v1/connect/charge", {"amount": amount_cents, "key": holder.key})
+
+
+async def read_instant(holder: Resident, charge: Any) -> str:
+    """When a charge was made, as its event says once it is in the feed."""
+    seen: list[str] = []
+
+    async def is_there() -> bool:
+        events = (await holder.done("GET", "/v1/webhook/feed"))["events"]
+        seen[:] = [each["create_timestamp"] for each in events if each["resource_id"] == charge["id"]]
+        return bool(seen)
+
+    await eventually(is_there)
+    return seen[0]
+
+
+async def test_holders_of_both_cells_do_all_by_one_address(house: House) -> None:
+    async with open_receiver() as receiver:
+        for number in PLACES:
+            holder = await house.open_holder(number, funds_cents=10_000)
+            assert cell.cell_of_id(holder.holder_id) == number
+            hook = {"url": receiver.url, "secret": "s" * 16, "event_types": ["qrcode.pending"]}
+            await holder.done("POST", "/v1/webhook/endpoints", hook)
+            start = (await holder.done("GET", "/v1/webhook/feed"))["cursor"]
+            waiting = asyncio.create_task(holder.done("GET", "/v1/webhook/feed", query={"cursor": start, "wait_s": 20}))
+            charge = await make_charge(holder)
+            assert cell.cell_of_id(charge["id"]) == number
+            assert cell.find_named_cell(charge["transaction_identification"]) == number
+            found = await holder.done("GET", f"/v1/connect/charge/txid/{charge['transaction_identification']}")
+            assert found["id"] == charge["id"]
+            assert [event["resource_id"] for event in (await waiting)["events"]] == [charge["id"]]
+            told = (await receiver.wait_for(1 + PLACES.index(number)))[-1]
+            assert charge["transaction_identification"] in told.body.decode()
+            assert (await holder.done("GET", "/v1/connect/balance"))["available_funds"] == 10_000
+            statement = await holder.ask("GET", "/v1/connect/ledger/statement", query=_DAYS)
+            assert statement.status_code == 200, statement.text
+
+
+async def test_money_comes_and_goes_over_the_one_network_in_both_cells(house: House) -> None:
+    for number in PLACES:
+        holder = await house.open_holder(number, funds_cents=10_000)
+        charge = await make_charge(holder, 1234)
+        paid = await holder.done("POST", "/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
+        await wait_for_funds(holder, 11_234)
+        assert (await holder.done("GET", f"/v1/connect/charge/{charge['id']}"))["status"] == "APPROVED"
+        back = {"end_to_end_id": paid["end_to_end_id"], "amount": 34}
+        await holder.done("POST", "/v1/connect/refund", back)
+        await wait_for_funds(holder, 11_200)
+        payee = await holder.done("POST", "/sandbox/v1/keys", {"key_type": "EMAIL"})
+        asked = {"amount": 200, "key": payee["key"], "key_type": "EMAIL"}
+        sent = await holder.done("POST", "/v1/connect/transfer/key", asked)
+        await wait_for_funds(holder, 11_000)
+        await holder.done("POST", "/sandbox/v1/returns", {"end_to_end_id": sent["end_to_end_id"], "amount": 50})
+        await wait_for_funds(holder, 11_050)
+        assert not await house.contexts[number].pool.fetch("select from kept_report")
+
+
+async def test_until_there_is_a_rail_between_cells_a_payee_in_another_one_is_refused_and_nothing_leaves(
+    house: House,
+) -> None:
+    residents = [await house.open_holder(number, funds_cents=10_000) for number in PLACES]
+    for payer, payee in (residents, reversed(residents)):
+        charge = await make_charge(payee, 500)
+        account = await house.contexts[cell.cell_of_id(payee.holder_id)].directory.read_account(payee.holder_id)
+        party = {
+            "account_number": account.party.account_number,
+            "account_type": account.party.account_type,
+            "branch": account.party.branch,
+            "ispb": account.party.ispb,
+            "name": account.party.name,
+            "tax_id": account.party.tax_id,
+        }
+        for path, body in (
+            ("qrcode", {"amount": 500, "emv": charge["emvqrcps"]}),
+            ("key", {"amount": 500, "key": payee.key, "key_type": "EMAIL"}),
+            ("manual", {"amount": 500, "credit_party": party}),
+        ):
+            refused = await payer.ask("POST", f"/v1/connect/transfer/{path}", body)
+            assert refused.status_code == 422, refused.text
+        await wait_for_funds(payer, 10_000)
+
+
+async def wait_for_funds(holder: Resident, cents: int) -> None:
+    """Wait until nothing is under way, and so much is there."""
+
+    async def are_there() -> bool:
+        found = await holder.done("GET", "/v1/connect/balance")
+        return found["available_funds"] == found["current_funds"] == cents
+
+    await eventually(are_there)
+
+
+async def test_what_a_code_leads_to_is_found_in_whichever_cell_and_verified_by_the_published_keys(house: House) -> None:
+    kids = {key["kid"] for key in (await house.http.get("/.well-known/jwks.json")).json()["keys"]}
+    assert len(kids) == len(PLACES)
+    assert len((await house.http.get("/v1/qr/jwks.json")).json()["keys"]) == len(PLACES)
+    for number in PLACES:
+        holder = await house.open_holder(number)
+        charge = await make_charge(holder)
+        payload = await house.http.get(f"/v1/qr/{charge['transaction_identification']}")
+        assert payload.status_code == 200, payload.text
+    for number in PLACES:
+        nobodys = cell.draw_tagged(house.contexts[number].entropy, 26, number)
+        assert (await house.http.get(f"/v1/qr/{nobodys}")).status_code == 404
+
+
+async def test_a_database_that_goes_away_is_missed_by_its_own_holders_only(house: House) -> None:
+    home, there = [await house.open_holder(number) for number in PLACES]
+    house.wire.is_away = True
+    await house.wire.end()
+
+    async def is_refused() -> bool:
+        answer = await there.ask("GET", "/v1/connect/ledger/balance")
+        return answer.status_code == 503 and int(answer.headers["retry-after"]) > 0
+
+    await eventually(is_refused)
+    for _ in range(20):
+        await make_charge(home)
+        assert (await home.log_in()).status_code == 200
+    assert (await there.log_in()).status_code == 503
+    created = await there.ask("POST", "/v1/connect/charge", {"amount": 1, "key": there.key})
+    assert created.status_code == 503, created.text
+    # Nobody can say now that it is nobody's: it may be one of the cell that is away.
+    nobodys = cell.draw_tagged(house.contexts[NUMBER].entropy, 26, NUMBER)
+    assert (await house.http.get(f"/v1/qr/{nobodys}")).status_code == 503
+    house.wire.is_away = False
+
+    async def is_back() -> bool:
+        return (await there.ask("GET", "/v1/connect/ledger/balance")).status_code == 200
+
+    await eventually(is_back)
+    assert (await make_charge(there))["status"]
+
+
+async def test_a_database_that_is_not_there_when_the_processes_start_is_served_once_it_is(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_house(database, other_database, tmp_path, monkeypatch, is_away_at_first=True) as house:
+        home = await house.open_holder(cell.HOME)
+        await make_charge(home)
+        there = await house.open_holder(NUMBER, logs_in=False)
+        refused = await there.log_in()
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+        assert int(refused.headers["retry-after"]) > 0
+        house.wire.is_away = False
+
+        async def comes_in() -> bool:
+            return (await there.log_in()).status_code == 200
+
+        await eventually(comes_in)
+        await make_charge(there)
+
+
+async def test_a_cell_that_is_added_is_served_without_a_restart(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_house(database, other_database, tmp_path, monkeypatch, is_added=False) as house:
+        await make_charge(await house.open_holder(cell.HOME))
+        await house.add_cell()
+
+        async def is_served() -> bool:
+            return len((await house.http.get("/.well-known/jwks.json")).json()["keys"]) == len(PLACES)
+
+        await eventually(is_served)
+        await make_charge(await house.open_holder(NUMBER))
+
+
+async def test_a_defect_that_a_worker_meets_in_one_cell_ends_nothing_elsewhere_and_it_goes_on(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = open_house(database, other_database, tmp_path, monkeypatch, has_defect=True)
+    async with opening as house, open_receiver() as receiver:
+        for number in PLACES:
+            holder = await house.open_holder(number)
+            hook = {"url": receiver.url, "secret": "s" * 16, "event_types": ["qrcode.pending"]}
+            await holder.done("POST", "/v1/webhook/endpoints", hook)
+            await make_charge(holder)
+        await receiver.wait_for(len(PLACES))
+    assert sorted(house.begun) == [cell.HOME, NUMBER, NUMBER]
+
+
+async def test_a_database_that_says_it_is_another_cell_is_served_to_nobody(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_house(database, other_database, tmp_path, monkeypatch, has_other_identity=True) as house:
+        there = await house.open_holder(NUMBER, logs_in=False)
+        assert (await there.log_in()).status_code == 503
+        await make_charge(await house.open_holder(cell.HOME))
+
+
+async def test_no_process_begins_at_another_cell_than_the_home_cell(house: House) -> None:
+    settings = house.settings_of(NUMBER)
+    with pytest.raises(InstallationError, match="an installation begins at its home cell"):
+        await api.serve(settings, [], asyncio.Event(), lambda: None)
+
+
+async def test_the_clock_of_the_sandbox_is_that_of_all_cells(house: House) -> None:
+    home, there = [await house.open_holder(number) for number in PLACES]
+    charge = await make_charge(there)
+    moved = await home.done("POST", "/sandbox/v1/clock", {"advance_s": 40 * 86_400})
+    # What falls due on the way is done there too.
+    found = await there.done("GET", f"/v1/connect/charge/{charge['id']}")
+    assert found["status"] == "EXPIRED"
+    assert await read_instant(there, await make_charge(there)) >= moved["now"]
+    await there.done("POST", "/sandbox/v1/clock", {"reset": True})
+    assert await read_instant(there, await make_charge(there)) < moved["now"]
+
+
+def test_what_is_known_of_each_server_is_kept_in_a_file_of_its_own(tmp_path: Path) -> None:
+    assert ServerFile(tmp_path)._path.name == FILE_NAME
+    assert ServerFile(tmp_path, 7)._path.name == "database-7.json"

@@ -1,0 +1,20 @@
+"""What the page of the sandbox offers."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pixconnect import console
+from pixconnect.console.sandbox import FAULTS
+from pixconnect.domain.simulation.sandbox_control import FaultRule
+from pixconnect.sandbox.behaviour import USUAL, behaviour_of
+
+TEMPLATE = Path(console.__file__).parent / "templates" / "sandbox.html"
+
+
+@pytest.mark.parametrize(("effect", "operation"), FAULTS)
+def test_each_fault_that_may_be_chosen_does_something_and_has_words(effect: str, operation: str | None) -> None:
+    rule = msgspec.convert({"effect": effect, "match": {"operation": operation}}, FaultRule)
+    assert behaviour_of(rule.effect) != USUAL
+    assert f'"{effect}": _(' in TEMPLATE.read_text()

@@ -1,0 +1,138 @@
+"""camt.053 as a bank writes it, our own read back, and what hostile XML comes to."""
+
+import contextlib
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixconnect.api.contract import statement_camt053
+from pixconnect.domain.institutions.statement_files.camt import read_camt
+from pixconnect.domain.institutions.statement_files.statement_file import (
+    InvalidStatement,
+    StatedBalance,
+    StatementAccount,
+)
+from support.records import AT, E2E, LINES, RETURN_ID, make_fee_line, make_line, make_statement
+from support.statement import write_whole
+from support.statement_files import make_camt, make_camt_entry
+
+BALANCES = """<Bal><Tp><CdOrPrtry><Cd>OPBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">5.00</Amt><CdtDbtInd>DBIT</CdtDbtInd><Dt><Dt>2026-11-01</Dt></Dt></Bal>
+<Bal><Tp><CdOrPrtry><Cd>CLBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">5.50</Amt><CdtDbtInd>CRDT</CdtDbtInd><Dt><Dt>2026-11-02</Dt></Dt></Bal>"""  # noqa: E501  one element a line
+
+
+def test_a_banks_statement_is_read() -> None:
+    found = read_camt(make_camt(make_camt_entry(), balances=BALANCES))
+    assert found.account == StatementAccount(number="517613")
+    assert (found.first_on, found.last_on) == (date(2026, 11, 1), date(2026, 11, 2))
+    # The first one is below zero, and is the balance before the first day.
+    assert found.opening == StatedBalance(cents=-500, on=date(2026, 10, 31))
+    assert found.closing == StatedBalance(cents=550, on=date(2026, 11, 2))
+    (item,) = found.items
+    assert (item.item_id, item.day, item.settled_at, item.signed_cents) == ("N1", date(2026, 11, 2), None, 1050)
+
+
+def test_parties_and_names_are_read_from_their_fields() -> None:
+    details = f"""<NtryDtls><TxDtls><Refs><EndToEndId>{E2E}</EndToEndId><TxId>t1</TxId></Refs>
+<RltdPties><Dbtr><Nm>Ana</Nm></Dbtr><Cdtr><Nm>Rui</Nm></Cdtr></RltdPties>
+<RmtInf><Ustrd>PIX {RETURN_ID}</Ustrd></RmtInf></TxDtls></NtryDtls>"""
+    (item,) = read_camt(make_camt(make_camt_entry(details=details))).items
+    assert (item.counterparty, item.txid, item.names, item.kind) == ("Ana", "t1", (RETURN_ID, E2E), "pix")
+    (item,) = read_camt(make_camt(make_camt_entry(details=details, indicator="DBIT"))).items
+    assert (item.counterparty, item.signed_cents) == ("Rui", -1050)
+
+
+def test_what_is_only_expected_is_no_line() -> None:
+    assert read_camt(make_camt(make_camt_entry(status="PDNG"), make_camt_entry(amount="0.00"))).items == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("<AcctSvcrRef>N1</AcctSvcrRef>", "", "line 7: AcctSvcrRef: each line of money needs one"),
+        ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"BRL\">10.505", "line 7: Amt: '10.505' is no amount"),
+        ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"BRL\">-10.50", "line 7: CdtDbtInd: must be CRDT or DBIT, of an amount"),
+        ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"USD\">10.50", "line 7: Amt: is in 'USD', and not in BRL"),
+        ("CRDT", "C", "line 7: CdtDbtInd: must be CRDT or DBIT"),
+        ("<BookgDt><Dt>2026-11-02", "<BookgDt><Dt>02/11/2026", "line 7: BookgDt: '02/11/2026' is no date"),
+        ("<Ccy>BRL", "<Ccy>EUR", "Ccy: the account is in 'EUR'"),
+        ("</Stmt>", "</Stmt><Stmt><Id>2</Id></Stmt>", "it has 2 statements"),
+        ("</Document>", "", "it is no well-formed XML: no element found"),
+        ("camt.053", "camt.052", "its root is no Document of camt.053"),
+        ("<Document", "<!DOCTYPE d [<!ENTITY a \"b\">]><Document", "it declares a document type"),
+        ("encoding=\"UTF-8\"", "encoding=\"KLINGON\"", "encoding"),
+        ("<Id>517613</Id>", "", "Id/Othr/Id: is missing"),
+        ("</BookgDt>", "</BookgDt>" + "<x>" * 50, "elements stand more than 40 deep"),
+        ("<Id>517613", "<Id>" + "5" * 5000, "Id: has more than 4096 characters"),
+        ("</BookgDt>", "</BookgDt>" + "<x>1</x>" * 500, "one element has more than 400 texts"),
+    ],
+)  # fmt: skip
+def test_a_fault_names_the_rule(old: str, new: str, rule: str) -> None:
+    text = make_camt(make_camt_entry()).decode()
+    assert old in text
+    with pytest.raises(InvalidStatement) as caught:
+        read_camt(text.replace(old, new, 1).encode())
+    assert rule in str(caught.value)
+
+
+def test_our_own_statement_is_read_back() -> None:
+    lines = [*LINES, make_fee_line()]
+    found = read_camt(write_whole(statement_camt053.write, make_statement(lines), lines))
+    assert found.account == StatementAccount(bank="99999003", branch="0001", number="1001")
+    assert (found.opening, found.closing) == (
+        StatedBalance(cents=10_000, on=date(2026, 6, 29)),
+        StatedBalance(cents=11_300, on=date(2026, 7, 1)),
+    )
+    assert [(item.item_id, item.signed_cents, item.names, item.kind) for item in found.items] == [
+        ("11", 1234, (E2E,), "pix"),
+        ("12", -34, (RETURN_ID, E2E), "refund"),
+        ("13", 100, (), "other"),
+        ("14", -50, (), "fee"),
+    ]
+    assert (found.items[0].counterparty, found.items[0].tax_id) == ("Joana Prado", "12345678909")
+    assert {item.settled_at for item in found.items} == {AT}
+
+
+# Hypothesis takes bounds without a zone, and adds it.
+NAIVE_MIN, NAIVE_MAX = datetime(2000, 1, 1), datetime(2099, 12, 31)  # noqa: DTZ001
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["IN", "OUT"]),
+            st.integers(1, 999_999_999_999),
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=140),
+            st.datetimes(NAIVE_MIN, NAIVE_MAX, timezones=st.just(UTC)),
+        ),
+        max_size=8,
+    )
+)
+def test_whatever_our_statement_says_is_read_back_to_the_cent(told: list[tuple[str, int, str, datetime]]) -> None:
+    lines = [
+        make_line(id=number, direction=direction, amount_cents=cents, description=text or None, created_at=at)
+        for number, (direction, cents, text, at) in enumerate(told, 1)
+    ]
+    found = read_camt(write_whole(statement_camt053.write, make_statement(lines), lines))
+    read = [
+        (item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items
+    ]
+    assert read == [(str(line.id), line.direction, line.amount_cents, E2E, line.created_at) for line in lines]
+
+
+_BITS = ["<", ">", "</", "<Ntry>", "<Stmt>", "<![CDATA[", "]]>", "<!--", "&#0;", "&x;", "\0", '"', "1.234", "é"]
+
+
+@given(st.integers(0, 900), st.integers(0, 40), st.one_of(st.sampled_from(_BITS), st.text(max_size=20)))
+def test_a_damaged_file_is_read_or_refused_and_nothing_else(at: int, length: int, put: str) -> None:
+    text = make_camt(make_camt_entry(), make_camt_entry(item_id="N2"), balances=BALANCES).decode()
+    damaged = (text[:at] + put + text[at + length :]).encode("utf-8", "surrogatepass")
+    with contextlib.suppress(InvalidStatement):
+        read_camt(damaged)
+
+
+@given(st.binary(max_size=200))
+def test_bytes_are_refused_and_nothing_else(content: bytes) -> None:
+    with pytest.raises(InvalidStatement):
+        read_camt(content)

@@ -1,0 +1,265 @@
+"""OFX as banks write it, and the faults that none may pass over."""
+
+import contextlib
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixconnect.api.contract import statement_ofx
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.statement_files.ofx import read_ofx
+from pixconnect.domain.institutions.statement_files.statement_file import (
+    InvalidStatement,
+    StatedBalance,
+    StatementAccount,
+)
+from support.records import AT, E2E, LINES, RETURN_ID, make_line, make_statement
+from support.statement import write_whole
+from support.statement_files import OFX_HEADER, make_ofx, make_ofx_line
+
+# Hypothesis takes bounds without a zone, and adds it.
+NAIVE_MIN, NAIVE_MAX = datetime(2000, 1, 1), datetime(2099, 12, 31)  # noqa: DTZ001
+BRT = timezone(timedelta(hours=-3))
+
+
+def read_one(line: str, **changes: Any) -> InstitutionItem:
+    (item,) = read_ofx(make_ofx(line, **changes)).items
+    return item
+
+
+def test_a_file_tells_its_account_its_days_and_its_balance() -> None:
+    found = read_ofx(make_ofx(make_ofx_line()))
+    assert found.format == "ofx"
+    assert found.account == StatementAccount(bank="0341", branch="0001", number="12345-6")
+    assert (found.first_on, found.last_on) == (date(2026, 11, 1), date(2026, 11, 20))
+    assert (found.opening, found.closing) == (None, StatedBalance(cents=123_456, on=date(2026, 11, 20)))
+
+
+def test_a_line_tells_its_id_its_day_and_its_signed_amount() -> None:
+    item = read_one(make_ofx_line(item_id="N1", amount="-1234.56", memo="TED ENVIADA"))
+    assert (item.item_id, item.day, item.settled_at) == ("N1", date(2026, 11, 2), None)
+    assert (item.direction, item.amount_cents, item.signed_cents) == ("OUT", 123_456, -123_456)
+    assert (item.kind, item.text) == ("wire", "TED ENVIADA")
+
+
+@pytest.mark.parametrize(
+    ("amount", "cents"),
+    [
+        ("10", 1000), ("10.5", 1050), ("10,5", 1050), ("-10,50", -1050), ("+10.50", 1050), ("1234,56", 123_456),
+        ("1.234,56", 123_456), ("1,234.56", 123_456), ("-1.234.567,89", -123_456_789), ("10.5000", 1050), (",50", 50),
+        ("0000010.50", 1050),
+    ],
+)  # fmt: skip
+def test_an_amount_has_a_point_or_a_comma(amount: str, cents: int) -> None:
+    assert read_one(make_ofx_line(amount=amount)).signed_cents == cents
+
+
+@pytest.mark.parametrize(
+    "amount", ["1.234", "1,234", "10.505", "1.23.456,00", "R$ 10", "1e3", "NaN", "--1", "10.", "1 234,00", "9" * 13]
+)
+def test_an_amount_that_could_be_two_is_refused_by_its_line(amount: str) -> None:
+    with pytest.raises(InvalidStatement, match=r"^line 18: TRNAMT: ") as caught:
+        read_ofx(make_ofx(make_ofx_line(), make_ofx_line(item_id="N2", amount=amount)))
+    assert caught.value.line == 18
+
+
+def test_a_line_of_no_money_is_passed_over() -> None:
+    assert read_ofx(make_ofx(make_ofx_line(amount="0,00"))).items == ()
+
+
+@pytest.mark.parametrize(
+    ("told", "day", "settled_at"),
+    [
+        ("20261102", date(2026, 11, 2), None),
+        ("20261102000000[-3:BRT]", date(2026, 11, 2), None),
+        ("20261102000000[-03:EST]", date(2026, 11, 2), None),
+        ("20261102101112[-3:GMT]", date(2026, 11, 2), datetime(2026, 11, 2, 10, 11, 12, tzinfo=BRT)),
+        ("20261102101112.500 [-3]", date(2026, 11, 2), datetime(2026, 11, 2, 10, 11, 12, 500_000, tzinfo=BRT)),
+        ("20261102013000[0:GMT]", date(2026, 11, 1), datetime(2026, 11, 2, 1, 30, tzinfo=UTC)),
+        ("20261102120000", date(2026, 11, 2), None),
+        ("202611021200", date(2026, 11, 2), None),
+    ],
+)
+def test_a_day_is_the_day_in_sao_paulo(told: str, day: date, settled_at: datetime | None) -> None:
+    item = read_one(make_ofx_line(at=told))
+    assert (item.day, item.settled_at) == (day, settled_at)
+
+
+@pytest.mark.parametrize(
+    "told", ["", "02/11/2026", "20261302", "20261102250000", "2026110", "20261102120000[-30:X]", "20261102[x]"]
+)
+def test_what_is_no_date_is_refused(told: str) -> None:
+    with pytest.raises(InvalidStatement, match="DTPOSTED"):
+        read_ofx(make_ofx(make_ofx_line(at=told)))
+
+
+@pytest.mark.parametrize("header", [OFX_HEADER, OFX_HEADER.replace("USASCII", "UTF-8").replace("1252", "NONE")])
+@pytest.mark.parametrize("codec", ["cp1252", "utf-8"])
+def test_texts_are_read_in_windows_1252_and_in_utf_8_whatever_the_header_says(header: str, codec: str) -> None:
+    line = make_ofx_line(memo="Devolução de João", name="João ção & filhos")
+    item = read_one(line, header=header, codec=codec)
+    assert (item.text, item.counterparty) == ("Devolução de João", "João ção & filhos")
+
+
+def test_end_tags_may_be_missing() -> None:
+    lines = [make_ofx_line(item_id=f"N{number}").replace("</STMTTRN>", "") for number in range(3)]
+    found = read_ofx(make_ofx(*lines))
+    assert [item.item_id for item in found.items] == ["N0", "N1", "N2"]
+    assert found.closing == StatedBalance(cents=123_456, on=date(2026, 11, 20))
+
+
+def test_xml_with_comments_and_character_data_is_the_same() -> None:
+    text = make_ofx(
+        make_ofx_line(memo="<![CDATA[A < B & C]]>"), header='<?xml version="1.0"?>\n<?OFX OFXHEADER="200"?>\n'
+    )
+    (item,) = read_ofx(text.replace(b"<STMTTRN>", b"<!-- <STMTTRN> --><STMTTRN>")).items
+    assert item.text == "A < B & C"
+
+
+def test_names_of_the_network_are_found_in_fields_and_texts() -> None:
+    sent = read_one(make_ofx_line(memo=f"PIX ENVIADO {E2E} CPF 529.982.247-25"))
+    assert (sent.end_to_end_id, sent.return_id, sent.tax_id, sent.kind) == (E2E, None, "52998224725", "pix")
+    returned = read_one(make_ofx_line(memo=f"PIX DEVOLVIDO {RETURN_ID} de {E2E}"))
+    assert (returned.names, returned.kind) == ((RETURN_ID, E2E), "refund")
+    other = E2E[:-1] + "z"
+    assert read_one(make_ofx_line(memo=f"{E2E} {other}")).names == ()
+    assert read_one(make_ofx_line(memo=f"x{E2E}")).names == ()
+
+
+def test_one_id_twice_is_one_line_and_with_other_contents_it_is_kept_apart() -> None:
+    found = read_ofx(make_ofx(make_ofx_line(), make_ofx_line(), make_ofx_line(amount="11.00")))
+    assert [item.amount_cents for item in found.items] == [1050]
+    assert [item.amount_cents for item in found.changed] == [1100]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("<FITID>N1", "", "line 17: FITID: each line of money needs one"),
+        ("<FITID>N1", "<FITID>" + "x" * 256, "line 17: FITID: must have at most 255 printable characters"),
+        ("<TRNAMT>10.50", "", "line 17: TRNAMT: is missing"),
+        ("<TRNAMT>10.50", "<TRNAMT>10.50<TRNAMT>11.50", "line 17: TRNAMT: stands twice, with two contents"),
+        ("<TRNTYPE>OTHER", "<TRNTYPE>DEBIT", "line 17: TRNAMT: its sign contradicts the TRNTYPE DEBIT"),
+        ("<FITID>N1", "<FITID>N1<CORRECTFITID>N0", "line 17: CORRECTFITID: line N1 corrects another one"),
+        ("<CURDEF>BRL", "<CURDEF>USD", "CURDEF: the account is in 'USD', and not in BRL"),
+        ("<ACCTID>12345-6", "", "line 15: ACCTID: is missing"),
+        ("<STMTTRN>", "</BANKTRANLIST><STMTTRN>", "STMTTRN: stands outside of a BANKTRANLIST"),
+        ("<BANKTRANLIST>", "", "STMTTRN: stands outside of a BANKTRANLIST"),
+        ("<STMTRS>", "<CCSTMTRS>", "CCSTMTRS: it is the statement of a card"),
+        ("<BAL", "<!DOCTYPE x><BAL", "document type"),
+        ("<BALAMT>1234.56", "< <BALAMT>1234.56", "there is a < that begins no tag"),
+        ("<DTEND>20261120", "<DTEND>20261020", "the file ends on 2026-10-20, before it begins on 2026-11-01"),
+    ],
+)
+def test_a_fault_names_its_line_and_the_rule(old: str, new: str, rule: str) -> None:
+    text = make_ofx(make_ofx_line()).decode()
+    assert old in text
+    with pytest.raises(InvalidStatement) as caught:
+        read_ofx(text.replace(old, new, 1).encode())
+    assert rule in str(caught.value)
+
+
+def test_a_file_that_is_cut_off_is_refused() -> None:
+    text = make_ofx(make_ofx_line(), make_ofx_line(item_id="N2"))
+    with pytest.raises(InvalidStatement, match="cut off"):
+        read_ofx(text[: text.index(b"<STMTTRN>", text.index(b"N1"))])
+
+
+def test_a_file_of_two_accounts_is_refused() -> None:
+    text = make_ofx(make_ofx_line()).decode()
+    begin, end = text.index("<STMTTRNRS>"), text.index("</BANKMSGSRSV1>")
+    with pytest.raises(InvalidStatement, match="one account"):
+        read_ofx((text[:end] + text[begin:end] + text[end:]).encode())
+
+
+@pytest.mark.long
+def test_a_file_of_many_mebibytes_is_read_in_its_own_time() -> None:
+    # Each step of it looks at a part of the file once: twice the file takes twice as long, and not four times.
+    found = read_ofx(make_ofx(*(make_ofx_line(item_id=f"N{number}") for number in range(20_000))))
+    assert len(found.items) == 20_000
+    with pytest.raises(InvalidStatement, match="32 MiB"):
+        read_ofx(b" " * (32 * 1024 * 1024 + 1))
+    for hostile in (b"<BAL>", b"<![CDATA[", b"<!--", b"<OFX><A>", b"&#"):
+        with pytest.raises(InvalidStatement):
+            read_ofx(b"<OFX>" + hostile * 100_000)
+
+
+def test_our_own_statement_is_read_back() -> None:
+    found = read_ofx(write_whole(statement_ofx.write, make_statement(), LINES))
+    assert found.account == StatementAccount(bank="99999003", branch="0001", number="1001")
+    assert (found.opening, found.closing) == (
+        StatedBalance(cents=10_000, on=date(2026, 6, 29)),
+        StatedBalance(cents=11_300, on=date(2026, 7, 1)),
+    )
+    assert [(item.item_id, item.signed_cents, item.names) for item in found.items] == [
+        ("11", 1234, (E2E,)),
+        ("12", -34, (RETURN_ID, E2E)),
+        ("13", 100, ()),
+    ]
+    assert {item.settled_at for item in found.items} == {AT - timedelta(microseconds=456)}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["IN", "OUT"]),
+            st.integers(1, 999_999_999_999),
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=140),
+            st.datetimes(NAIVE_MIN, NAIVE_MAX, timezones=st.just(UTC)),
+        ),
+        max_size=8,
+    )
+)
+def test_whatever_our_statement_says_is_read_back_to_the_cent(told: list[tuple[str, int, str, datetime]]) -> None:
+    lines = [
+        make_line(id=number, direction=direction, amount_cents=cents, description=text or None, created_at=at)
+        for number, (direction, cents, text, at) in enumerate(told, 1)
+    ]
+    found = read_ofx(write_whole(statement_ofx.write, make_statement(lines), lines))
+    read = [
+        (item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items
+    ]
+    assert read == [
+        (str(line.id), line.direction, line.amount_cents, E2E, to_milliseconds(line.created_at)) for line in lines
+    ]
+
+
+def to_milliseconds(instant: datetime) -> datetime:
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+
+_BITS = [
+    "<",
+    ">",
+    "</",
+    "STMTTRN",
+    "<STMTTRN>",
+    "<OFX>",
+    "<![CDATA[",
+    "]]>",
+    "<!--",
+    "&#55296;",
+    "&#9999999;",
+    "\0",
+    "[",
+    "1.234",
+    "é",
+]
+
+
+@given(st.integers(0, 1200), st.integers(0, 40), st.one_of(st.sampled_from(_BITS), st.text(max_size=20)))
+def test_a_damaged_file_is_read_or_refused_and_nothing_else(at: int, length: int, put: str) -> None:
+    text = make_ofx(make_ofx_line(memo=E2E), make_ofx_line(item_id="N2")).decode()
+    damaged = (text[:at] + put + text[at + length :]).encode("utf-8", "surrogatepass")
+    with contextlib.suppress(InvalidStatement):
+        read_ofx(damaged)
+
+
+@given(st.binary(max_size=300))
+def test_bytes_are_read_or_refused_and_nothing_else(content: bytes) -> None:
+    for whole in (content, b"<OFX>" + content, OFX_HEADER.encode() + content):
+        with pytest.raises(InvalidStatement):
+            read_ofx(whole)

@@ -1,0 +1,20 @@
+"""The kinds of block stand in one table, and each place that names them has them all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from pixconnect import console, store
+from pixconnect.domain.money.block_report import BLOCK_KINDS, BlockKind
+
+
+def test_each_kind_has_its_traits_its_words_and_its_place_in_the_schema() -> None:
+    kinds = get_args(BlockKind)
+    assert tuple(BLOCK_KINDS) == kinds
+    template = (Path(console.__file__).parent / "templates" / "block.html").read_text(encoding="utf-8")
+    assert tuple(re.findall(r'^  "(\w+)": _\(', template, re.MULTILINE)) == kinds
+    schema = (Path(store.__file__).parent / "schema.sql").read_text(encoding="utf-8")
+    (check,) = re.findall(r"constraint block_kind_check check \(kind in \((.*)\)\)", schema)
+    assert tuple(re.findall(r"'(\w+)'", check)) == kinds

@@ -1,0 +1,25 @@
+"""What is taken of an answer to an infraction."""
+
+from __future__ import annotations
+
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.infraction import check_defence
+from pixconnect.domain.money.rail import Abilities
+
+TAKES_WORDS = Abilities(contests="theirs", defence_length_max=10)
+
+
+def test_an_answer_is_as_long_as_the_rail_takes_it() -> None:
+    check_defence(TAKES_WORDS, "x" * 10)
+    for text in ("!", "sim", "\N{PARTY POPPER}"):
+        check_defence(TAKES_WORDS, text)
+    for text in ("", " \n", "\u200b", "\u2060 \ufeff\u202e", "\u00a0\u034f\ufe0f", "x" * 11):
+        with pytest.raises(errors.BadRequest, match="text: must have 1 to 10 characters"):
+            check_defence(TAKES_WORDS, text)
+
+
+def test_where_no_answer_is_taken_its_length_is_not_what_is_wrong() -> None:
+    with pytest.raises(errors.InfractionClosed, match="takes no answers"):
+        check_defence(Abilities(), "delivered")

@@ -1,0 +1,89 @@
+"""A cell's address is written in one way, never says who logs in, and is reached by the login of the home cell."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from pixconnect.domain.running.known_cell import KnownCell, parse_address
+
+
+def a_cell(address: str) -> KnownCell:
+    return KnownCell(
+        number=1,
+        name="second",
+        address=parse_address(address),
+        identity=UUID("0197c3a1-0000-4000-8000-000000000001"),
+        state="OPEN",
+        added_at=datetime(2026, 7, 1, tzinfo=UTC),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("postgres://DB-2.example/pix", "postgresql://db-2.example:5432/pix"),
+        ("postgresql://db-2.example:5432/pix", "postgresql://db-2.example:5432/pix"),
+        (
+            "postgresql://a:1,B/pix?target_session_attrs=primary",
+            "postgresql://a:1,b:5432/pix?target_session_attrs=primary",
+        ),
+        ("postgresql://[::1]:6000/pix", "postgresql://[::1]:6000/pix"),
+        (
+            "postgresql://db/pix?sslrootcert=/etc/ca.pem&sslmode=verify-full",
+            "postgresql://db:5432/pix?sslmode=verify-full&sslrootcert=/etc/ca.pem",
+        ),
+        ("postgresql:///pix?host=/run/pg", "postgresql:///pix?host=/run/pg"),
+        ("postgresql://db/a%20b", "postgresql://db:5432/a%20b"),
+    ],
+)
+def test_addresses_of_one_place_are_written_alike(text: str, written: str) -> None:
+    assert parse_address(text) == written
+    assert parse_address(written) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("postgresql://pix:secret@db/pix", "who logs in"),
+        ("postgresql://db/pix?password=secret", "who logs in"),
+        ("postgresql://db/pix?sslkey=/secret.key", "who logs in"),
+        ("mysql://db/pix", "PostgreSQL"),
+        ("db", "PostgreSQL"),
+        ("", "PostgreSQL"),
+        ("postgresql://db/pix#secret", "PostgreSQL"),
+        ("postgresql://db", "names no database"),
+        ("postgresql://db/", "names no database"),
+        ("postgresql://db/a/b", "names no database"),
+        ("postgresql:///pix", "names no host"),
+        ("postgresql://db:0/pix", "port"),
+        ("postgresql://db:65536/pix", "port"),
+        ("postgresql://db:port/pix", "host"),
+        ("postgresql://db,/pix", "host"),
+        ("postgresql://db/pix?search_path=secret", "'search_path'"),
+        ("postgresql://db/pix?secret", "is no address"),
+        ("postgresql://[db/pix", "is no address"),
+    ],
+)
+def test_what_is_no_address_of_one_database_is_refused_and_not_shown(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint) as refused:
+        parse_address(text)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("login", "address", "reached"),
+    [
+        ("postgresql://pix:pw@home:5432/home", "postgresql://db/pix", "postgresql://pix:pw@db:5432/pix"),
+        ("postgresql://pix:p%40w@/home?host=/run", "postgresql://db/pix", "postgresql://pix:p%40w@db:5432/pix"),
+        ("postgresql://pix@home/home", "postgresql:///pix?host=/run/pg", "postgresql://pix@/pix?host=/run/pg"),
+        (
+            "postgresql://home/home?user=pix&sslmode=require&sslkey=/pix.key",
+            "postgresql://db/pix?sslmode=verify-full",
+            "postgresql://db:5432/pix?sslmode=verify-full&user=pix&sslkey=/pix.key",
+        ),
+        ("", "postgresql://db/pix", ""),
+    ],
+)
+def test_a_cell_is_reached_by_the_login_of_the_home_cell(login: str, address: str, reached: str) -> None:
+    assert a_cell(address).address_for(login) == reached

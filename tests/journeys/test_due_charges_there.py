@@ -1,0 +1,178 @@
+"""Charges with a due date between two installations: opened, changed and paid there, whoever dies and whatever is lost.
+
+Ours is live, and the institution's face fails by fault rules. In the end both sides say the same of each charge, what was
+paid is in both books to the cent, and what somebody has changed there without us is told as a difference.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from journeys.test_charges_there import DIES_WITHIN_S, TRIED_MAX, comes_true
+from journeys.test_money_in import Both, Caller
+from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.profiles.profile import read_profile
+from support.account_at_face import KEY, LIVE, open_account, run
+from support.installation import Installation, running
+from support.killed_process import SITE_FOLDER, KillPoints
+from support.ports import reserved_port
+from support.waiting import wait_until
+
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("charges there")]
+
+KINDS = ("efi", "inter", "sicoob")
+FAULTS = ("no_answer", "lost", "html:after")
+DEATHS = {
+    "open": (
+        ("serve before opening there",),
+        ("serve after opening there",),
+        ("serve before opening ended", "work before opening ended"),
+    ),
+    "revise": (("serve before revision there",), ("serve after revision there",)),
+    "remove": (("serve after removal there",), ("serve before removal there", "work after removal there")),
+}
+ASKED, REVISED = "10.00", "20.00"
+DISCOUNT_CENTS = 150
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
+    folder = tmp_path_factory.mktemp("due_charges_there")
+    command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
+    with (
+        running(folder / "bank", FACES=f"{request.param}:0") as bank,
+        reserved_port() as port,
+        Installation(folder / "live", command, PORT=str(port), **LIVE).wait_until_ready() as live,
+    ):
+        two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+        open_account(two.bank, two.live, two.folder, request.param)
+        address = ("--street", "Rua A, 1", "--state", "PE", "--postal-code", "50000000")
+        run(two.live, "holder", "set", "--holder-id", "1", *address, "--json")
+        yield request.param, two
+
+
+class Charges:
+    """Those of the holder, each with what was wanted of it."""
+
+    def __init__(self, two: Both) -> None:
+        self._two = two
+        self._caller = Caller(two, "cobv.read", "cobv.write", "pix.read", "charge.read", "webhook.read")
+        self.wanted: dict[str, str] = {}
+
+    def open(self, kind: str) -> str:
+        txid = f"journeydue{len(self.wanted):022}"
+        due_on = datetime.now(SAO_PAULO).date() + timedelta(days=10)
+        discount = {"modalidade": 1, "descontoDataFixa": [{"data": f"{due_on}", "valorPerc": "1.50"}]}
+        body = {
+            "calendario": {"dataDeVencimento": f"{due_on}"},
+            "devedor": {"cpf": "12345678909", "nome": "Ana"},
+            "valor": {"original": ASKED, "multa": {"modalidade": 2, "valorPerc": "2.00"}, "desconto": discount},
+            "chave": KEY,
+        }
+        self.wanted[txid] = kind
+        self._caller.insist("PUT", f"/v2/cobv/{txid}", body, accept=(200, 201))
+        return txid
+
+    def change(self, txid: str) -> None:
+        if self.wanted[txid] == "revise":
+            self._caller.insist("PATCH", f"/v2/cobv/{txid}", {"valor": {"original": REVISED}})
+        elif self.wanted[txid] == "remove":
+            removal = {"status": "REMOVIDA_PELO_USUARIO_RECEBEDOR"}
+            self._caller.insist("PATCH", f"/v2/cobv/{txid}", removal)
+
+    def read_here(self, txid: str) -> dict[str, Any]:
+        return self._caller.insist("GET", f"/v2/cobv/{txid}")
+
+    def read_there(self, txid: str) -> dict[str, Any]:
+        return run(self._two.bank, "charge", "show", txid, "--json")
+
+    def list_told(self) -> list[dict[str, Any]]:
+        """What was told of payments that differ."""
+        path, told, cursor = "/v1/webhook/feed?event_types=charge.diverged", list[dict[str, Any]](), ""
+        while True:
+            page = self._caller.insist("GET", path + cursor)
+            told += [event["payload"] for event in page["events"]]
+            cursor = f"&cursor={quote(page['cursor'])}"
+            if not page["has_more"]:
+                return told
+
+    def are_as_wanted(self) -> bool:
+        wanted = {
+            "open": ("ATIVA", ASKED, 0, "PENDING", 1000),
+            "revise": ("ATIVA", REVISED, 1, "PENDING", 2000),
+            "remove": ("REMOVIDA_PELO_USUARIO_RECEBEDOR", ASKED, 1, "EXPIRED", 1000),
+        }
+        for txid, kind in self.wanted.items():
+            here, there = self.read_here(txid), self.read_there(txid)
+            says = here["status"], here["valor"]["original"], here["revisao"], there["status"], there["amount"]
+            if says != wanted[kind]:
+                return False
+        return True
+
+
+def revise_by_hand(name: str, two: Both, txid: str, original: str) -> None:
+    """What a person does in the institution's app, of which nobody tells us."""
+    shown, profile = run(two.bank, "face", "show", name, "--json"), read_profile(name)
+    with httpx2.Client(base_url=shown["base_url"], timeout=60) as client:
+        login = {each: shown[each] for each in ("client_id", "client_secret")} | {"grant_type": "client_credentials"}
+        token = client.post(profile.token.path, data=login).json()["access_token"]
+        path = f"{profile.standard.prefix}/cobv/{txid}"
+        revised = client.patch(
+            path, json={"valor": {"original": original}}, headers={"Authorization": f"Bearer {token}"}
+        )
+        assert revised.status_code == 200, revised.text
+
+
+def test_both_sides_say_the_same_and_what_was_paid_is_told_whole(both: tuple[str, Both]) -> None:
+    name, two = both
+    charges, points = Charges(two), KillPoints(two.live.home)
+    before_cents = run(two.bank, "balance", "--json")["current_funds"]
+    for fault in FAULTS:
+        run(two.bank, "faults", "add", fault, "--operation", "face_write", "--times", "1", "--json")
+        charges.open("open")
+    for kind, ways in DEATHS.items():
+        for deaths in ways:
+            for point in deaths:
+                points.arm(point)
+            for _ in range(TRIED_MAX):
+                charges.change(charges.open(kind))
+                if comes_true(lambda deaths=deaths: all(map(points.has_killed, deaths))):
+                    break
+            assert all(map(points.has_killed, deaths)), (deaths, DIES_WITHIN_S)
+    wait_until(charges.are_as_wanted, "both sides say what was wanted")
+    paid = [txid for txid, kind in charges.wanted.items() if kind == "revise"]
+    by_hand = next(txid for txid, kind in charges.wanted.items() if kind == "open")
+    revise_by_hand(name, two, by_hand, "30.00")
+    for txid in (*paid, by_hand):
+        run(two.bank, "pay", charges.read_there(txid)["emvqrcps"], "--json")
+    wanted_cents = before_cents + len(paid) * (2000 - DISCOUNT_CENTS) + 3000 - DISCOUNT_CENTS
+
+    def is_all_here() -> bool:
+        return run(two.live, "institution", "show", "loja", "--json")["balance_here_cents"] == wanted_cents
+
+    wait_until(is_all_here, "what came in is in the books")
+    assert run(two.bank, "balance", "--json")["current_funds"] == wanted_cents
+    # Efi tells no parts, so its payments have one.
+    whole = {"original": {"valor": "18.50"}}
+    parts = whole if name == "efi" else {"original": {"valor": "20.00"}, "desconto": {"valor": "1.50"}}
+    for txid in paid:
+        assert (found := charges.read_here(txid))["status"] == "CONCLUIDA"
+        assert found["pix"][0]["componentesValor"] == parts
+    other = charges.read_here(by_hand)
+    assert (other["status"], other["valor"]["original"], other["pix"][0]["valor"]) == ("CONCLUIDA", ASKED, "28.50")
+    assert other["pix"][0]["componentesValor"] == {"original": {"valor": "28.50"}}
+    wait_until(charges.list_told, "what differs is told")
+    (told,) = charges.list_told()
+    assert (told["divergences"], told["amount"], told["asked_amount"]) == (
+        ["OTHER_AMOUNT"],
+        2850,
+        1000 - DISCOUNT_CENTS,
+    )
+    assert run(two.live, "report", "list", "--json")["reports"] == []

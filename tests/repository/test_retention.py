@@ -1,0 +1,98 @@
+"""The register of people's data: each column that can hold texts stands in it, and what it says is what the program does."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pixconnect.config import Settings
+from pixconnect.domain.money.holder import UNKNOWN_PARTY
+from pixconnect.domain.rules.register import RuleSource
+from pixconnect.domain.rules.retention import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, RetentionEnd, parse_retentions
+from pixconnect.store.money.transfer import encode_party
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMAS = ("src/pixconnect/store/schema.sql", "src/pixconnect/store/proof/schema.sql")
+# What can hold no text of anybody's; of a type that is not here it is not known.
+NUMBERS = re.compile(r"(bigint|integer|smallint|boolean|timestamp|date|uuid|double|interval|ledger_account)\b")
+NOW = datetime(2026, 11, 24, tzinfo=UTC)
+HEAD = "data,whose,at_least,at_most,since,clock,stricter,ends,standing,source,says,why"
+ROW = "message,payers,90,180,,the Pix,less,worker,ours,a page,What,Why"
+
+
+def read_text_columns(schema: str) -> set[tuple[str, str]]:
+    found = set[tuple[str, str]]()
+    for table in re.finditer(r"^create table (\w+) \(\n(.*?)^\)", schema, re.DOTALL | re.MULTILINE):
+        for line in table[2].splitlines():
+            column = re.match(r' {4}"?(\w+)"? (\S.*)', line)
+            if column and column[1] != "constraint" and not NUMBERS.match(column[2]):
+                found.add((table[1], column[1]))
+    return found
+
+
+def test_each_column_that_can_hold_texts_stands_in_the_register() -> None:
+    found = set[tuple[str, str]]().union(*(read_text_columns((ROOT / path).read_text("utf-8")) for path in SCHEMAS))
+    assert sorted(found - TEXT_COLUMNS.keys()) == [], "add a line to domain/rules/text_columns.csv"
+    assert sorted(TEXT_COLUMNS.keys() - found) == [], "no such column"
+
+
+def test_a_column_without_a_line_is_seen() -> None:
+    schema = 'create table person (\n    id bigint,\n    nickname text,\n    "position" jsonb not null,\n    at date\n)'
+    assert read_text_columns(schema) == {("person", "nickname"), ("person", "position")}
+
+
+def test_each_kind_has_a_row_and_columns_and_a_source() -> None:
+    assert set(TEXT_COLUMNS.values()) == {*RETENTIONS.rows, NOT_PERSONAL}
+    rows = [kept for rows in RETENTIONS.rows.values() for kept in rows]
+    assert [kept.name for kept in rows if not (kept.source and kept.says and kept.why and kept.whose)] == []
+    assert [kept.name for kept in rows if kept.standing == RuleSource.CITED and not re.search(r"\d", kept.source)] == []
+
+
+def test_the_functions_of_the_database_keep_what_the_register_wants_kept() -> None:
+    """Nobody with the service's password empties more: they know the least times by themselves."""
+    schema = (ROOT / SCHEMAS[0]).read_text("utf-8")
+    functions = "".join(re.findall(r"^create function erase_\w+\(.*?^\$function\$;", schema, re.DOTALL | re.MULTILINE))
+    found = {(age, int(days)) for age, days in re.findall(r"greatest\((\w+), (?:interval )?'(\d+) days", functions)}
+    message, party = RETENTIONS.find("message", NOW), RETENTIONS.find("counterparty", NOW)
+    assert found == {("message_age", message.at_least.days), ("party_age", party.at_least.days)}
+    # What was said of a contest goes by the age of a party.
+    assert RETENTIONS.find("contest", NOW).at_least == party.at_least
+    party_text = re.search(r"'(\{.*?\})'::jsonb", schema[schema.index("create function erased_party") :])
+    assert party_text is not None
+    assert re.sub(r": |, ", lambda found: found[0].strip(), party_text[1]) == encode_party(UNKNOWN_PARTY)
+
+
+def test_settings_go_in_the_stricter_direction_alone() -> None:
+    message, party = RETENTIONS.find("message", NOW), RETENTIONS.find("counterparty", NOW)
+    settings = Settings()
+    assert timedelta(days=settings.message_retention_days) == message.at_most
+    assert timedelta(days=settings.counterparty_retention_days) == party.at_most
+    event = RETENTIONS.find("event", NOW)
+    assert event.at_most is not None
+    assert settings.event_retention_days * 1.1 <= event.at_most.days
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        (ROW.replace("180", "80"), "row 2: message ends before it may"),
+        (ROW.replace("180", ""), "row 2: message: what a worker takes out has an end"),
+        (ROW.replace("worker", "never"), "row 2: message: what a worker takes out has an end"),
+        (ROW.replace("worker", "nobody"), "row 2: 'nobody' is not a valid RetentionEnd"),
+        (ROW.replace("90", "ninety"), "row 2: invalid literal"),
+        (f"{ROW}\n{ROW}", "row 3: message is not after its former row"),
+    ],
+)
+def test_a_row_that_is_not_as_it_must_be_is_named(row: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_retentions(f"{HEAD}\n{row}")
+
+
+def test_what_the_register_says_depends_on_the_day() -> None:
+    register = parse_retentions(f"{HEAD}\n{ROW}\n{ROW.replace(',180,,', ',120,2027-01-01,')}")
+    assert register.find("message", datetime(2026, 12, 31, tzinfo=UTC)).at_most == timedelta(days=180)
+    assert register.find("message", datetime(2027, 1, 2, tzinfo=UTC)).at_most == timedelta(days=120)
+    assert {kept.ends for kept in register.rows["message"]} == {RetentionEnd.WORKER}

@@ -1,0 +1,51 @@
+"""A finding fails the audit unless it is answered with reason and day; where nothing can be asked, that is said."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import audit
+
+KNOWN = {"name": "Jinja2", "version": "3.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3.1"]}]}
+GOOD = {"name": "rich", "version": "14.0", "vulns": []}
+
+
+def make_program(folder: Path, told: object, *, said: str = "") -> str:
+    """A program that answers as pip-audit does: 1 where it has found something."""
+    program = folder / "asked"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nprint({json.dumps(told)!r})\nprint({said!r}, file=sys.stderr)\nsys.exit(1)\n"
+    )
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_findings_are_read_of_what_is_told(tmp_path: Path) -> None:
+    program = make_program(tmp_path, {"dependencies": [KNOWN, GOOD], "fixes": []})
+    assert audit.ask(program, tmp_path / "lock.txt") == ({("jinja2", "3.0", "PYSEC-1")}, "")
+
+
+def test_what_was_not_asked_about_hides_no_finding(tmp_path: Path) -> None:
+    skipped = {"name": "rich", "skip_reason": "no answer for rich"}
+    program = make_program(tmp_path, {"dependencies": [skipped, KNOWN]})
+    assert audit.ask(program, tmp_path / "lock.txt") == (
+        {("jinja2", "3.0", "PYSEC-1")},
+        "1 packages; no answer for rich",
+    )
+
+
+def test_where_nothing_can_be_asked_it_says_why(tmp_path: Path) -> None:
+    program = make_program(tmp_path, "", said="a trace\nConnectionError: no network")
+    assert audit.ask(program, tmp_path / "lock.txt") == (set(), "ConnectionError: no network")
+    missing = str(tmp_path / "missing")
+    assert audit.ask(missing, tmp_path / "lock.txt") == (set(), f"{missing}: FileNotFoundError")
+
+
+def test_an_answer_has_its_reason_and_its_day() -> None:
+    whole = '[[answer]]\npackage = "Jinja2"\nid = "PYSEC-1"\nreason = "no templates of others"\nday = 2026-11-24\n'
+    assert audit.read_answers(whole) == {("jinja2", "PYSEC-1"): "answered on 2026-11-24: no templates of others"}
+    assert audit.read_answers(audit.ANSWERED.read_text(encoding="utf-8")) == {}
+    with pytest.raises(SystemExit, match="lacks reason"):
+        audit.read_answers(whole.replace("no templates of others", ""))

@@ -1,0 +1,167 @@
+"""What one network reports, given to the cell that it is of: once, and refused only when it is surely nobody's."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec import Struct
+
+from pixconnect.domain.frame import cell
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import Report, ReturnReport, SettledReport
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.usecases.frame.cells import Cells, UnreachableCells
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.running.report_cells import split_reports, take_reports_of_others
+from support.books import check_books
+from support.cells import NUMBER, add_cell
+from support.postgres import Addresses
+from support.records import OUTSIDE_ISPB, outside_party
+from support.service import (
+    STARTED_AT,
+    Service,
+    credit_report,
+    infraction_report,
+    movement_report,
+    open_holder,
+    open_service,
+    read_funds,
+)
+
+FUNDS_CENTS = 10_000
+
+
+class Two(Struct, frozen=True, kw_only=True):
+    """A holder in each of two cells: account 1 at home, account 2 in the other."""
+
+    home: Service
+    there: Service
+    at_home: Caller
+    elsewhere: Caller
+    away: UnreachableCells
+    cells: Cells
+
+    def lose(self) -> None:
+        """The other cell's database goes away."""
+        self.cells.remove(NUMBER)
+        self.away.numbers.add(NUMBER)
+
+    async def take(self, *reports: Report) -> int:
+        """Take reports as the worker does; answers how many of those of others were acknowledged."""
+        here, others = await split_reports(self.cells, reports)
+        assert not here
+        return await take_reports_of_others(self.cells, others)
+
+
+@pytest.fixture
+async def two(database: Addresses, other_database: Addresses) -> AsyncIterator[Two]:
+    await add_cell(database, other_database)
+    async with open_service(database) as home, open_service(other_database, cell=NUMBER) as there:
+        away = UnreachableCells()
+        cells = Cells(home.context, away)
+        cells.add(NUMBER, there.context)
+        yield Two(
+            home=home,
+            there=there,
+            at_home=await open_holder(home, funds_cents=FUNDS_CENTS),
+            elsewhere=await open_holder(there, account_number="2", funds_cents=FUNDS_CENTS),
+            away=away,
+            cells=cells,
+        )
+        await check_books(home)
+        await check_books(there)
+
+
+async def send(service: Service, caller: Caller) -> Transfer:
+    asked = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    return (await transfer_usecases.start_transfer(service.context, caller, asked)).transfer
+
+
+def settled(name: str) -> SettledReport:
+    return SettledReport(report_id=f"{name}/end", id=name, settled_at=STARTED_AT)
+
+
+async def test_with_one_cell_nobody_is_asked(two: Two) -> None:
+    reports = [settled("E" * 32), credit_report(two.home)]
+    assert await split_reports(Cells(two.home.context), reports) == (reports, [])
+
+
+async def test_each_report_goes_to_the_cell_that_knows_what_it_is_about(two: Two) -> None:
+    for service, caller, account_number in (
+        (two.home, two.at_home, "1"),
+        (two.there, two.elsewhere, "2"),
+    ):
+        sent = await send(service, caller)
+        paid = credit_report(service, account_number=account_number)
+        party = paid.credit_party
+        reports = [
+            settled(sent.end_to_end_id),
+            paid,
+            movement_report(service, party=party),
+        ]
+        here, others = await split_reports(two.cells, reports)
+        assert (here, others) == ((reports, []) if service is two.home else ([], reports))
+    assert await take_reports_of_others(two.cells, others) == len(others)
+    assert await read_funds(two.there, two.elsewhere) == (FUNDS_CENTS - 100 + 1000 - 100, 0)
+    assert await read_funds(two.home, two.at_home) == (FUNDS_CENTS - 100, 100)
+
+
+async def test_what_is_said_of_an_earlier_one_goes_where_that_is(two: Two) -> None:
+    sent, paid = await send(two.there, two.elsewhere), credit_report(two.there, account_number="2")
+    await two.take(settled(sent.end_to_end_id), paid)
+    returned = ReturnReport(
+        report_id="r",
+        return_id=f"D{OUTSIDE_ISPB}202607011500abcdefghijk",
+        original_end_to_end_id=sent.end_to_end_id,
+        amount_cents=40,
+        reason="MD06",
+        description=None,
+        reported_at=STARTED_AT,
+    )
+    contested = infraction_report(two.there, paid.end_to_end_id, party=paid.credit_party)
+    assert await two.take(returned, contested) == 2
+    assert sum(await read_funds(two.there, two.elsewhere)) == FUNDS_CENTS - 100 + 40
+    assert not await two.home.fetch("select from kept_report")
+
+
+async def test_names_from_before_there_were_tags_are_the_home_cells_wherever_they_lead(two: Two) -> None:
+    sent = await send(two.home, two.at_home)
+    untagged = sent.end_to_end_id[:-2] + cell.draw_tagged(two.home.context.entropy, 2, NUMBER)
+    await two.home.execute_as_owner(
+        "set session_replication_role = replica; "
+        f"update transfer set end_to_end_id = '{untagged}'; update open_order set name = '{untagged}'"
+    )
+    two.home.context.under_way.forget_all()
+    assert await two.take(settled(untagged)) == 1
+    assert await read_funds(two.home, two.at_home) == (FUNDS_CENTS - 100, 0)
+
+
+async def test_a_payment_for_nobody_is_refused_once_all_cells_have_said_so(two: Two) -> None:
+    paid = credit_report(two.home, account_number="404")
+    assert await two.take(paid) == 1
+    (said,) = two.home.rail.acknowledged
+    assert said.refusal_code is not None
+    assert not two.there.rail.acknowledged
+    # Whoever gets the account later: the payer has the money back.
+    await open_holder(two.there, account_number="404")
+    here, others = await split_reports(two.cells, [paid])
+    assert (here, others) == ([paid], [])
+
+
+async def test_nothing_is_refused_that_may_be_for_somebody_whose_cell_is_away(two: Two) -> None:
+    sent, paid = await send(two.there, two.elsewhere), credit_report(two.there, account_number="2")
+    two.lose()
+    assert await two.take(settled(sent.end_to_end_id), paid) == 0
+    assert not two.home.rail.acknowledged
+    assert not await two.home.fetch("select from kept_report union all select from refused_credit")
+    # The home cell's own are recorded all the same.
+    own = credit_report(two.home)
+    assert await split_reports(two.cells, [own]) == ([own], [])
+    two.away.numbers.clear()
+    two.cells.add(NUMBER, two.there.context)
+    assert await two.take(settled(sent.end_to_end_id), paid) == 2
+    assert await read_funds(two.there, two.elsewhere) == (FUNDS_CENTS - 100 + 1000, 0)
+
+
+async def test_what_cannot_be_read_is_kept_at_home(two: Two) -> None:
+    broken = settled("E\0")
+    assert await split_reports(two.cells, [broken]) == ([broken], [])

@@ -1,0 +1,46 @@
+"""The blocks that a batch has: those that are not covered, and the others once they are read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame.errors import InvariantBroken
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.block import open_block
+from pixconnect.domain.money.block_report import BlockTerms
+from pixconnect.store.money import block as block_store
+from pixconnect.usecases.money.report import take_reports
+from pixconnect.writing.held_blocks import HeldBlocks
+from support.service import Service
+from usecases.money.test_block import block_report, terms
+
+AT = datetime(2026, 7, 1, 15, tzinfo=UTC)
+
+
+def test_of_whom_not_all_is_read_nothing_is_looked_for_but_what_is_not_covered() -> None:
+    told = BlockTerms(reference="J1", kind="judicial", wanted_cents=5, held_cents=5)
+    block = open_block(told, 1, 7, None, "r1", AT, AT)
+    part, whole = HeldBlocks([block], has_more_of={7}), HeldBlocks([block])
+    assert part.find_uncovered(7) == whole.find_uncovered(7) == whole.find(7, "J1") == block
+    for look in (part.list_of, lambda holder_id: part.find(holder_id, "J1")):
+        with pytest.raises(InvariantBroken):
+            look(7)
+        assert not look(8), "who has no blocks has no others"
+    covered = structs.replace(block, covered_cents=5)
+    part.put(covered)
+    assert part.find_uncovered(7) is None
+
+
+async def test_what_is_covered_is_not_read_with_the_lock(service: Service, caller: Caller) -> None:
+    covered = [terms(1, reference=f"J{number}") for number in range(3)]
+    much = terms(10**9, reference="J9")
+    assert await take_reports(service.context, [block_report(service, *covered, much)]) == 1
+    async with service.context.pool.acquire() as connection, connection.transaction():
+        (read,) = await block_store.list_uncovered(connection, [caller.holder_id])
+        assert read.reference == "J9"
+        await connection.execute("set local enable_seqscan = off")
+        plan = await connection.fetch(f"explain {block_store.LIST_UNCOVERED}", [caller.holder_id])
+    assert any("block_uncovered" in row[0] for row in plan), plan

@@ -247,7 +247,9 @@ async def test_migrate_goes_over_all_cells_and_the_home_cell_is_last(
 async def test_migrate_says_which_cell_failed_and_leaves_the_home_cell(
     database: Addresses, home: asyncpg.Connection
 ) -> None:
-    await cells.know(home, "gone", Addresses(owner_url=f"{database.owner_url}&port=1", service_url=""))
+    await cells.know(
+        home, "gone", Addresses(owner_url=f"{database.owner_url}&port=1", service_url=f"{database.service_url}&port=1")
+    )
     await cells.execute(database, _LACKS_TABLES)
     settings, has_tables = cells.home_settings(database), "select to_regnamespace('verify') is not null"
     with pytest.raises(CommandError, match="the cell gone: the database cannot be reached"):

@@ -3,11 +3,13 @@
 import asyncio
 import re
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -373,15 +375,65 @@ async def test_a_holder_of_another_cell_is_opened_and_worked_on_there(
     for table in ("holder", "pix_key", "client"):
         assert await home.fetchval(f"select count(*) from {table}") == 0
     assert await home.fetch("select key, cell from key_cell") == [("maria@shop.example", 1)]
-    assert "another holder has it" in await asyncio.to_thread(pixconnect.refusal, *new)
+    assert "another holder has it" in await asyncio.to_thread(pixconnect.refusal, *new, "--cell", "home")
     assert "there is no cell 'third'" in await asyncio.to_thread(pixconnect.refusal, *new, "--cell", "third")
     unknown = ("key", "list", "--holder-id", str(2 << 45))
     assert "no open cell 2" in await asyncio.to_thread(pixconnect.refusal, *unknown)
 
 
+def make_ballast(addresses: Addresses, rows: int) -> Awaitable[None]:
+    """Make a database larger, by some 100 octets a row."""
+    return cells.execute(
+        addresses,
+        "create table if not exists public.ballast as select repeat('x', 64) as text from generate_series(1, 0); "
+        f"insert into public.ballast select repeat('x', 64) from generate_series(1, {rows})",
+    )
+
+
+async def test_a_holder_is_opened_in_the_smallest_database_that_answers_unless_one_is_chosen(
+    database: Addresses, tables: Addresses, home: asyncpg.Connection, tmp_path: Path
+) -> None:
+    known = await cells.know(home, "second", tables)
+    await cells.let_claim(tables, known)
+    pixconnect = CommandLine(database, tmp_path, PIXCONNECT_OWNER_DATABASE_URL=database.owner_url)
+    numbers = count(1001)
+
+    async def create(*more: str) -> tuple[int, str]:
+        new = ("holder", "create", "--name", "Maria Silva", "--tax-id", "52998224725")
+        words = (*new, "--account-number", str(next(numbers)), *more, "--json")
+        done = await asyncio.to_thread(pixconnect.run, *words)
+        assert done.returncode == 0, done.stderr
+        return cell_of_id(msgspec.json.decode(done.stdout)["holder_id"]), done.stderr
+
+    await make_ballast(database, 20_000)
+    assert await create() == (1, "")
+    assert await create("--cell", "home") == (0, "")
+    await make_ballast(tables, 50_000)
+    assert await create() == (0, "")
+    await make_ballast(database, 100_000)
+    # An account at an institution is in the home cell, and its holders with it.
+    refusal = await asyncio.to_thread(
+        pixconnect.refusal, "holder", "create", "--name", "Maria Silva", "--tax-id", "52998224725", "--account-number", "7",
+        "--cell", "second", "--institution", "efi",
+    )  # fmt: skip
+    assert "the accounts at institutions are in the home cell" in refusal
+    # The second one would be next, and is away.
+    await home.execute("update cell set address = 'postgresql://127.0.0.1:1/nowhere'")
+    number, said = await create()
+    assert number == 0
+    assert said.startswith("the cell second was passed over: the database cannot be reached")
+    # One whose tables are being made is none yet.
+    await home.execute("update cell set state = 'OPENING'")
+    assert await create() == (0, "")
+
+
 async def test_in_live_mode_holders_are_opened_in_the_home_cell_alone(database: Addresses) -> None:
     async with cells.operating_at_home(cells.home_settings(database)) as operator:
+        assert await known_cells.find_cell_to_open_in(operator, None, has_account=False) is None
+        assert await known_cells.find_cell_to_open_in(operator, None, has_account=True) == 0
         live = structs.replace(operator, policy=structs.replace(operator.policy, is_sandbox=False))
-        assert await known_cells.find_cell_to_open_in(live, "home") == 0
-        with pytest.raises(errors.BadRequest, match="in live mode"):
-            await known_cells.find_cell_to_open_in(live, "second")
+        assert await known_cells.find_cell_to_open_in(live, None, has_account=False) == 0
+        assert await known_cells.find_cell_to_open_in(live, "home", has_account=True) == 0
+        for has_account in (True, False):
+            with pytest.raises(errors.BadRequest, match="opened in the home cell"):
+                await known_cells.find_cell_to_open_in(live, "second", has_account=has_account)

@@ -8,18 +8,19 @@ from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame import cells, operating, output, terminal
 from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.settings import read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
-from pixconnect.domain.running.known_cell import HOME_NAME
+from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
-from pixconnect.usecases.running.known_cells import find_cell_to_open_in
+from pixconnect.usecases.running.known_cells import find_cell_to_open_in, measure_cell
 
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
@@ -44,7 +45,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     night_limit: Limit | None = None,
     no_limits: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     institution: str | None = None,
-    cell: str = HOME_NAME,
+    cell: str | None = None,
     json: Json = False,
 ) -> None:
     """Open an empty account; prints the holder_id that the other verbs need.
@@ -66,7 +67,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
         no_limits: No limits but those that are named.
         institution: The account at an institution on which its money lies; by default none.
-        cell: Sandbox: the cell in which everything of it is; by default the home cell. Between cells no Pix is possible yet.
+        cell: The cell of all it has: by default the smallest database; in live mode, and with `--institution`, the home cell.
     """
     # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET
@@ -87,7 +88,18 @@ def create(  # noqa: PLR0913  each is an option on the command line
     make = partial(holder_usecases.create_holder, new=new)
     if institution is not None:
         make = partial(create_holder_there, new=new, name=institution)
-    output.show(_shown(operating.run_at(lambda home: find_cell_to_open_in(home, cell), make)), as_json=json)
+    output.show(_shown(operating.run_at(partial(_find_cell, cell, institution), make)), as_json=json)
+
+
+async def _find_cell(name: str | None, institution: str | None, home: OperatorContext) -> int:
+    number = await find_cell_to_open_in(home, name, has_account=institution is not None)
+    if number is not None:
+        return number
+    sizes = await cells.ask_cells(read_database_settings(), home, measure_cell)
+    for missing, why in sizes.missing.items():
+        terminal.notice(f"the cell {missing} was passed over: {why}")
+    _, emptiest = min(size for _, size in sizes.found)
+    return emptiest
 
 
 @app.command

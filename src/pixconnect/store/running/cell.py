@@ -78,6 +78,14 @@ async def open_known(connection: Connection, cell: KnownCell) -> KnownCell | Non
     return CELL.read_found(await connection.fetchrow(_OPEN, cell.number, cell.identity))
 
 
+_MEASURE: Final[LiteralString] = "select pg_database_size(current_database())"
+
+
+async def measure(connection: Connection | Pool) -> int:
+    """How many octets this database has on disk, as the file system says it."""
+    return await connection.fetchval(_MEASURE)
+
+
 _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1)"
 _UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1)"
 

@@ -44,19 +44,47 @@ async def read_known_cell(context: OperatorContext, name: str) -> KnownCell:
     return found
 
 
-async def find_cell_to_open_in(home: OperatorContext, name: str) -> int:
-    """The number of a cell in which a holder is to be opened.
+async def find_cell_to_open_in(home: OperatorContext, name: str | None, *, has_account: bool) -> int | None:
+    """The number of the cell in which a holder is to be opened; ``None`` where it may be any, so the emptiest is best.
+
+    Args:
+        home: The home cell's.
+        name: The cell that the operator has chosen.
+        has_account: Whether the holder's money is to lie on an account at an institution.
 
     Raises:
-        BadRequest: It is another one than the home cell, in live mode.
+        BadRequest: The holder may be in the home cell only, and another one was chosen.
         NotFound: The home cell knows none of this name.
     """
     if name == HOME_NAME:
         return cell.HOME
-    # An account at an institution and all its holders are in one cell, and nothing puts one elsewhere than at home.
-    if not home.policy.is_sandbox:
-        raise errors.BadRequest("cell: in live mode holders are opened in the home cell alone, so far")
+    reason = _find_reason_for_home(is_sandbox=home.policy.is_sandbox, has_account=has_account)
+    if name is None:
+        return None if reason is None else cell.HOME
+    if reason is not None:
+        raise errors.BadRequest(f"cell: {reason}, so it is opened in the home cell")
     return (await read_known_cell(home, name)).number
+
+
+def _find_reason_for_home(*, is_sandbox: bool, has_account: bool) -> str | None:
+    # An account and all its holders are in one cell, since who pays whom by book shares a transaction; and no verb opens an
+    # account elsewhere than at home.
+    if has_account:
+        return "the accounts at institutions are in the home cell, and their holders with them"
+    # The rail's own account is an account too, and there is only one: in live mode two cells would share its position.
+    if not is_sandbox:
+        return (
+            "in live mode what lies on no account at an institution lies on that of the rail, which is the home cell's"
+        )
+    return None
+
+
+async def measure_cell(context: OperatorContext) -> tuple[int, int]:
+    """How many octets a cell has on disk, and its number: the least of these is the emptiest cell.
+
+    Size is what a cell runs out of first, and asking for it reads no table.
+    """
+    return await cell_store.measure(context.pool), context.policy.cell
 
 
 def find_open_cell(known: Sequence[KnownCell], number: int) -> KnownCell:

@@ -29,6 +29,10 @@ from pixconnect.local.supervised import Lifeline
         (asyncpg.InvalidParameterValueError('role "pixconnect_service" does not exist'), "run `pixconnect migrate`"),
         (asyncpg.UndefinedObjectError('role "pix_app" does not exist'), "the login pix_app does not exist: create it"),
         (
+            asyncpg.UndefinedObjectError('unrecognized configuration parameter "sslmod"'),
+            "PostgreSQL has no setting 'sslmod': look at what stands behind the ? of DATABASE_URL",
+        ),
+        (
             ssl.SSLCertVerificationError(1, "Hostname mismatch"),
             "not the one that was expected (Hostname mismatch): look at",
         ),

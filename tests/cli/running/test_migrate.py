@@ -3,6 +3,7 @@ import pytest
 
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
+from pixconnect.cli.frame import failures
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.running import migrate, upgrade_checks
 from pixconnect.config import Settings
@@ -47,6 +48,13 @@ async def test_the_secret_key_of_another_installation_is_refused_before_anything
     await _start_again(database)
     assert await migrate.bring_up_to_date(settings, box=other)
     await connection.close()
+
+
+async def test_a_word_of_an_address_that_nobody_knows_is_named_in_one_line(database: postgres.Addresses) -> None:
+    settings = Settings(database_url=database.service_url, owner_database_url=f"{database.owner_url}&sslmod=require")
+    with pytest.raises(asyncpg.UndefinedObjectError) as refusal:
+        await migrate.bring_up_to_date(settings)
+    assert "no setting 'sslmod': look at what stands behind the ?" in (failures.explain(refusal.value) or "")
 
 
 async def test_an_older_server_is_refused(database: postgres.Addresses) -> None:

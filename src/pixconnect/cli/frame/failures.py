@@ -98,6 +98,8 @@ _DATABASE_BUSY = (
 # PostgreSQL's messages when a connection wants to take a role that does not exist, or a statement names one.
 _ABOUT_ROLES = {"InvalidParameterValueError", "UndefinedObjectError"}
 _MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
+# And when it wants a setting that there is not: the driver takes each word of an address that it does not know for one.
+_UNKNOWN_SETTING = re.compile(r'unrecognized configuration parameter "([^"]*)"$')
 
 
 def explain(error: BaseException) -> str | None:
@@ -108,6 +110,8 @@ def explain(error: BaseException) -> str | None:
         if missing[1].startswith("pixconnect_"):
             return f"this server has never had our tables ({error}): run `pixconnect migrate`"
         return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
+    if type(error).__name__ == "UndefinedObjectError" and (unknown := _UNKNOWN_SETTING.search(str(error))):
+        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of DATABASE_URL"
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_NAME:
             return _BY_NAME[kind.__name__].format(error)

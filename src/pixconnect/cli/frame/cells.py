@@ -12,7 +12,7 @@ from pixconnect.cli.frame import failures
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.config import Settings
-from pixconnect.domain.frame.errors import PixConnectError, ServiceUnavailable
+from pixconnect.domain.frame.errors import NotFound, PixConnectError, ServiceUnavailable
 from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running.known_cells import list_cells
@@ -26,11 +26,26 @@ class CellAnswers(Struct, Generic[Result], frozen=True, kw_only=True):
     missing: Mapping[str, str]
     """The cells that do not answer, and why."""
 
-    def refuse_missing(self) -> None:
-        """Raise ``CommandError`` for what is missing, after all else was printed."""
+    is_alone: bool
+    """Whether there is the home cell only."""
+
+    @property
+    def results(self) -> list[Result]:
+        return [result for _, result in self.found]
+
+    def name(self, cell: str) -> dict[str, str]:
+        """What a printed row says of its cell: nothing where there is only one."""
+        return {} if self.is_alone else {"cell": cell}
+
+    def refuse_missing(self, what: str = "what these have is missing") -> None:
+        """Raise ``CommandError`` for the cells that do not answer; call it after all else was printed."""
         if self.missing:
             said = "; ".join(f"cell {name}: {why}" for name, why in self.missing.items())
-            raise CommandError(f"what these have is missing: {said}", status=ExitStatus.UNAVAILABLE)
+            raise CommandError(f"{what}: {said}", status=ExitStatus.UNAVAILABLE)
+
+    def refuse_undone(self) -> None:
+        """As ``refuse_missing``, where something was to be done in each."""
+        self.refuse_missing("not done in these, so run it again")
 
 
 async def list_open_cells(home: OperatorContext) -> list[KnownCell]:
@@ -39,15 +54,24 @@ async def list_open_cells(home: OperatorContext) -> list[KnownCell]:
 
 
 async def ask_cells(
-    settings: Settings, home: OperatorContext, ask: Callable[[OperatorContext], Awaitable[Result]]
+    settings: Settings,
+    home: OperatorContext,
+    ask: Callable[[OperatorContext], Awaitable[Result]],
+    *,
+    compares_key: bool = True,
 ) -> CellAnswers[Result]:
-    """Ask the home cell, then all others at once; what the home cell raises is raised."""
+    """Ask the home cell, then all others at once; what the home cell raises is raised, and so is what any of them refuses.
+
+    Args:
+        compares_key: As for ``operating.run``.
+    """
     from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
     from pixconnect.assembly.cell_settings import settings_of  # noqa: PLC0415
 
     async def ask_there(known: KnownCell) -> Result:
-        async with operators.open_operator(settings_of(settings, known), known=known) as there:
-            return await ask(there)
+        there = settings_of(settings, known)
+        async with operators.open_operator(there, known=known, compares_key=compares_key) as operator:
+            return await ask(operator)
 
     found = [(HOME_NAME, await ask(home))]
     missing = dict[str, str]()
@@ -59,7 +83,21 @@ async def ask_cells(
             missing[known.name] = say_why_missing(answer)
         else:
             found.append((known.name, answer))
-    return CellAnswers(found=found, missing=missing)
+    return CellAnswers(found=found, missing=missing, is_alone=not others)
+
+
+def drop_unknowing(answers: CellAnswers[Result | NotFound]) -> CellAnswers[Result]:
+    """The answers of the cells that know what was asked for.
+
+    Raises:
+        NotFound: All have answered, and none knows it.
+        CommandError: None that has answered knows it, and one has not.
+    """
+    found = [(name, answer) for name, answer in answers.found if not isinstance(answer, NotFound)]
+    if not found:
+        answers.refuse_missing()
+        raise next(answer for answer in answers.results if isinstance(answer, NotFound))
+    return CellAnswers(found=found, missing=answers.missing, is_alone=answers.is_alone)
 
 
 def say_why_missing(error: BaseException) -> str:

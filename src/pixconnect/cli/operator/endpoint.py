@@ -1,21 +1,25 @@
 """``pixconnect operator endpoint``: holders' webhook endpoints, as far as an operator has to do with them."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output
-from pixconnect.cli.frame.operating import HolderId
+from pixconnect.cli.frame.operating import CellName, HolderId
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import parse_instant
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.domain.webhooks.delivery import DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
 from pixconnect.domain.webhooks.redelivery import RedeliveryFilter
+from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import host as webhook_host_usecases
 from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
+from pixconnect.usecases.webhooks.redelivery import RedeliveredCounts
 
 app = App(name="endpoint", help="Manage holders' webhook endpoints.")
 
@@ -32,12 +36,14 @@ def list_endpoints(
         holder_id: Only this holder's endpoints.
         status: Only endpoints with this status: `disabled` are those that failed for too long.
     """
-    found = operating.run(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
-    output.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
+    answers = operating.run_everywhere(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
+    found = [answers.name(cell) | _shown(endpoint) for cell, own in answers.found for endpoint in own]
+    output.show_list("endpoints", found, as_json=json)
+    answers.refuse_missing()
 
 
 @app.command
-def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
+def resume(endpoint_id: EndpointId, *, cell: CellName = HOME_NAME, json: Json = False) -> None:
     """Resume an endpoint that failed for too long and was disabled; its pending deliveries are due at once.
 
     One that its owner has made inactive is the owner's to resume.
@@ -45,7 +51,7 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
     Args:
         endpoint_id: The endpoint.
     """
-    endpoint = operating.run(lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
+    endpoint = operating.run_in(cell, lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
     output.show(_shown(endpoint), as_json=json)
 
 
@@ -58,6 +64,7 @@ def allow(host: str, *, json: Json = False) -> None:
     Args:
         host: Its name, such as hooks.example.com.
     """
+    # It says something in live mode alone, where all holders are in the home cell.
     kept = operating.run(lambda context: webhook_host_usecases.allow_host(context, host))
     output.show(dict(host=kept), as_json=json)
 
@@ -70,6 +77,7 @@ def redeliver(
     status: DeliveryStatus = "failed",
     holder_id: HolderId | None = None,
     endpoint_id: EndpointId | None = None,
+    cell: CellName = HOME_NAME,
     json: Json = False,
 ) -> None:
     """Send deliveries again, of all holders or of one, as after an outage; prints how many, and to how many endpoints.
@@ -84,6 +92,7 @@ def redeliver(
             (`delivered`).
         holder_id: To this holder's endpoints only.
         endpoint_id: To this endpoint only.
+        cell: The cell of that endpoint, as `list` prints it.
     """
     wanted = RedeliveryFilter(
         statuses=(status,),
@@ -92,9 +101,25 @@ def redeliver(
         holder_id=holder_id,
         endpoint_id=endpoint_id,
     )
-    redelivered = operating.run(lambda context: redelivery_usecases.redeliver_matching(context, wanted))
-    counted: output.Shown = dict(redelivered=redelivered.deliveries_count, endpoints=redelivered.endpoints_count)
-    output.show(counted, as_json=json)
+
+    async def do(context: OperatorContext) -> RedeliveredCounts:
+        return await redelivery_usecases.redeliver_matching(context, wanted)
+
+    if holder_id is not None:
+        _show_counts([operating.run_for(holder_id, do)], as_json=json)
+    elif endpoint_id is not None:
+        _show_counts([operating.run_in(cell, do)], as_json=json)
+    else:
+        answers = operating.run_everywhere(do)
+        _show_counts(answers.results, as_json=json)
+        answers.refuse_undone()
+
+
+def _show_counts(counts: Sequence[RedeliveredCounts], *, as_json: bool) -> None:
+    counted: output.Shown = dict(
+        redelivered=sum(own.deliveries_count for own in counts), endpoints=sum(own.endpoints_count for own in counts)
+    )
+    output.show(counted, as_json=as_json)
 
 
 def _shown(endpoint: Endpoint) -> output.Shown:

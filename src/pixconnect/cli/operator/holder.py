@@ -125,7 +125,9 @@ def list_holders(
         after: Begin after this holder_id: the last one printed leads to the next page.
         limit: The most holders to print.
     """
-    found = operating.run(lambda context: holder_usecases.list_holders(context, after, limit))
+    # Ids of cells follow one another, and each cell answers by id.
+    answers = operating.run_everywhere(lambda context: holder_usecases.list_holders(context, after, limit))
+    found = [each for own in answers.results for each in own][:limit]
     shown: list[output.Shown] = [
         {
             "holder_id": holder.id,
@@ -138,6 +140,7 @@ def list_holders(
         for holder, funds in found
     ]
     output.show_list("holders", shown, as_json=json)
+    answers.refuse_missing()
 
 
 @app.command(name="set")

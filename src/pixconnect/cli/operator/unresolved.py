@@ -1,6 +1,7 @@
 """``pixconnect find --unresolved``: transfers and refunds that are under way."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from heapq import merge
 
 from msgspec import structs
 
@@ -11,6 +12,9 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions.waiting_charge import WaitingCharge
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.money import unresolved as unresolved_usecases
+
+Unresolved = tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer], list[WaitingCharge]]
+"""Orders with what they are of, payments that were accepted, and charges at institutions."""
 
 
 def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, *, as_json: bool) -> None:
@@ -23,25 +27,32 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
     """
     asked = timedelta(seconds=silent_for_s), holder_id, name
 
-    async def look(
-        context: OperatorContext,
-    ) -> tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer], list[WaitingCharge]]:
+    async def look(context: OperatorContext) -> Unresolved:
         charges = await unresolved_usecases.list_waiting_charges(context, *asked)
         if name is not None and not charges:
             await unresolved_usecases.check_known(context, name)
         found = await unresolved_usecases.list_unresolved(context, *asked)
         return found, await unresolved_usecases.list_accepted(context, *asked), charges
 
-    found, accepted, charges = operating.run(look)
+    answers = operating.find_everywhere(look)
+    # Each cell answers in this order.
+    orders, accepted, charges = zip(*answers.results, strict=True)
+    found = list(merge(*orders, key=_handed_at))
     output.show_lists(
         {
             "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
             "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
-            "accepted": [_shown_credit(one) for one in accepted],
-            "charges": [structs.asdict(one) for one in charges],
+            "accepted": [_shown_credit(one) for one in merge(*accepted, key=lambda each: each.created_at)],
+            "charges": [structs.asdict(one) for one in merge(*charges, key=lambda each: each.since)],
         },
         as_json=as_json,
     )
+    answers.refuse_missing()
+
+
+def _handed_at(found: tuple[OpenOrder, Transfer | Refund | None]) -> datetime:
+    order, _ = found
+    return order.handed_at or order.due_at
 
 
 def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown:

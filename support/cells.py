@@ -86,6 +86,14 @@ async def execute(addresses: Addresses, statements: str) -> None:
         await connection.close()
 
 
+async def fetch_value(addresses: Addresses, query: str) -> Any:
+    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        return await connection.fetchval(query)
+    finally:
+        await connection.close()
+
+
 async def let_claim(addresses: Addresses, known: KnownCell) -> None:
     """Let the tables of a database say that they are this cell."""
     connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})

@@ -164,6 +164,28 @@ async def test_what_has_an_id_that_says_no_cell_is_reached_by_the_name_of_its_ce
     assert "there is none with the id 1" in await verbs.refusal("report", "show", "--id", "1", "--cell", "second")
 
 
+async def test_cases_of_all_cells_are_listed_and_ended_where_they_are(
+    verbs: Verbs, database: Addresses, second: Addresses
+) -> None:
+    for addresses, said in ((database, "at home"), (second, "there")):
+        await cells.execute(
+            addresses,
+            f"insert into kept_case (kind, name, said, since) values ('rail', 'position', '{said}', now())",
+        )
+    listed = (await verbs.json("case", "list"))["cases"]
+    assert [(case["cell"], case["id"], case["said"]) for case in listed] == [
+        ("home", 1, "at home"),
+        ("second", 1, "there"),
+    ]
+    words = ("--cell", "second")
+    assert (await verbs.json("case", "show", "--id", "1", *words))["said"] == "there"
+    assert (await verbs.json("case", "note", "1", "A clock was set back.", *words))["case_id"] == 1
+    assert [case["said"] for case in (await verbs.json("case", "close", "1", "--reason", "seen", *words))["cases"]] == [
+        "there"
+    ]
+    assert [case["cell"] for case in (await verbs.json("case", "list"))["cases"]] == ["home"]
+
+
 async def test_rows_of_the_others_are_printed_while_a_cell_is_away(verbs: Verbs, database: Addresses) -> None:
     await verbs.open_holder("second", "1001")
     here = await verbs.open_holder("home", "1002")

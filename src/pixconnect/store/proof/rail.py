@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 import msgspec
+from msgspec import Struct
 
-from pixconnect.domain.money.rail import Position, SettledItem
+from pixconnect.domain.money.rail import SettledItem
 from pixconnect.domain.proof.rule import Finding, Rule
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.proof.look import read_finding
@@ -93,7 +94,9 @@ SUM: Final = Rule(
         with {_THEIRS},
         ahead as (
             select coalesce(sum(case when theirs.kind in ('credit', 'return', 'movement_in', 'held') then 1 else -1 end
-                * (theirs.amount_cents - coalesce(ours.amount_cents, 0))), 0) as cents
+                * (theirs.amount_cents - coalesce(ours.amount_cents, 0))), 0) as cents,
+                coalesce(sum(case when theirs.kind in ('credit', 'return', 'movement_in', 'held') then 1 else -1 end
+                    * theirs.amount_cents), 0) as theirs_cents
             from theirs left join ({_BY_NAME}) as ours on ours.id = theirs.id and ours.kind = theirs.kind
             where theirs.settled_at >= $2
         ),
@@ -108,9 +111,10 @@ SUM: Final = Rule(
             where institution_id is null
         )
         select null::bigint as holder_id, array['position'] as ids, $4::bigint::text as expected,
-            (held.cents + ahead.cents - behind.cents)::bigint::text as found, null::timestamptz as since
+            (held.cents + ahead.cents - behind.cents)::bigint::text as found, null::timestamptz as since,
+            theirs_cents::bigint
         from ahead cross join behind cross join held
-        where held.cents + ahead.cents - behind.cents <> $4
+        where held.cents + ahead.cents - behind.cents is distinct from $4
     """,
     of="rail",
     meaning=_WHAT_MAY_BE,
@@ -134,20 +138,29 @@ async def compare_items(
     return [read_finding(ITEMS.name, row) for row in rows]
 
 
-async def compare_sums(
-    connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime, position: Position
-) -> list[Finding]:
-    """Whether the rail holds what we say, given all that it has settled around an instant and until its position.
+class HeldCents(Struct, frozen=True):
+    """What the rail should hold by the books of one cell."""
+
+    cents: int
+    """Once what only one of us knows yet is counted."""
+    theirs_cents: int
+    """What the rail says has settled lately, in less out, which is in ``cents`` but for what these books know of it."""
+
+
+async def read_share(
+    connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime
+) -> HeldCents:
+    """What the rail should hold, given all that it says has settled around an instant and until its position.
 
     Args:
         connection: As the reader.
         theirs: What the rail says has settled since a good while before the instant.
         since: The instant: what either side alone has from it on is no difference.
         until: When ours end.
-        position: What the rail holds.
     """
-    rows = await connection.fetch(SUM.broken, _encode(theirs).decode(), since, until, position.amount_cents)
-    return [read_finding(SUM.name, row) for row in rows]
+    # Compared with nothing, so that it is always told.
+    [row] = await connection.fetch(SUM.broken, _encode(theirs).decode(), since, until, None)
+    return HeldCents(int(row["found"]), row["theirs_cents"])
 
 
 _FIRST: Final[LiteralString] = "select min(created_at) from holder"

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.domain.proof.chain import ChainHead
@@ -62,6 +63,11 @@ class BookReader(Struct, frozen=True, kw_only=True):
     operator: str
     rail: Rail | None = None
     """``None`` where there is none that can be asked for all that has settled."""
+    why_no_rail: str = "there is no rail whose statement can be asked for here"
+    cell: int = HOME
+    """The number of the cell whose books these are."""
+    others: Sequence[Connection] = ()
+    """To all other cells, which share the rail; the home cell's reader has them, and compares all with it."""
 
 
 class ProofRequest(Struct, frozen=True, kw_only=True):
@@ -138,14 +144,15 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
             of_accounts, found = await _judge_accounts(reader, unreadable)
             await run_store.add_seen(connection, run, found)
         # Without a file there is nothing to compare, and the rule is told as one that nobody could look at.
-        await run_store.add_seen(connection, run, await _compare_heads(connection, request, unreadable) or [])
-        why_not = await _look_again(reader, run, request, unreadable) or why_not
+        heads = [head for head in request.heads if head.is_kept_in == reader.cell]
+        await run_store.add_seen(connection, run, await _compare_heads(connection, heads, unreadable) or [])
+        why_not = await _look_again(reader, run, request.again_after_s, heads, unreadable) or why_not
     except BaseException:
         # Whatever stopped it, what was found is kept, and it goes on there.
         with suppress(*DATABASE_FAILED):
             await run_store.stop(connection, run)
         raise
-    why_not_of = dict(rail=why_not, heads=None if request.heads else "no file of heads was given: --heads FILE")
+    why_not_of = dict(rail=why_not, heads=None if heads else "no file of heads was given: --heads FILE")
     judgements = [
         await _judge(connection, rule, why_not_of, unreadable.get(rule.name)) for rule in rules if rule.of != "accounts"
     ] + of_accounts
@@ -236,11 +243,11 @@ def _explain(error: NotReadableError) -> str:
 async def _look_at_rail(reader: BookReader, run: Run, rules: Sequence[str]) -> str | None:
     """Why the rail could not be looked at; ``None`` if it was."""
     if reader.rail is None:
-        return "there is no rail whose statement can be asked for here"
+        return reader.why_no_rail
     connection = reader.connection
     since = await run_store.find_last_checked(connection, rules[0]) if rules and run.extent == "changes" else None
     try:
-        asked = compare_with_rail(connection, reader.rail, since and since - OVERLAP, rules)
+        asked = compare_with_rail([connection, *reader.others], reader.rail, since and since - OVERLAP, rules)
         found = await look_store.read(asked)
     except NotReadableError as error:
         return _explain(error)
@@ -259,11 +266,11 @@ async def _judge_accounts(reader: BookReader, unreadable: Unreadable) -> tuple[l
 
 
 async def _compare_heads(
-    connection: Connection, request: ProofRequest, unreadable: Unreadable
+    connection: Connection, heads: Sequence[ChainHead], unreadable: Unreadable
 ) -> Sequence[Finding] | None:
     """``None`` where they could not be compared."""
     try:
-        return await look_store.read(chain_store.compare_heads(connection, request.heads))
+        return await look_store.read(chain_store.compare_heads(connection, heads))
     except NotReadableError as error:
         unreadable[chain_store.KEPT_HEADS.name] = _explain(error)
         return None
@@ -277,7 +284,9 @@ async def _judge(
     return Judgement(rule=rule.name, verdict="checked" if reason is None else "not_checkable", reason=reason)
 
 
-async def _look_again(reader: BookReader, run: Run, request: ProofRequest, unreadable: Unreadable) -> str | None:
+async def _look_again(
+    reader: BookReader, run: Run, again_after_s: float, heads: Sequence[ChainHead], unreadable: Unreadable
+) -> str | None:
     """Look once more at what was found, a while after it was; what is gone by then was under way.
 
     Why the rail could not be asked again is answered: what it has told stays unjudged.
@@ -286,7 +295,7 @@ async def _look_again(reader: BookReader, run: Run, request: ProofRequest, unrea
     seen_since = await run_store.find_seen_since(connection, run)
     if seen_since is None:
         return None
-    await asyncio.sleep(max(0.0, request.again_after_s - seen_since.total_seconds()))
+    await asyncio.sleep(max(0.0, again_after_s - seen_since.total_seconds()))
     by_name = {rule.name: rule for rule in RULES}
     seen = await run_store.list_findings(connection, run.id, "seen")
     beside = [each for each in seen if by_name[each.rule].of in ("rail", "accounts", "heads")]
@@ -304,7 +313,7 @@ async def _look_again(reader: BookReader, run: Run, request: ProofRequest, unrea
         if CLOSED_DAYS.name not in unreadable:
             await _judge_seen(connection, run, of_accounts, found)
     if of_heads := [each for each in beside if by_name[each.rule].of == "heads"]:
-        compared = await _compare_heads(connection, request, unreadable)
+        compared = await _compare_heads(connection, heads, unreadable)
         if compared is not None:
             await _judge_seen(connection, run, of_heads, compared)
     return await _look_at_rail_again(reader, run, [each for each in beside if by_name[each.rule].of == "rail"])
@@ -327,7 +336,8 @@ async def _look_at_rail_again(reader: BookReader, run: Run, seen: Sequence[Findi
     since = min((each.since for each in seen if each.since is not None), default=None)
     rules = {each.rule for each in seen}
     try:
-        found = await look_store.read(compare_with_rail(reader.connection, reader.rail, since and since - APART, rules))
+        asked = compare_with_rail([reader.connection, *reader.others], reader.rail, since and since - APART, rules)
+        found = await look_store.read(asked)
     except NotReadableError as error:
         return _explain(error)
     except RailUnavailable as error:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
 from cyclopts import App
 
 from pixconnect.cli.frame import output, terminal
+from pixconnect.cli.frame.cells import CellAnswers
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.domain.proof.chain import ChainHead, format_heads, parse_heads
+from pixconnect.cli.operator.proof.readers import open_reader_of, open_readers
+from pixconnect.config import Settings
+from pixconnect.domain.proof.chain import ChainedEntry, ChainHead, format_heads, parse_heads
 from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.pool import Connection
 from pixconnect.named_file import read_named_file
 from pixconnect.usecases.proof import chain as chain_usecases
 
@@ -38,7 +40,10 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     Args:
         file: Where to; a file that is there is never written over. Without one, the lines go to standard output.
     """
-    heads = _run(chain_usecases.list_heads)
+    answers = _run(_list_heads)
+    # What is kept must be all: a cell that is missing in it is one whose history could be rewritten.
+    answers.refuse_missing()
+    heads = [head for own in answers.results for head in own]
     if file is None:
         terminal.say(format_heads(heads).decode().removesuffix("\n"))
         return
@@ -53,6 +58,14 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from None
     output.show(dict(file=str(file), holders=sum(head.chain is None for head in heads)), as_json=json)
+
+
+async def _list_heads(settings: Settings) -> CellAnswers[list[ChainHead]]:
+    async with open_readers(settings) as readers:
+        found = [
+            (name, await chain_usecases.list_heads(reader.connection, reader.cell)) for name, reader in readers.found
+        ]
+        return CellAnswers(found=found, missing=readers.missing, is_alone=readers.is_alone)
 
 
 def read_heads(files: Sequence[Path]) -> list[ChainHead]:
@@ -72,7 +85,12 @@ def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json:
     Args:
         entry_id: The entry.
     """
-    found = _run(lambda connection: chain_usecases.show_entry(connection, entry_id, holder_id))
+
+    async def look(settings: Settings) -> ChainedEntry:
+        async with open_reader_of(settings, holder_id) as reader:
+            return await chain_usecases.show_entry(reader.connection, entry_id, holder_id)
+
+    found = _run(look)
     shown = dict(
         holder_id=found.holder_id,
         entry_id=found.entry_id,
@@ -101,14 +119,8 @@ def _hex(octets: bytes | None) -> str | None:
     return None if octets is None else octets.hex()
 
 
-def _run(look: Callable[[Connection], Awaitable[Result]]) -> Result:
+def _run(look: Callable[[Settings], Coroutine[object, object, Result]]) -> Result:
     settings = read_database_settings()
     set_up_logging(settings.log_format, "warning")
-    from pixconnect.assembly import proof  # noqa: PLC0415  it imports everything; help and wrong options need not
-
-    async def do() -> Result:
-        async with proof.open_book_reader(settings) as reader:
-            return await look(reader.connection)
-
     with complaining_of_home(settings):
-        return asyncio.run(do())
+        return asyncio.run(look(settings))

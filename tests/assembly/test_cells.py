@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,14 @@ async def test_what_a_code_leads_to_is_found_in_whichever_cell_and_verified_by_t
         assert (await house.http.get(f"/v1/qr/{nobodys}")).status_code == 404
 
 
+async def read_health(house: House) -> Any:
+    return (await house.http.get("/v1/connect/health")).json()["data"]
+
+
+async def is_healthy(house: House) -> bool:
+    return (await read_health(house))["checks"]["cells"]["status"] == "healthy"
+
+
 async def test_a_database_that_goes_away_is_missed_by_its_own_holders_only(house: House) -> None:
     home, there = [await house.open_holder(number) for number in PLACES]
     house.wire.is_away = True
@@ -145,6 +154,14 @@ async def test_a_database_that_goes_away_is_missed_by_its_own_holders_only(house
         return answer.status_code == 503 and int(answer.headers["retry-after"]) > 0
 
     await eventually(is_refused)
+
+    async def is_told() -> bool:
+        health = await read_health(house)
+        assert health["status"] == "degraded"
+        assert {name for name, check in health["checks"].items() if check["status"] != "healthy"} <= {"cells"}
+        return f"cell {NUMBER}: database: " in health["checks"]["cells"].get("error", "")
+
+    await eventually(is_told)
     for _ in range(20):
         await make_charge(home)
         assert (await home.log_in()).status_code == 200
@@ -161,6 +178,7 @@ async def test_a_database_that_goes_away_is_missed_by_its_own_holders_only(house
 
     await eventually(is_back)
     assert (await make_charge(there))["status"]
+    await eventually(partial(is_healthy, house))
 
 
 async def test_a_database_that_is_not_there_when_the_processes_start_is_served_once_it_is(
@@ -173,6 +191,8 @@ async def test_a_database_that_is_not_there_when_the_processes_start_is_served_o
         refused = await there.log_in()
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
         assert int(refused.headers["retry-after"]) > 0
+        told = (await read_health(house))["checks"]["cells"]
+        assert (told["status"], told["error"]) == ("degraded", f"cell {NUMBER} is not served by this process")
         house.wire.is_away = False
 
         async def comes_in() -> bool:
@@ -180,6 +200,7 @@ async def test_a_database_that_is_not_there_when_the_processes_start_is_served_o
 
         await eventually(comes_in)
         await make_charge(there)
+        await eventually(partial(is_healthy, house))
 
 
 async def test_a_cell_that_is_added_is_served_without_a_restart(
@@ -187,6 +208,7 @@ async def test_a_cell_that_is_added_is_served_without_a_restart(
 ) -> None:
     async with open_house(database, other_database, tmp_path, monkeypatch, is_added=False) as house:
         await make_charge(await house.open_holder(cell.HOME))
+        assert "cells" not in (await read_health(house))["checks"]
         await house.add_cell()
 
         async def is_served() -> bool:

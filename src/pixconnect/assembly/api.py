@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -36,8 +36,8 @@ from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
 from pixconnect.http.tls import Tls
 from pixconnect.usecases.frame.cells import UnreachableCells
-from pixconnect.usecases.running.health import HealthWatch
-from pixconnect.usecases.running.health_watches import watch_health, watch_readiness
+from pixconnect.usecases.running.health import Health
+from pixconnect.usecases.running.health_watches import CellHealth, watch_health, watch_readiness
 from pixconnect.usecases.running.standby import Standby
 
 
@@ -62,7 +62,7 @@ async def serve(
             verifier=doors.verifier,
             token_issuer=doors.issuer,
             keys=doors.keys,
-            read_health=_watch(settings, base, certificates, standby).read_health,
+            read_health=_watch(settings, base, certificates, standby, CellHealth(doors.cells, doors.keyrings, away)),
             read_readiness=watch_readiness(base.context, base.keyring, door.access_pool).read_health,
             security_contacts=[each.strip() for each in settings.security_contacts.split(",") if each.strip()],
             shows_system=settings.shows_system,
@@ -110,11 +110,16 @@ async def _serve_cell(doors: CellDoors, cell: OpenedCell) -> None:
 
 
 def _watch(
-    settings: Settings, base: Base, certificates: Mapping[str, datetime], standby: Standby | None
-) -> HealthWatch:
+    settings: Settings, base: Base, certificates: Mapping[str, datetime], standby: Standby | None, others: CellHealth
+) -> Callable[[], Awaitable[Health]]:
     return watch_health(
-        base.context, base.keyring, lacks_proxies=settings.lacks_proxies, certificates=certificates, standby=standby
-    )
+        base.context,
+        base.keyring,
+        lacks_proxies=settings.lacks_proxies,
+        certificates=certificates,
+        standby=standby,
+        find_more=others.find_check,
+    ).read_health
 
 
 def _certificate_files(settings: Settings) -> dict[str, str]:

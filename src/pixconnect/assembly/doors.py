@@ -59,12 +59,12 @@ class CellDoors:
     def __init__(self, home: CellDoor, away: UnreachableCells) -> None:
         self.cells = ByCell(home.context, away)
         self.feed_waits = ByCell(home.feed_waits, away)
-        self._keyrings = ByCell(home.keyring, away)
+        self.keyrings = ByCell(home.keyring, away)
         self._verifiers = ByCell(home.verifier, away)
         self._issuers = ByCell(home.issuer, away)
         self._callbacks = ByCell(home.callbacks, away)
         self.admissions = ByCell[Admission](home.context.writes.overload, away)
-        self.keys = CellKeys(self._keyrings)
+        self.keys = CellKeys(self.keyrings)
         self.verifier = CellVerifier(self._verifiers)
         self.issuer = CellIssuer(self._issuers)
         self.callbacks = CellCallbacks(self._callbacks)
@@ -73,7 +73,7 @@ class CellDoors:
         """Let a cell's callers in; a verifier that finds them is added last."""
         self.cells.add(number, door.context)
         self.feed_waits.add(number, door.feed_waits)
-        self._keyrings.add(number, door.keyring)
+        self.keyrings.add(number, door.keyring)
         self._callbacks.add(number, door.callbacks)
         self.admissions.add(number, door.context.writes.overload)
         self._issuers.add(number, door.issuer)

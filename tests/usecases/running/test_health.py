@@ -230,7 +230,10 @@ async def test_a_setting_that_is_probably_wrong_degrades_health_and_strangers_ar
         # Not looked at yet, so that it is not read from.
         standby = Standby(live.pool, live.clock, age_max_s=10)
         for lacks_proxies in (False, True):
-            found = await watch_health(live, keyring, lacks_proxies=lacks_proxies, standby=standby).read_health()
+            watch = watch_health(
+                live, keyring, lacks_proxies=lacks_proxies, standby=standby, find_more=lambda: {"cells": fine}
+            )
+            found = await watch.read_health()
             assert (found.checks["standby"].error or "").startswith("the standby is not read from")
             told = found.checks["settings"].error
             assert (told is not None) == lacks_proxies
@@ -238,7 +241,7 @@ async def test_a_setting_that_is_probably_wrong_degrades_health_and_strangers_ar
         for record in (contract_health.Health, records.Health):
             assert set(re.findall("`([a-z_]+)`", describe_fields(record)["checks"])) == set(found.checks)
         found = await watch_health(service.context, keyring, lacks_proxies=True).read_health()
-        assert not {"settings", "standby"} & set(found.checks)
+        assert not {"settings", "standby", "cells"} & set(found.checks)
 
 
 async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:

@@ -74,8 +74,15 @@ class Health(Struct, frozen=True, kw_only=True):
 class HealthWatch:
     """Runs the checks, which have names; without ``database`` nothing works."""
 
-    def __init__(self, checks: Mapping[str, Check], clock: Clock, timeout_s: float = CHECK_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        checks: Mapping[str, Check],
+        clock: Clock,
+        timeout_s: float = CHECK_TIMEOUT_S,
+        find_more: Callable[[], Mapping[str, Check]] = dict,
+    ) -> None:
         self._checks = checks
+        self._find_more = find_more
         self._timeout_s = timeout_s
         self._clock = clock
         self._started_s = clock.monotonic_s()
@@ -91,9 +98,9 @@ class HealthWatch:
 
     async def _look(self) -> Health:
         started_s = self._clock.monotonic_s()
-        names = list(self._checks)
-        found = await asyncio.gather(*(self._run(name) for name in names))
-        checks = dict(zip(names, found, strict=True))
+        asked = {**self._checks, **self._find_more()}
+        found = await asyncio.gather(*(self._run(name, check) for name, check in asked.items()))
+        checks = dict(zip(asked, found, strict=True))
         bad = {result.status for result in found}
         status: HealthStatus = "unhealthy" if "unhealthy" in bad else "degraded" if "degraded" in bad else "healthy"
         now_s = self._clock.monotonic_s()
@@ -108,9 +115,9 @@ class HealthWatch:
         )
         return self._found
 
-    async def _run(self, name: str) -> CheckResult:
+    async def _run(self, name: str, check: Check) -> CheckResult:
         started_s = self._clock.monotonic_s()
-        task = asyncio.ensure_future(self._checks[name]())
+        task = asyncio.ensure_future(check())
         # Not wait_for: that would wait on for a check that does not let itself be cancelled.
         await asyncio.wait([task], timeout=self._timeout_s)
         duration_s = self._clock.monotonic_s() - started_s

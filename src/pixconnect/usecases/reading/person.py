@@ -125,14 +125,8 @@ async def erase_person(context: OperatorContext, text: str, note: Note, batch_ma
         BadRequest: A case of the person's is open, a report of the rail that names them, or a contest or block of their Pix.
     """
     tax_id, ages = read_tax_id(text), requested_periods(context)
-    # All of it is found before anything is emptied: afterwards nothing leads from the tax id to these rows.
-    held = list[PersonRow]()
     async with context.pool.acquire() as connection:
-        async with aclosing(_read_all(connection, tax_id)) as slices:
-            async for rows in slices:
-                held += [_named(row) for row in rows]
-        # Refused as a whole, before anything is noted: whoever looks into a case still needs what the rows say.
-        await _refuse_open(connection, tax_id, held)
+        held = await _read_erasable(connection, tax_id)
         told = await person_store.list_told(connection, held)
         acts = await audit_store.list_before(connection, None, [_subject(tax_id)], _ACTS_MAX)
     # What is written anew goes by the same rules as soon as it is old enough.
@@ -148,6 +142,23 @@ async def erase_person(context: OperatorContext, text: str, note: Note, batch_ma
         told=told,
         exported_at=[act.at for act in acts if act.verb == "person export"],
     )
+
+
+async def check_erasable(context: OperatorContext, text: str) -> None:
+    """Raise what ``erase_person`` would: of several cells none is erased in before all have been asked."""
+    async with context.pool.acquire() as connection:
+        await _read_erasable(connection, read_tax_id(text))
+
+
+async def _read_erasable(connection: Connection, tax_id: str) -> list[PersonRow]:
+    # All of it is found before anything is emptied: afterwards nothing leads from the tax id to these rows.
+    held = list[PersonRow]()
+    async with aclosing(_read_all(connection, tax_id)) as slices:
+        async for rows in slices:
+            held += [_named(row) for row in rows]
+    # Refused as a whole, before anything is noted: whoever looks into a case still needs what the rows say.
+    await _refuse_open(connection, tax_id, held)
+    return held
 
 
 async def erase_again(context: OperatorContext, notes: Sequence[ErasedRow]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 from msgspec import structs
 
 from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.cells import CellAnswers
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -40,7 +41,7 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
     """
     # Written line by line as it is read: a person may be in more rows than memory has room for.
     if file is None:
-        operating.run(lambda context: _write_lines(context, tax_id, terminal.say))
+        operating.run_everywhere(lambda context: _write_lines(context, tax_id, terminal.say)).refuse_missing()
         return
     with _open_private(file) as opened:
 
@@ -48,12 +49,13 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
             opened.write(line.encode() + b"\n")
 
         try:
-            count = operating.run(lambda context: _write_lines(context, tax_id, add))
+            answers = operating.run_everywhere(lambda context: _write_lines(context, tax_id, add))
+            answers.refuse_missing()
         except BaseException:
             # A part would be handed over as the whole, and the file's name could not be used again.
             file.unlink()
             raise
-    output.show({"file": str(file), "lines": count}, as_json=json)
+    output.show({"file": str(file), "lines": sum(answers.results)}, as_json=json)
 
 
 async def _write_lines(context: OperatorContext, tax_id: str, write: Callable[[str], None]) -> int:
@@ -97,8 +99,10 @@ def erase(
         raise CommandError("--tax-id: name a person, or a file of notes by --again, and not both")
     if again is not None:
         notes = _read_notes(again)
-        counts = operating.run(lambda context: person_usecases.erase_again(context, notes))
-        output.show({"erased": counts}, as_json=json)
+        # Each cell passes over what is another's.
+        done = operating.run_everywhere(lambda context: person_usecases.erase_again(context, notes))
+        output.show({"erased": _add(done.results)}, as_json=json)
+        done.refuse_undone()
         return
     if tax_id is None or note is None:
         raise CommandError("--note: name a file, or what is erased comes back with a restored backup, and nobody knows")
@@ -106,10 +110,13 @@ def erase(
     _ask(person_usecases.read_tax_id(tax_id), is_agreed=yes)
     # Opened before anything is read: a file that cannot be written shows before the first row is emptied.
     with _open_notes(note) as file:
-        erasing = operating.run(
+        erasable = operating.run_everywhere(lambda context: person_usecases.check_erasable(context, tax_id))
+        erasable.refuse_missing("nothing was erased")
+        answers = operating.run_everywhere(
             lambda context: person_usecases.erase_person(context, tax_id, lambda notes: _write_notes(file, notes))
         )
-    _show(erasing, as_json=json)
+    _show(answers, as_json=json)
+    answers.refuse_undone()
 
 
 def _ask(tax_id: str, *, is_agreed: bool) -> None:
@@ -153,21 +160,26 @@ def _read_notes(path: Path) -> list[ErasedRow]:
     return notes
 
 
-def _show(erasing: Erasure, *, as_json: bool) -> None:
+def _add(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The counts of all cells, by kind."""
+    return {kind: sum(own[kind] for own in counts) for kind in counts[0]}
+
+
+def _show(answers: CellAnswers[Erasure], *, as_json: bool) -> None:
     shown: Shown = {
-        "erased": erasing.erased,
-        "stays": [structs.asdict(stays) for stays in erasing.stays],
-        "told": [structs.asdict(told) for told in erasing.told],
-        "exported_at": erasing.exported_at,
+        "erased": _add([own.erased for own in answers.results]),
+        "stays": [answers.name(cell) | structs.asdict(stays) for cell, own in answers.found for stays in own.stays],
+        "told": [answers.name(cell) | structs.asdict(told) for cell, own in answers.found for told in own.told],
+        "exported_at": sorted(at for own in answers.results for at in own.exported_at),
     }
     if as_json:
         output.show(shown, as_json=True)
         return
-    output.show({"erased": erasing.erased}, as_json=False)
+    output.show({"erased": shown["erased"]}, as_json=False)
     for title, items in (("What stays", shown["stays"]), ("Who was told, and has it", shown["told"])):
         terminal.say("")
         terminal.say(f"{title}:")
         output.show_list(title, items, as_json=False)
-    for at in erasing.exported_at:
+    for at in shown["exported_at"]:
         terminal.say(f"Written out before, by `person export`: {at.isoformat()}")
     terminal.notice("Statements that holders have downloaded are theirs: nobody here knows who keeps one.")

@@ -28,11 +28,11 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.schema_history import SchemaError
 from pixconnect.store.running import cell as cell_store
 from pixconnect.usecases.frame.cells import UnreachableCells
 from pixconnect.usecases.running.installation import InstallationError
+from pixconnect.usecases.running.known_cells import refuse_other_cell
 
 LOOK_EVERY_S: Final = 5.0
 LOOK_EVERY_MIN_S: Final = 1.0
@@ -174,7 +174,7 @@ class _Others:
             nullcontext(self._home.shared),
             SystemClock(),
             number=known.number,
-            check=partial(_refuse_other_cell, known),
+            check=partial(refuse_other_cell, known=known),
             plans_once=self._plans_once,
         )
 
@@ -186,13 +186,3 @@ class _Others:
         async with opening as base:
             opened = OpenedCell(number=known.number, base=base, report_ready=note_ready, stop=self._stop)
             await self._serve(opened)
-
-
-async def _refuse_other_cell(known: KnownCell, connection: Connection) -> None:
-    """Raise ``InstallationError`` for a database that does not say itself that it is this cell."""
-    claim = await cell_store.read_claim(connection)
-    if (claim.number, claim.identity) != (known.number, known.identity):
-        raise InstallationError(
-            f"the database at the address of the cell {known.name} says that it is another one, number {claim.number}: "
-            "run `pixconnect cell check`"
-        )

@@ -35,7 +35,7 @@ from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.secret_key import refuse_other_key
 from pixconnect.usecases.running import installation
-from pixconnect.usecases.running.known_cells import find_open_cell, list_cells, refuse_cell_as_home, refuse_other_claim
+from pixconnect.usecases.running.known_cells import find_open_cell, list_cells, refuse_cell_as_home, refuse_other_cell
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.writing.write_queues import WriteQueues
 
@@ -120,7 +120,7 @@ async def _check_database(connection: pool.Connection, settings: Settings, known
     """The tables must be this program's, of this mode, and of the cell that was wanted, whose number is answered."""
     await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
     if known is not None:
-        await refuse_other_claim(connection, known)
+        await refuse_other_cell(connection, known)
     await installation.check_mode(connection, settings.mode)
     number = await installation_store.read_cell(connection)
     # What is made here beside the home cell nobody would find.

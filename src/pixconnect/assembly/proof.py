@@ -23,7 +23,7 @@ from pixconnect.foundation.privileges import VERIFIER_ROLE
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.proof.verify import BookReader
 from pixconnect.usecases.running.installation import refuse_other_mode
-from pixconnect.usecases.running.known_cells import refuse_other_claim
+from pixconnect.usecases.running.known_cells import refuse_other_cell
 
 _log = structlog.get_logger(__name__)
 _SCHEMAS: Final = f"{SERVICE_SCHEMA}, verify"
@@ -47,7 +47,7 @@ async def open_book_reader(settings: Settings, known: KnownCell | None = None) -
         await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         if known is not None:
-            await refuse_other_claim(connection, known)
+            await refuse_other_cell(connection, known)
         # There is one rail, and the home cell's reader compares all cells with it.
         async with nullcontext() if known else _open_rail(settings) as rail:
             operator = settings.operator or name_system_user()

@@ -112,7 +112,7 @@ async def test_whoever_dies_at_any_step_is_gone_on_from(
     added = await add(settings, empty)
     assert [added] == await cell_store.list_all(home)
     assert (added.number, added.name, added.state) == (1, "second", "OPEN")
-    assert await cell_store.read_claim(target) == cell_store.Claim(number=1, identity=added.identity)
+    assert await cell_store.find_claim(target) == cell_store.Claim(number=1, identity=added.identity)
     assert await target.fetchval("select nextval('holder_id')") == 2**45 + 1
     # Nothing is done twice.
     assert await add(settings, empty) == added
@@ -164,7 +164,7 @@ async def test_of_two_homes_that_want_one_database_the_first_has_it(
     await connection.execute("insert into installation (mode) values ('sandbox')")
     with pytest.raises(InstallationError, match="an installation of its own"):
         await known_cells.claim_tables(connection, "sandbox", known)
-    assert await cell_store.read_claim(connection) == cell_store.Claim(number=0, identity=None)
+    assert await cell_store.find_claim(connection) == cell_store.Claim(number=0, identity=None)
     await connection.close()
 
 
@@ -349,6 +349,18 @@ async def test_the_verbs_of_cells(
     assert refused.stderr.startswith(
         "pixconnect: this is the database of cell 1: DATABASE_URL and the other addresses must name the home"
     )
+
+
+async def test_nothing_is_done_in_a_database_that_does_not_say_which_cell_it_is(
+    database: Addresses, tables: Addresses, home: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await cells.know(home, "second", tables)
+    pixconnect = CommandLine(database, tmp_path, PIXCONNECT_OWNER_DATABASE_URL=database.owner_url)
+    new = ("holder", "create", "--name", "Maria Silva", "--tax-id", "52998224725", "--account-number", "1001")
+    for words in ((*new, "--cell", "second"), ("holder", "list"), ("verify", "--rule", "balance_is_sum")):
+        refusal = await asyncio.to_thread(pixconnect.run, *words)
+        assert "the database of the cell second does not say that it is this cell" in refusal.stderr
+    assert await cells.fetch_value(tables, "select count(*) from installation") == 0
 
 
 async def test_a_holder_of_another_cell_is_opened_and_worked_on_there(

@@ -104,12 +104,12 @@ async def test_the_table_is_empty_in_every_other_cell(owner: asyncpg.Connection)
 
 
 async def test_a_cell_says_its_number_and_identity_once_and_the_home_cell_none(owner: asyncpg.Connection) -> None:
-    assert await cell_store.read_claim(owner) == cell_store.Claim(number=0, identity=None)
+    assert await cell_store.find_claim(owner) == cell_store.Claim(number=0, identity=None)
     with pytest.raises(asyncpg.CheckViolationError, match="home_has_no_identity"):
         await owner.execute("update installation set cell_identity = $1", IDENTITY)
     await owner.execute("select become_cell(7)")
     await owner.execute("update installation set cell_identity = $1", IDENTITY)
-    assert await cell_store.read_claim(owner) == cell_store.Claim(number=7, identity=IDENTITY)
+    assert await cell_store.find_claim(owner) == cell_store.Claim(number=7, identity=IDENTITY)
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="keeps its number"):
         await owner.execute("update installation set cell_identity = gen_random_uuid()")
 

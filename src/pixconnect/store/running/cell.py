@@ -2,7 +2,7 @@
 
 The home cell itself is no row: its number is 0, and its address is that of the settings. A row is added before anything is done
 with its database, and is ``OPENING`` until that says the cell's number and identity; only an ``OPEN`` one may be served. The
-table is a list of where to go: which cell a database is, its own row ``installation`` decides (``read_claim``). Rows are never
+table is a list of where to go: which cell a database is, its own row ``installation`` decides (``find_claim``). Rows are never
 removed.
 """
 
@@ -111,14 +111,6 @@ class Claim(Struct, frozen=True, kw_only=True):
 
     def is_of(self, cell: KnownCell) -> bool:
         return (self.number, self.identity) == (cell.number, cell.identity)
-
-
-_READ_CLAIM: Final[LiteralString] = "select cell as number, cell_identity as identity from installation"
-
-
-async def read_claim(connection: Connection) -> Claim:
-    """Which cell this database is; only for tables of this version whose mode was said."""
-    return Claim(**await fetch_row(connection, _READ_CLAIM))
 
 
 # By the names of columns that the tables of an older version lack.

@@ -194,6 +194,15 @@ async def refuse_other_claim(connection: Connection, known: KnownCell) -> None:
         raise InstallationError(f"{_say_claim(claim)}: it is not the cell {known.name} that the home cell knows")
 
 
+async def refuse_other_cell(connection: Connection, known: KnownCell) -> None:
+    """As ``refuse_other_claim``, and where nobody has said yet which cell it is: its ids would be the home cell's."""
+    await refuse_other_claim(connection, known)
+    if await cell_store.find_claim(connection) is None:
+        raise InstallationError(
+            f"the database of the cell {known.name} does not say that it is this cell: run `pixconnect cell check`"
+        )
+
+
 async def open_cell(context: OperatorContext, known: KnownCell) -> KnownCell:
     """Let processes serve a cell whose database says that it is."""
     async with write_alone(context.pool) as connection:

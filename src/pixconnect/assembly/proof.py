@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import structlog
+from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
 from pixconnect.assembly.base import SERVICE_PACKAGE, SERVICE_SCHEMA, open_own_secret_box
 from pixconnect.assembly.outside import has_rail, open_rail
 from pixconnect.config import Settings
-from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import pool, schema_history
@@ -26,6 +26,7 @@ from pixconnect.usecases.running.installation import refuse_other_mode
 from pixconnect.usecases.running.known_cells import refuse_other_cell
 
 _log = structlog.get_logger(__name__)
+_WHY_NO_RAIL: Final = "there is one rail, and the home cell's look compares all cells with it"
 _SCHEMAS: Final = f"{SERVICE_SCHEMA}, verify"
 
 
@@ -52,15 +53,15 @@ async def open_book_reader(settings: Settings, known: KnownCell | None = None) -
         async with nullcontext() if known else _open_rail(settings) as rail:
             operator = settings.operator or name_system_user()
             standby = await _open_standby(settings.read_database_url, own_url)
-            yield BookReader(
+            reader = BookReader(
                 connection=connection,
                 standby=standby,
                 standby_age_max_s=settings.read_age_max_s,
                 clock=SystemClock(),
                 operator=operator,
                 rail=rail,
-                cell=HOME if known is None else known.number,
             )
+            yield reader if known is None else structs.replace(reader, cell=known.number, why_no_rail=_WHY_NO_RAIL)
     finally:
         if standby is not None:
             # It may hang.

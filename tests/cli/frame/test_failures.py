@@ -25,6 +25,10 @@ from pixconnect.local.supervised import Lifeline
         (InsufficientFunds("the balance is smaller"), "the balance is smaller"),
         (NewerSchemaError("run the newer program"), "run the newer program"),
         (asyncpg.InvalidPasswordError("no"), "PostgreSQL refuses the login (no): look at the user and password"),
+        (
+            asyncpg.ObjectNotInPrerequisiteStateError("takes none"),
+            "in no state to do that (takes none): look at its log",
+        ),
         (asyncpg.UndefinedTableError("no holder"), "run `pixconnect migrate`"),
         (asyncpg.InvalidParameterValueError('role "pixconnect_service" does not exist'), "run `pixconnect migrate`"),
         (asyncpg.UndefinedObjectError('role "pix_app" does not exist'), "the login pix_app does not exist: create it"),

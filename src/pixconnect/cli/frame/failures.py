@@ -67,6 +67,7 @@ _BY_NAME = {
     "SSLCertVerificationError": "the database's certificate is not the one that was expected ({}): look at sslrootcert, "
     "and at the name of the server, in PIXCONNECT_DATABASE_URL or the address of this part",
     "ReadOnlySQLTransactionError": "the database only reads ({}): it is a standby, or was set so; try again when it writes",
+    "ObjectNotInPrerequisiteStateError": "the database is in no state to do that ({}): look at its log, and try again",
     "InsufficientResourcesError": "PostgreSQL has reached a limit of its server ({}): look at its memory, and try again",
     "PostgresSystemError": "PostgreSQL cannot read or write its files ({}): look at its log",
 }

@@ -100,7 +100,10 @@ class CellHealth:
         found = await asyncio.gather(*(watch.read_health() for _, watch in others))
         wrong = [f"cell {number} is not served by this process" for number in sorted(self._away.numbers)]
         for (number, _), told in zip(others, found, strict=True):
-            wrong += [f"cell {number}: {name}: {each.error}" for name, each in told.checks.items() if each.error]
+            bad = {name: each.error for name, each in told.checks.items() if each.error}
+            # What else is wrong without its database is wrong for that reason.
+            named = ["database"] if "database" in bad else bad
+            wrong += [f"cell {number}: {name}: {bad[name]}" for name in named]
         if wrong:
             raise errors.ServiceUnavailable("; ".join(wrong))
 

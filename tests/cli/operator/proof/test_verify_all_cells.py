@@ -3,15 +3,19 @@
 import asyncio
 import json
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.operator.proof import verify
+from pixconnect.usecases.proof.verify import ProofRequest
 from support import cells
 from support.books import chain_all
 from support.command_line import CommandLine
-from support.postgres import Addresses
+from support.postgres import Addresses, execute
 from support.service import open_holder, open_service
 
 NOW = ("--whole", "--again-after-s", "0")
@@ -65,7 +69,7 @@ async def test_findings_of_each_cell_are_named_by_it(
 
 
 async def test_a_cell_that_is_away_is_named_and_the_others_are_looked_at(
-    database: Addresses, pixconnect: CommandLine, holders: Holders
+    database: Addresses, other_database: Addresses, pixconnect: CommandLine, holders: Holders
 ) -> None:
     await cells.execute(database, "update cell set address = 'postgresql://127.0.0.1:1/nowhere'")
     ended = await asyncio.to_thread(pixconnect.run, "verify", "--rule", "balance_is_sum", "--json")
@@ -74,12 +78,43 @@ async def test_a_cell_that_is_away_is_named_and_the_others_are_looked_at(
     ended = await asyncio.to_thread(pixconnect.run, "verify", *NOW, "--json")
     assert ended.returncode == ExitStatus.BROKEN
     assert "3 findings; not looked at: cell second" in ended.stderr
+    # A database that takes no connection is away too.
+    await cells.execute(database, f"update cell set address = '{cells.address_of(other_database)}'")
+    name = urlsplit(other_database.owner_url).path[1:]
+    await cells.execute(database, f"alter database {name} with allow_connections false")
+    try:
+        ended = await asyncio.to_thread(pixconnect.run, "verify", "--rule", "balance_is_sum")
+    finally:
+        await cells.execute(database, f"alter database {name} with allow_connections true")
+    assert (ended.returncode, ended.stdout[:9]) == (ExitStatus.UNAVAILABLE, "cell home")
+    assert "not looked at: cell second: the database is in no state to do that" in ended.stderr
+    await cells.execute(database, "update cell set address = 'postgresql://127.0.0.1:1/nowhere'")
     # Heads are kept as a whole, or not at all.
     assert "what these have is missing: cell second" in await asyncio.to_thread(
         pixconnect.refusal, "verify", "heads", "write"
     )
     shown = ("verify", "entry", "1", "--holder-id", str(holders.there))
     assert "cannot be reached" in await asyncio.to_thread(pixconnect.refusal, *shown)
+
+
+async def test_a_cell_that_is_lost_while_it_is_looked_at_is_named(
+    database: Addresses, other_database: Addresses, holders: Holders
+) -> None:
+    del holders
+    name = urlsplit(other_database.owner_url).path[1:]
+    # Not those of the fixtures, which go back for other tests.
+    readers = f"from pg_stat_activity where datname = '{name}' and application_name = 'pixconnect verify'"
+
+    def lose_second(_holders_count: int, _found_count: int) -> None:
+        """Told when the home cell was looked at, in the middle of the loop that looks."""
+        losing = Thread(target=execute, args=(database.owner_url, f"select pg_terminate_backend(pid) {readers}"))
+        losing.start()
+        losing.join()
+
+    request = ProofRequest(extent="whole", rules=("balance_is_sum",), again_after_s=0)
+    answers = await verify.look_at_all(cells.home_settings(database), request, lose_second)
+    assert [(cell, found.holders_count) for cell, found in answers.found] == [("home", 1)]
+    assert answers.missing["second"].startswith("the database was lost (")
 
 
 async def test_a_cell_that_gives_out_ids_of_another_is_found(

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 from msgspec import to_builtins
 
 from pixconnect.cli.frame import failures, operating, output, terminal
-from pixconnect.cli.frame.cells import CellAnswers
+from pixconnect.cli.frame.cells import CellAnswers, say_why_missing
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
@@ -22,9 +22,10 @@ from pixconnect.cli.operator.proof.readers import open_readers
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.proof.rule import Finding, Rule
+from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.proof import verify as verify_usecases
-from pixconnect.usecases.proof.verify import ProofRequest, Verification
+from pixconnect.usecases.proof.verify import Progress, ProofRequest, Verification
 
 app = App(name="verify", help="Prove the books.")
 app.command(heads_app)
@@ -60,7 +61,7 @@ def verify(
     )
     try:
         with complaining_of_home(settings):
-            answers = asyncio.run(_look(settings, request))
+            answers = asyncio.run(look_at_all(settings, request, _tell_progress))
     except CommandError as error:
         raise CommandError(str(error), status=ExitStatus.UNAVAILABLE) from None
     except DATABASE_FAILED as error:
@@ -77,13 +78,18 @@ def verify(
     _refuse(answers)
 
 
-async def _look(settings: Settings, request: ProofRequest) -> CellAnswers[Verification]:
+async def look_at_all(settings: Settings, request: ProofRequest, tell: Progress) -> CellAnswers[Verification]:
     """Look at one cell after the other: they may be on one server, and each looks as fast as that can."""
     async with open_readers(settings) as readers:
-        found = [
-            (name, await verify_usecases.verify(reader, request, _tell_progress)) for name, reader in readers.found
-        ]
-        return CellAnswers(found=found, missing=readers.missing, is_alone=readers.is_alone)
+        found, missing = list[tuple[str, Verification]](), dict(readers.missing)
+        for name, reader in readers.found:
+            try:
+                found.append((name, await verify_usecases.verify(reader, request, tell)))
+            except Exception as error:
+                if name == HOME_NAME:
+                    raise
+                missing[name] = say_why_missing(error)
+        return CellAnswers(found=found, missing=missing, is_alone=readers.is_alone)
 
 
 def _refuse(answers: CellAnswers[Verification]) -> None:

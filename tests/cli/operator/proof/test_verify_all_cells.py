@@ -3,20 +3,19 @@
 import asyncio
 import json
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
 from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.operator.proof import verify
-from pixconnect.usecases.proof.verify import ProofRequest
 from support import cells
 from support.books import chain_all
 from support.command_line import CommandLine
-from support.postgres import Addresses, execute
+from support.postgres import Addresses
 from support.service import open_holder, open_service
+from support.webhooks import eventually
 
 NOW = ("--whole", "--again-after-s", "0")
 
@@ -98,23 +97,30 @@ async def test_a_cell_that_is_away_is_named_and_the_others_are_looked_at(
 
 
 async def test_a_cell_that_is_lost_while_it_is_looked_at_is_named(
-    database: Addresses, other_database: Addresses, holders: Holders
+    other_database: Addresses, pixconnect: CommandLine, holders: Holders
 ) -> None:
     del holders
-    name = urlsplit(other_database.owner_url).path[1:]
-    # Not those of the fixtures, which go back for other tests.
-    readers = f"from pg_stat_activity where datname = '{name}' and application_name = 'pixconnect verify'"
+    look = ("verify", "--rule", "balance_is_sum", "--again-after-s", "0")
+    end = """
+        select count(pg_terminate_backend(pid)) from pg_stat_activity
+        where datname = current_database() and application_name = 'pixconnect verify' and wait_event_type = 'Lock'
+    """
 
-    def lose_second(_holders_count: int, _found_count: int) -> None:
-        """Told when the home cell was looked at, in the middle of the loop that looks."""
-        losing = Thread(target=execute, args=(database.owner_url, f"select pg_terminate_backend(pid) {readers}"))
-        losing.start()
-        losing.join()
+    async def is_lost() -> bool:
+        return bool(await cells.fetch_value(other_database, end))
 
-    request = ProofRequest(extent="whole", rules=("balance_is_sum",), again_after_s=0)
-    answers = await verify.look_at_all(cells.home_settings(database), request, lose_second)
-    assert [(cell, found.holders_count) for cell, found in answers.found] == [("home", 1)]
-    assert answers.missing["second"].startswith("the database was lost (")
+    owner = await asyncpg.connect(other_database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        async with owner.transaction():
+            # It is in the middle when it waits for this.
+            await owner.execute("lock table balance in access exclusive mode")
+            looking = asyncio.create_task(asyncio.to_thread(pixconnect.run, *look))
+            await eventually(is_lost)
+            ended = await looking
+    finally:
+        await owner.close()
+    assert (ended.returncode, ended.stdout[:9]) == (ExitStatus.UNAVAILABLE, "cell home")
+    assert "not looked at: cell second: the database was lost (" in ended.stderr
 
 
 async def test_a_cell_that_gives_out_ids_of_another_is_found(

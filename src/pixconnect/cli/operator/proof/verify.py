@@ -25,7 +25,7 @@ from pixconnect.domain.proof.rule import Finding, Rule
 from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.proof import verify as verify_usecases
-from pixconnect.usecases.proof.verify import Progress, ProofRequest, Verification
+from pixconnect.usecases.proof.verify import ProofRequest, Verification
 
 app = App(name="verify", help="Prove the books.")
 app.command(heads_app)
@@ -61,7 +61,7 @@ def verify(
     )
     try:
         with complaining_of_home(settings):
-            answers = asyncio.run(look_at_all(settings, request, _tell_progress))
+            answers = asyncio.run(_look(settings, request))
     except CommandError as error:
         raise CommandError(str(error), status=ExitStatus.UNAVAILABLE) from None
     except DATABASE_FAILED as error:
@@ -78,13 +78,13 @@ def verify(
     _refuse(answers)
 
 
-async def look_at_all(settings: Settings, request: ProofRequest, tell: Progress) -> CellAnswers[Verification]:
+async def _look(settings: Settings, request: ProofRequest) -> CellAnswers[Verification]:
     """Look at one cell after the other: they may be on one server, and each looks as fast as that can."""
     async with open_readers(settings) as readers:
         found, missing = list[tuple[str, Verification]](), dict(readers.missing)
         for name, reader in readers.found:
             try:
-                found.append((name, await verify_usecases.verify(reader, request, tell)))
+                found.append((name, await verify_usecases.verify(reader, request, _tell_progress)))
             except Exception as error:
                 if name == HOME_NAME:
                     raise

@@ -16,15 +16,17 @@ from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import SettledReport
 from pixconnect.foundation.pool import open_pool
+from pixconnect.usecases.frame.cells import ByCell, Cells, UnreachableCells
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.unresolved import RailWaiting, read_waiting
 from pixconnect.usecases.running import health
 from pixconnect.usecases.running.health import HealthWatch, check_rail, check_webhooks
-from pixconnect.usecases.running.health_watches import watch_health
+from pixconnect.usecases.running.health_watches import CellHealth, watch_health
 from pixconnect.usecases.running.standby import Standby
 from pixconnect_client import records
+from support.cells import NUMBER, add_cell
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import ISPB
@@ -262,3 +264,27 @@ async def test_a_report_that_waits_degrades_health_until_it_is_closed(database: 
         [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
         await kept_usecases.close_kept(as_operator(service.context, "maria@desk"), kept.id, "booked")
         await check()
+
+
+async def test_a_cell_that_was_opened_again_is_looked_at_where_it_is_now(
+    database: Addresses, other_database: Addresses
+) -> None:
+    await add_cell(database, other_database)
+    away = UnreachableCells()
+    closed = await open_pool(
+        other_database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=1, name="closed"
+    )
+    await closed.close()
+    async with open_service(database) as home, open_service(other_database, cell=NUMBER) as there:
+        contexts, keyrings = Cells(home.context, away), ByCell(cast("Keyring", home.context.signer), away)
+        keyrings.add(NUMBER, cast("Keyring", there.context.signer))
+        found = CellHealth(contexts, keyrings, away)
+
+        async def is_lost() -> bool:
+            told = await HealthWatch(found.find_check(), there.clock).read_health()
+            return f"cell {NUMBER}: database" in (told.checks["cells"].error or "")
+
+        contexts.add(NUMBER, structs.replace(there.context, pool=closed))
+        assert await is_lost()
+        contexts.add(NUMBER, there.context)
+        assert not await is_lost()

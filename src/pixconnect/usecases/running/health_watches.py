@@ -89,7 +89,7 @@ class CellHealth:
         self._contexts = contexts
         self._keyrings = keyrings
         self._away = away
-        self._watches: dict[int, HealthWatch] = {}
+        self._watches: dict[int, tuple[Context, HealthWatch]] = {}
 
     def find_check(self) -> Mapping[str, Check]:
         """Where there is one cell there is no such check."""
@@ -108,10 +108,11 @@ class CellHealth:
             raise errors.ServiceUnavailable("; ".join(wrong))
 
     def _watch(self, number: int, context: Context) -> HealthWatch:
-        watch = self._watches.get(number)
-        if watch is None:
-            checks = _checks_of_cell(context, self._keyrings.at(number))
-            watch = self._watches[number] = HealthWatch(checks, context.clock, CELL_TIMEOUT_S)
+        watched, watch = self._watches.get(number, (None, None))
+        # One that was opened again has another context: the pool of the former one is closed.
+        if watch is None or watched is not context:
+            watch = HealthWatch(_checks_of_cell(context, self._keyrings.at(number)), context.clock, CELL_TIMEOUT_S)
+            self._watches[number] = context, watch
         return watch
 
 

@@ -78,37 +78,35 @@ async def know(home: Connection, name: str, addresses: Addresses, number: int = 
     return known
 
 
-async def execute(addresses: Addresses, statements: str) -> None:
+@asynccontextmanager
+async def _owning(addresses: Addresses) -> AsyncGenerator[Any]:
+    """The owner's connection to a database."""
     connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
     try:
-        await connection.execute(statements)
+        yield connection
     finally:
         await connection.close()
+
+
+async def execute(addresses: Addresses, statements: str) -> None:
+    async with _owning(addresses) as connection:
+        await connection.execute(statements)
 
 
 async def fetch_value(addresses: Addresses, query: str) -> Any:
-    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with _owning(addresses) as connection:
         return await connection.fetchval(query)
-    finally:
-        await connection.close()
 
 
 async def let_claim(addresses: Addresses, known: KnownCell) -> None:
     """Let the tables of a database say that they are this cell."""
-    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with _owning(addresses) as connection:
         await known_cells.claim_tables(connection, "sandbox", known)
-    finally:
-        await connection.close()
 
 
 async def add_cell(home: Addresses, other: Addresses, *, has_other_identity: bool = False) -> None:
     """Make the other database a cell that the home cell knows, as ``cell add`` does."""
-    connection = await asyncpg.connect(home.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with _owning(home) as connection:
         await installation.check_mode(connection, "sandbox")
         known = await know(connection, NAME, other)
-    finally:
-        await connection.close()
     await let_claim(other, structs.replace(known, identity=uuid4()) if has_other_identity else known)

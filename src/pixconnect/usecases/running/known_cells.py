@@ -187,17 +187,17 @@ async def claim_tables(connection: Connection, mode: Mode, known: KnownCell) -> 
     await refuse_other_claim(connection, known)
 
 
-async def refuse_other_claim(connection: Connection, known: KnownCell) -> None:
-    """Raise ``InstallationError`` for a database that says to be another cell than the home cell knows it as."""
+async def refuse_other_claim(connection: Connection, known: KnownCell) -> Claim | None:
+    """What a database says of itself; ``InstallationError`` if that is another cell than the home cell knows it as."""
     claim = await cell_store.find_claim(connection)
     if claim is not None and not claim.is_of(known):
         raise InstallationError(f"{_say_claim(claim)}: it is not the cell {known.name} that the home cell knows")
+    return claim
 
 
 async def refuse_other_cell(connection: Connection, known: KnownCell) -> None:
     """As ``refuse_other_claim``, and where nobody has said yet which cell it is: its ids would be the home cell's."""
-    await refuse_other_claim(connection, known)
-    if await cell_store.find_claim(connection) is None:
+    if await refuse_other_claim(connection, known) is None:
         raise InstallationError(
             f"the database of the cell {known.name} does not say that it is this cell: run `pixconnect cell check`"
         )

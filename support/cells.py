@@ -98,6 +98,12 @@ async def fetch_value(addresses: Addresses, query: str) -> Any:
         return await connection.fetchval(query)
 
 
+async def lead_to(home: Addresses, addresses: Addresses) -> None:
+    """Let the home cell say that the cell beside it is at another address."""
+    async with _owning(home) as connection:
+        await connection.execute("update cell set address = $2 where number = $1", NUMBER, address_of(addresses))
+
+
 async def let_claim(addresses: Addresses, known: KnownCell) -> None:
     """Let the tables of a database say that they are this cell."""
     async with _owning(addresses) as connection:

@@ -23,7 +23,7 @@ from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.run import WorkerParts
-from support.cells import NUMBER, add_cell
+from support.cells import NUMBER, add_cell, lead_to
 from support.cut_connections import Wire, open_wire
 from support.identity import SECRET_KEY, make_holder, open_context
 from support.operators import as_operator
@@ -81,6 +81,10 @@ class House(Struct, frozen=True, kw_only=True):
     async def add_cell(self) -> None:
         await add_cell(self.databases[cell.HOME], self.near)
 
+    async def lead_to(self, near: Addresses) -> None:
+        """Let the home cell say that the second cell is at another address."""
+        await lead_to(self.databases[cell.HOME], near)
+
     def settings_of(self, number: int) -> Settings:
         """Those of a process that would begin at this cell."""
         return dataclasses.replace(self.settings, database_url=self.databases[number].service_url)
@@ -117,6 +121,7 @@ async def open_house(
     is_away_at_first: bool = False,
     has_other_identity: bool = False,
     is_added: bool = True,
+    is_looked_at_often: bool = False,
     has_defect: bool = False,
 ) -> AsyncIterator[House]:
     """The processes, ready.
@@ -129,6 +134,7 @@ async def open_house(
         is_away_at_first: The second cell's database is not there when they start.
         has_other_identity: It says that it is another cell.
         is_added: The home cell knows it when they start; otherwise by ``House.add_cell``.
+        is_looked_at_often: They look each second at what the home cell knows.
         has_defect: A worker meets one when it begins in the second cell, the first time.
     """
     for process in (api, worker, sandbox):
@@ -137,7 +143,7 @@ async def open_house(
     if is_away_at_first or has_other_identity or has_defect:
         # Each process waits for it so long, and in vain.
         monkeypatch.setattr(cells, "READY_WITHIN_S", 0.1)
-    if not is_added:
+    if is_looked_at_often or not is_added:
         monkeypatch.setattr(cells, "LOOK_EVERY_S", cells.LOOK_EVERY_MIN_S)
     work, begun = worker_run.work, list[int]()
 

@@ -13,11 +13,13 @@ from pixconnect.assembly import api
 from pixconnect.domain.frame import cell
 from pixconnect.usecases.running.installation import InstallationError
 from support.cells import NUMBER
+from support.cut_connections import open_wire
 from support.house import House, Resident, open_house
 from support.postgres import Addresses
 from support.webhooks import eventually, open_receiver
 
 PLACES = (cell.HOME, NUMBER)
+_MOVED_WITHIN_S = 20
 _DAYS = {"initial_date": "2020-01-01T00:00:00Z", "final_date": "2099-01-01T00:00:00Z"}
 
 
@@ -216,6 +218,87 @@ async def test_a_cell_that_is_added_is_served_without_a_restart(
 
         await eventually(is_served)
         await make_charge(await house.open_holder(NUMBER))
+
+
+async def test_a_cell_at_another_address_is_served_there_without_a_restart(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = open_house(database, other_database, tmp_path, monkeypatch, is_looked_at_often=True)
+    async with opening as house, open_wire(other_database) as (_, near), open_receiver() as receiver:
+        home, there = [await house.open_holder(number) for number in PLACES]
+        hook = {"url": receiver.url, "secret": "s" * 16, "event_types": ["qrcode.pending"]}
+        await there.done("POST", "/v1/webhook/endpoints", hook)
+        cursor = (await there.done("GET", "/v1/webhook/feed"))["cursor"]
+        waiting = asyncio.create_task(there.ask("GET", "/v1/webhook/feed", query={"cursor": cursor, "wait_s": 30}))
+        await eventually(lambda: is_waiting(house))
+        await house.lead_to(near)
+        # Nobody waits for events at a database that nobody asks any more.
+        async with asyncio.timeout(_MOVED_WITHIN_S):
+            assert (await waiting).status_code in {200, 503}
+            while house.begun.count(NUMBER) < 2:  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.05)
+        house.wire.is_away = True
+        await house.wire.end()
+
+        async def is_served() -> bool:
+            return (await there.ask("GET", "/v1/connect/ledger/balance")).status_code == 200
+
+        await eventually(is_served)
+        charge = await make_charge(there)
+        assert charge["transaction_identification"] in (await receiver.wait_for(1))[-1].body.decode()
+        await eventually(partial(is_healthy, house))
+        await make_charge(home)
+
+
+async def is_waiting(house: House) -> bool:
+    listening = "select exists (select from pg_stat_activity where application_name = 'pixconnect feed')"
+    return bool(await house.contexts[NUMBER].pool.fetchval(listening))
+
+
+async def test_a_cell_whose_new_address_does_not_answer_is_away_and_may_come_back(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = open_house(database, other_database, tmp_path, monkeypatch, is_looked_at_often=True)
+    async with opening as house, open_wire(other_database) as (wire, near):
+        home, there = [await house.open_holder(number) for number in PLACES]
+        wire.is_away = True
+        await house.lead_to(near)
+
+        async def is_refused() -> bool:
+            answer = await there.ask("GET", "/v1/connect/ledger/balance")
+            return answer.status_code == 503 and int(answer.headers["retry-after"]) > 0
+
+        await eventually(is_refused)
+        # It may be one of that cell.
+        nobodys = cell.draw_tagged(house.contexts[NUMBER].entropy, 26, NUMBER)
+        assert (await house.http.get(f"/v1/qr/{nobodys}")).status_code == 503
+        await make_charge(home)
+        await house.lead_to(house.near)
+
+        async def is_back() -> bool:
+            return (await there.ask("GET", "/v1/connect/ledger/balance")).status_code == 200
+
+        await eventually(is_back)
+        await make_charge(there)
+
+
+async def test_an_address_that_was_wrong_is_left_though_its_server_never_answers(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = open_house(
+        database, other_database, tmp_path, monkeypatch, is_looked_at_often=True, is_away_at_first=True
+    )
+    async with opening as house, open_wire(other_database) as (_, near):
+        there = await house.open_holder(NUMBER, logs_in=False)
+        house.wire.is_still, house.wire.is_away = True, False
+        await house.lead_to(near)
+
+        async def comes_in() -> bool:
+            return (await there.log_in()).status_code == 200
+
+        await eventually(comes_in)
+        await make_charge(there)
+        house.wire.is_still = False
 
 
 async def test_a_defect_that_a_worker_meets_in_one_cell_ends_nothing_elsewhere_and_it_goes_on(

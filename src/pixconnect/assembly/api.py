@@ -103,10 +103,13 @@ async def serve(
 
 async def _serve_cell(doors: CellDoors, cell: OpenedCell) -> None:
     async with open_door(cell.base) as door:
-        # What it has is removed by nobody: its database may go away and come back, and the pool finds that out.
         doors.open(cell.number, door)
         cell.report_ready()
-        await cell.stop.wait()
+        try:
+            # Its database may go away and come back, and the pool finds that out.
+            await cell.stop.wait()
+        finally:
+            doors.close(cell.number, door)
 
 
 def _watch(

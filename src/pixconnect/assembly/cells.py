@@ -2,12 +2,13 @@
 
 ::
 
-    table cell of the home cell ──► a task for each ──► opened, compared with its row ──► served until the process stops
-     read every ``LOOK_EVERY_S``,         ▲                     │ away, or not yet as it must be
-     and when somebody asks for           └─────────────────────┘ again after ``AGAIN_AFTER_S``
-     one that is not known
+    table cell of the home cell ──► a task for each ──► opened, compared with its row ──► served until the process stops, or
+     read every ``LOOK_EVERY_S``,         ▲                     │ away, or not yet        its row names another address
+     and when somebody asks for           │                     │ as it must be
+     one that is not known                └─────────────────────┘ again after ``AGAIN_AFTER_S``
 
-Where there is one cell, the table is empty and that is all.
+A cell at another address than before is opened there by a task of its own, while the former one comes to its end. Where there
+is one cell, the table is empty and that is all.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.assembly.base import Base, open_cell_base
+from pixconnect.assembly.base import Base, open_cell_base, running_beside
 from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
@@ -52,7 +53,7 @@ class OpenedCell(Struct, frozen=True, kw_only=True):
     report_ready: Callable[[], None]
     """To be called once it is served."""
     stop: asyncio.Event
-    """To be served until this is set."""
+    """To be served until this is set: the process stops, or the cell is elsewhere by now."""
 
 
 Serve = Callable[[OpenedCell], Awaitable[None]]
@@ -80,15 +81,25 @@ async def open_cells(
     """
     stop = stop or asyncio.Event()
     others = _Others(home, name, away, serve, stop, plans_once=plans_once)
-    looking = asyncio.create_task(others.keep_looking(), name="cells")
     try:
-        await others.wait_until_ready()
-        yield
+        async with running_beside(others.keep_looking(), others.leave_at_stop()):
+            await others.wait_until_ready()
+            yield
     finally:
         stop.set()
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
         await others.end()
+
+
+class _Serving:
+    """A cell at one address, for as long as it is to be served there."""
+
+    def __init__(self, known: KnownCell) -> None:
+        self.known = known
+        self.leaving = asyncio.Event()
+        self.is_served = False
+
+    def is_at(self, known: KnownCell) -> bool:
+        return self.known.address == known.address
 
 
 class _Others:
@@ -101,17 +112,18 @@ class _Others:
         self._serve = serve
         self._stop = stop
         self._plans_once = plans_once
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._servings: dict[int, _Serving] = {}
+        self._tasks: dict[_Serving, asyncio.Task[None]] = {}
         self._ready: dict[int, asyncio.Event] = {}
         self._has_looked = asyncio.Event()
 
     async def keep_looking(self) -> None:
-        """Begin to serve cells as they are added, until cancelled."""
+        """Serve cells as they are added, and where they are, until cancelled."""
         while True:
             self._away.is_wanted.clear()
             try:
                 for known in await cell_store.list_all(self._home.context.pool):
-                    self._begin(known)
+                    self._note(known)
             except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
                 _log.debug("the cells are not known", reason=type(error).__name__)
             self._has_looked.set()
@@ -127,8 +139,18 @@ class _Others:
                 for each in self._ready.values():
                     await each.wait()
 
+    async def leave_at_stop(self) -> None:
+        """Leave all cells once the process is told to stop."""
+        await self._stop.wait()
+        self._leave_all()
+
+    def _leave_all(self) -> None:
+        for each in self._servings.values():
+            each.leaving.set()
+
     async def end(self) -> None:
-        """Wait until what is served has ended in order; what hangs is cut off."""
+        """Leave all, and wait until what is served has ended in order; what hangs is cut off."""
+        self._leave_all()
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks.values(), timeout=ENDED_WITHIN_S)
@@ -136,37 +158,57 @@ class _Others:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    def _begin(self, known: KnownCell) -> None:
+    def _note(self, known: KnownCell) -> None:
         # Nobody may use one whose tables are being made.
-        if known.number in self._tasks or known.state != "OPEN":
+        if known.state != "OPEN" or self._stop.is_set():
             return
+        before = self._servings.get(known.number)
+        if before is not None:
+            if before.is_at(known):
+                return
+            _log.info("a cell is at another address", cell=known.name)
+            self._leave(before)
         self._away.numbers.add(known.number)
-        self._ready[known.number] = asyncio.Event()
-        self._tasks[known.number] = asyncio.create_task(self._keep_serving(known), name=f"cell {known.name}")
+        self._ready.setdefault(known.number, asyncio.Event())
+        serving = self._servings[known.number] = _Serving(known)
+        task = self._tasks[serving] = asyncio.create_task(self._keep_serving(serving), name=f"cell {known.name}")
+        task.add_done_callback(lambda _: self._tasks.pop(serving))
 
-    async def _keep_serving(self, known: KnownCell) -> None:
-        said: str | None = None
-        while not self._stop.is_set():
+    def _leave(self, serving: _Serving) -> None:
+        serving.leaving.set()
+        # Nobody has asked it for anything yet, and it may wait long for a server that is gone.
+        if not serving.is_served:
+            self._tasks[serving].cancel()
+
+    async def _keep_serving(self, serving: _Serving) -> None:
+        said, name = None, serving.known.name
+        while not serving.leaving.is_set():
             try:
-                await self._open_and_serve(known)
+                await self._open_and_serve(serving)
             except _NOT_NOW as error:
                 reason = str(error) if isinstance(error, InstallationError | SchemaError) else type(error).__name__
                 # Tried each second for as long as it takes: the log has one line of each reason.
                 if reason != said:
                     said = reason
-                    _log.warning("a cell is away, and its holders are not served", cell=known.name, reason=reason)
+                    _log.warning("a cell is away, and its holders are not served", cell=name, reason=reason)
             except Exception:  # noqa: BLE001  as it says
                 # A defect that one cell meets ends none of the others.
-                _log.exception("a cell is not served", cell=known.name)
+                _log.exception("a cell is not served", cell=name)
             else:
                 said = None
             finally:
-                self._away.numbers.add(known.number)
+                serving.is_served = False
+                # Where it is by now it may be served already.
+                if self._servings[serving.known.number] is serving:
+                    self._away.numbers.add(serving.known.number)
+            # It may be at another address by now.
+            self._away.is_wanted.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN_AFTER_S):
-                    await self._stop.wait()
+                    await serving.leaving.wait()
 
-    async def _open_and_serve(self, known: KnownCell) -> None:
+    async def _open_and_serve(self, serving: _Serving) -> None:
+        known = serving.known
         opening = open_cell_base(
             settings_of(self._home.settings, known),
             self._name,
@@ -179,10 +221,11 @@ class _Others:
         )
 
         def note_ready() -> None:
+            serving.is_served = True
             self._away.numbers.discard(known.number)
             self._ready[known.number].set()
             _log.info("a cell is served", cell=known.name)
 
         async with opening as base:
-            opened = OpenedCell(number=known.number, base=base, report_ready=note_ready, stop=self._stop)
+            opened = OpenedCell(number=known.number, base=base, report_ready=note_ready, stop=serving.leaving)
             await self._serve(opened)

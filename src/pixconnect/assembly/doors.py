@@ -79,6 +79,17 @@ class CellDoors:
         self._issuers.add(number, door.issuer)
         self._verifiers.add(number, door.verifier)
 
+    def close(self, number: int, door: CellDoor) -> None:
+        """Let nobody in by this door any more; whoever waits for events is answered, and asks again."""
+        self._verifiers.remove(number, door.verifier)
+        self._issuers.remove(number, door.issuer)
+        self.admissions.remove(number, door.context.writes.overload)
+        self._callbacks.remove(number, door.callbacks)
+        self.keyrings.remove(number, door.keyring)
+        self.feed_waits.remove(number, door.feed_waits)
+        self.cells.remove(number, door.context)
+        door.feed_waits.end()
+
     def end_waits(self) -> None:
         """Answer whoever waits for events: the process is about to stop."""
         for waits in self.feed_waits:

@@ -54,7 +54,10 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
             async with running_beside(*keep_up(cell.base, for_others=True)):
                 own = _trace_work(_make_parts(cell.base, cells), tracer)
                 cells.add(cell.number, own.context)
-                await worker_run.work(own, cell.stop, cell.report_ready)
+                try:
+                    await worker_run.work(own, cell.stop, cell.report_ready)
+                finally:
+                    cells.remove(cell.number, own.context)
 
         async with open_cells(base, "pixconnect worker", away, work_in, stop=stop, plans_once=True):
             await worker_run.work(parts, stop, report_ready)

@@ -121,3 +121,17 @@ def test_a_cell_that_is_added_is_served_beside_a_standby_of_the_home_cell_too() 
     there = here.with_home("standby")
     here.add(1, "cell 1")
     assert (there.of(1), there.of(cell.IDS_MAX + 1), here.of(1)) == ("standby", "cell 1", "home")
+
+
+def test_a_part_that_is_removed_is_away_and_one_that_has_taken_its_place_stays() -> None:
+    away = UnreachableCells()
+    cells = parts(away)
+    before = cells.at(1)
+    cells.remove(1, before)
+    with pytest.raises(errors.ServiceUnavailable, match="cannot be reached"):
+        cells.of(cell.IDS_MAX + 1)
+    away.numbers.discard(1)
+    cells.add(1, "cell 1, elsewhere")
+    cells.remove(1, before)
+    assert cells.of(cell.IDS_MAX + 1) == "cell 1, elsewhere"
+    assert not away.numbers

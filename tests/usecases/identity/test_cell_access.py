@@ -146,9 +146,8 @@ async def test_guesses_are_counted_in_the_cell_of_their_client(house: House) -> 
 
 
 async def test_whose_cell_is_away_is_asked_to_come_again_and_nobody_else(house: House) -> None:
-    house.verifiers.remove(NUMBER)
-    house.issuers.remove(NUMBER)
-    house.away.numbers.add(NUMBER)
+    house.verifiers.remove(NUMBER, house.verifiers.at(NUMBER))
+    house.issuers.remove(NUMBER, house.issuers.at(NUMBER))
     issuer, verifier = CellIssuer(house.issuers), CellVerifier(house.verifiers)
     with pytest.raises(errors.ServiceUnavailable):
         await verifier.verify(house.there.bearer())

@@ -42,8 +42,7 @@ class Two(Struct, frozen=True, kw_only=True):
 
     def lose(self) -> None:
         """The other cell's database goes away."""
-        self.cells.remove(NUMBER)
-        self.away.numbers.add(NUMBER)
+        self.cells.remove(NUMBER, self.there.context)
 
     async def take(self, *reports: Report) -> int:
         """Take reports as the worker does; answers how many of those of others were acknowledged."""

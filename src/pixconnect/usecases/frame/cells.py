@@ -28,12 +28,12 @@ Found = TypeVar("Found")
 
 
 class UnreachableCells:
-    """The cells that one process knows and does not serve now: their databases have not answered since it began."""
+    """The cells that one process knows and does not serve now."""
 
     def __init__(self) -> None:
         self.numbers = set[int]()
         self.is_wanted = asyncio.Event()
-        """Set when somebody asks for a cell that is not known: there may be a new one."""
+        """Set when somebody asks for a cell that is not known, or one is away: there may be a new one, or it is elsewhere."""
 
     def refuse(self, number: int) -> errors.ServiceUnavailable:
         """What a holder of this cell is answered."""
@@ -95,8 +95,12 @@ class ByCell(Generic[Part]):
         """Serve a cell from now on."""
         self._others[number] = part
 
-    def remove(self, number: int) -> None:
-        self._others.pop(number, None)
+    def remove(self, number: int, part: Part) -> None:
+        """Serve a cell by this part no more; one that has taken its place stays."""
+        if self._others.get(number) is part:
+            # First: whoever comes is told that the cell is away, and never that there may be none.
+            self._away.numbers.add(number)
+            del self._others[number]
 
     def with_home(self, home: Part) -> ByCell[Part]:
         """The same but for the home cell; what is added to one is in both."""

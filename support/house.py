@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import httpx2
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.assembly import api, cells, sandbox, worker
@@ -19,13 +19,14 @@ from pixconnect.config import Settings
 from pixconnect.domain.frame import cell
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.run import WorkerParts
 from support.cells import NUMBER, add_cell, lead_to
 from support.cut_connections import Wire, open_wire
-from support.identity import SECRET_KEY, make_holder, open_context
+from support.identity import SECRET_KEY, a_new_holder, open_context
 from support.operators import as_operator
 from support.ports import reserved_port
 from support.postgres import Addresses
@@ -89,13 +90,20 @@ class House(Struct, frozen=True, kw_only=True):
         """Those of a process that would begin at this cell."""
         return dataclasses.replace(self.settings, database_url=self.databases[number].service_url)
 
+    def operator_of(self, number: int) -> Operator:
+        """Somebody who works in this cell, and says names of its holders in the home cell."""
+        operator = as_operator(self.contexts[number])
+        if number == cell.HOME:
+            return operator
+        return structs.replace(operator, home=as_operator(self.contexts[cell.HOME]).pool)
+
     async def open_holder(self, number: int, funds_cents: int = 0, *, logs_in: bool = True) -> Resident:
         """A holder in this cell, who has logged in."""
-        context = self.contexts[number]
-        holder = await make_holder(context, account_number=f"70{number:04d}")
+        operator = self.operator_of(number)
+        holder = await holder_usecases.create_holder(operator, a_new_holder(account_number=f"70{number:04d}"))
         key = f"holder-{number}@house.example"
-        await holder_usecases.add_pix_key(as_operator(context), holder.id, "EMAIL", key)
-        issued = await access_usecases.create_client(as_operator(context), holder.id, "a shop", SCOPES)
+        await holder_usecases.add_pix_key(operator, holder.id, "EMAIL", key)
+        issued = await access_usecases.create_client(operator, holder.id, "a shop", SCOPES)
         resident = Resident(
             http=self.http,
             holder_id=holder.id,

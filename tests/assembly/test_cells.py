@@ -89,29 +89,111 @@ async def test_money_comes_and_goes_over_the_one_network_in_both_cells(house: Ho
         assert not await house.contexts[number].pool.fetch("select from kept_report")
 
 
-async def test_until_there_is_a_rail_between_cells_a_payee_in_another_one_is_refused_and_nothing_leaves(
+async def find_party(house: House, holder: Resident) -> dict[str, Any]:
+    """A holder's account, as a payer names it."""
+    account = await house.contexts[cell.cell_of_id(holder.holder_id)].directory.read_account(holder.holder_id)
+    return {
+        "account_number": account.party.account_number,
+        "account_type": account.party.account_type,
+        "branch": account.party.branch,
+        "ispb": account.party.ispb,
+        "name": account.party.name,
+        "tax_id": account.party.tax_id,
+    }
+
+
+async def read_transfer(holder: Resident, end_to_end_id: str) -> Any:
+    return await holder.done("GET", f"/v1/connect/transfer/end-to-end-id/{end_to_end_id}")
+
+
+async def test_a_holder_pays_one_in_another_cell_by_key_account_and_code_and_gets_it_back_in_parts(
     house: House,
 ) -> None:
     residents = [await house.open_holder(number, funds_cents=10_000) for number in PLACES]
-    for payer, payee in (residents, reversed(residents)):
+    for payer, payee in (residents, residents[::-1]):
         charge = await make_charge(payee, 500)
-        account = await house.contexts[cell.cell_of_id(payee.holder_id)].directory.read_account(payee.holder_id)
-        party = {
-            "account_number": account.party.account_number,
-            "account_type": account.party.account_type,
-            "branch": account.party.branch,
-            "ispb": account.party.ispb,
-            "name": account.party.name,
-            "tax_id": account.party.tax_id,
-        }
+        names = list[str]()
         for path, body in (
             ("qrcode", {"amount": 500, "emv": charge["emvqrcps"]}),
             ("key", {"amount": 500, "key": payee.key, "key_type": "EMAIL"}),
-            ("manual", {"amount": 500, "credit_party": party}),
+            ("manual", {"amount": 500, "credit_party": await find_party(house, payee)}),
         ):
-            refused = await payer.ask("POST", f"/v1/connect/transfer/{path}", body)
-            assert refused.status_code == 422, refused.text
+            names.append((await payer.done("POST", f"/v1/connect/transfer/{path}", body))["end_to_end_id"])
+        await wait_for_funds(payer, 8_500)
+        await wait_for_funds(payee, 11_500)
+        assert (await payee.done("GET", f"/v1/connect/charge/{charge['id']}"))["status"] == "APPROVED"
+        for name in names:
+            sent, received = await read_transfer(payer, name), await read_transfer(payee, name)
+            assert (sent["status"], sent["impact_type"]) == ("CONFIRMED", "OUT")
+            assert (received["status"], received["impact_type"]) == ("CONFIRMED", "IN")
+            assert sent["debit_party"] == received["debit_party"]
+            assert sent["credit_party"] == received["credit_party"]
+            for part in (200, 300):
+                await payee.done("POST", "/v1/connect/refund", {"end_to_end_id": name, "amount": part})
+            over = await payee.ask("POST", "/v1/connect/refund", {"end_to_end_id": name, "amount": 1})
+            assert over.status_code == 422, over.text
         await wait_for_funds(payer, 10_000)
+        await wait_for_funds(payee, 10_000)
+        assert (await read_transfer(payer, names[0]))["status"] == "RETURNED"
+        # Nobody outside has it, so nobody outside returns it.
+        refused = await payer.ask("POST", "/sandbox/v1/returns", {"end_to_end_id": names[0]})
+        assert refused.status_code == 422, refused.text
+    for number in PLACES:
+        assert not await house.contexts[number].pool.fetch("select from kept_report")
+
+
+async def test_what_a_payee_in_another_cell_cannot_take_ends_in_error_and_is_the_payers_again(house: House) -> None:
+    payer, payee = [await house.open_holder(number, funds_cents=10_000) for number in PLACES]
+    charge = await make_charge(payee, 500)
+    asked = {"amount": 500, "emv": charge["emvqrcps"]}
+    sent = [await payer.ask("POST", "/v1/connect/transfer/qrcode", asked) for _ in range(3)]
+    await wait_for_funds(payer, 9_500)
+    await wait_for_funds(payee, 10_500)
+    taken = [answer.json()["data"]["end_to_end_id"] for answer in sent if answer.status_code == 200]
+    assert len(taken) >= 1
+    ends = [(await read_transfer(payer, name)) for name in taken]
+    assert sorted(end["status"] for end in ends) == ["CONFIRMED"] + ["ERROR"] * (len(taken) - 1)
+    again = await payer.ask("POST", "/v1/connect/transfer/qrcode", asked)
+    assert (again.status_code, again.json()["error"]["code"]) == (422, "QR_CODE_ALREADY_PAID")
+
+
+async def test_a_payee_whose_cell_is_away_cannot_be_looked_up_and_one_that_nobody_has_is_refused(house: House) -> None:
+    payer, payee = [await house.open_holder(number, funds_cents=10_000) for number in PLACES]
+    party, charge = await find_party(house, payee), await make_charge(payee, 500)
+    house.wire.is_away = True
+    await house.wire.end()
+    asked = [
+        ("key", {"amount": 500, "key": payee.key, "key_type": "EMAIL"}),
+        ("manual", {"amount": 500, "credit_party": party}),
+        ("qrcode", {"amount": 500, "emv": charge["emvqrcps"]}),
+    ]
+    for path, body in asked:
+        away = await payer.ask("POST", f"/v1/connect/transfer/{path}", body)
+        assert away.status_code == 503, away.text
+    nobodys = await payer.ask(
+        "POST", "/v1/connect/transfer/manual", {"amount": 500, "credit_party": {**party, "account_number": "404404"}}
+    )
+    assert (nobodys.status_code, nobodys.json()["error"]["code"]) == (422, "INVALID_ACCOUNT")
+    house.wire.is_away = False
+
+    async def is_paid() -> bool:
+        answers = [await payer.ask("POST", f"/v1/connect/transfer/{path}", body) for path, body in asked]
+        return all(answer.status_code in (200, 422) for answer in answers)
+
+    await eventually(is_paid)
+    await wait_for_books(payer, payee, 20_000)
+
+
+async def wait_for_books(payer: Resident, payee: Resident, cents: int) -> None:
+    """Wait until nothing is under way, and both have so much together."""
+
+    async def are_there() -> bool:
+        found = [await holder.done("GET", "/v1/connect/balance") for holder in (payer, payee)]
+        return all(each["available_funds"] == each["current_funds"] for each in found) and (
+            sum(each["available_funds"] for each in found) == cents
+        )
+
+    await eventually(are_there)
 
 
 async def wait_for_funds(holder: Resident, cents: int) -> None:

@@ -23,6 +23,7 @@ from pixconnect.assembly.base import Base, listen_for_metrics, open_base
 from pixconnect.assembly.cells import OpenedCell, open_cells
 from pixconnect.assembly.doors import CellDoors, open_door
 from pixconnect.assembly.faces import note_exchanges, open_doors
+from pixconnect.assembly.outside import has_rail
 from pixconnect.assembly.standby import open_standby
 from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings
@@ -56,6 +57,8 @@ async def serve(
         open_tracer(settings, "pixconnect-api") as tracer,
     ):
         doors, policy, turns = CellDoors(door, away), base.context.policy, Turns()
+        if has_rail(settings):
+            base.shared.directories.cells = doors.cells
         certificates = read_ends(_certificate_files(settings))
         services = Services(
             cells=doors.cells,

@@ -167,6 +167,7 @@ async def open_cell_base(
             wake_workers=notifier.notify,
             server=server,
             institutions=await opened.enter_async_context(accounts),
+            directories=shared.directories,
         )
         # Others may go on in tables that were put back in the place of those that their sessions know.
         server.on_start(keyring.forget_all, connections.expire)

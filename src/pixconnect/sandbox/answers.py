@@ -89,10 +89,14 @@ def final_answer(order: KnownOrder) -> QueryAnswer:
     return Rejected(code=order.code, reason=reject_code.explain(order.code))
 
 
-def outcome_report(order_id: str, due_at: datetime, code: str | None) -> SettledReport | RejectedReport:
+def outcome_report(
+    order_id: str, due_at: datetime, code: str | None, *, crosses: bool = False
+) -> SettledReport | RejectedReport:
+    # What has come of an order that crosses was told by its id.
+    report_id = f"{order_id}/end" if crosses else order_id
     if code is None:
-        return SettledReport(report_id=order_id, id=order_id, settled_at=due_at)
-    return RejectedReport(report_id=order_id, id=order_id, code=code, reason=reject_code.explain(code))
+        return SettledReport(report_id=report_id, id=order_id, settled_at=due_at)
+    return RejectedReport(report_id=report_id, id=order_id, code=code, reason=reject_code.explain(code))
 
 
 def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
@@ -143,16 +147,21 @@ def redate(report: Report, due_at: datetime) -> Report:
 
 def sort_acknowledged(
     acknowledgements: Sequence[Acknowledgement], find: Callable[[str], Report | None]
-) -> tuple[list[str], list[str], dict[str, Acknowledged]]:
-    """Of orders, of contests and of what comes from outside, what was acknowledged first; ``find`` knows what was reported."""
-    orders: list[str] = []
+) -> tuple[dict[str, str], list[str], dict[str, Acknowledged]]:
+    """Of orders, by their reports, of contests and of what comes from outside, what was acknowledged first.
+
+    Args:
+        acknowledgements: What the service says.
+        find: Knows what was reported.
+    """
+    orders: dict[str, str] = {}
     contested: list[str] = []
     arrivals: dict[str, Acknowledged] = {}
     for acknowledgement in acknowledgements:
         report_id = acknowledgement.report_id
         report = find(report_id)
         if isinstance(report, SettledReport | RejectedReport):
-            orders.append(report_id)
+            orders[report_id] = report.id
         elif isinstance(report, InfractionReport):
             contested.append(report_id)
         elif isinstance(report, ArrivalReport):

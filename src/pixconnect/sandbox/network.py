@@ -27,24 +27,24 @@ from pixconnect.domain.money.rail import (
     Order,
     QueryAnswer,
     RefundOrder,
+    Report,
     Taken,
     Unknown,
 )
 from pixconnect.domain.rules.name_window import is_outside_window
 from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
-from pixconnect.sandbox import answers, infraction, movement, network_behaviour, tables
+from pixconnect.sandbox import answers, behaviour, cell_transfer, infraction, movement, order_group, tables
 from pixconnect.sandbox.behaviour import Behaviour
-from pixconnect.sandbox.fault import Faults
-from pixconnect.sandbox.movement import NewFee
+from pixconnect.sandbox.fault import Faults, Message
+from pixconnect.sandbox.order_group import OrderGroup
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.schedule import Schedule
 from pixconnect.sandbox.shared_lock import SharedLock
-from pixconnect.sandbox.tables import Acknowledged, AfterStep, KnownOrder, NewArrival, NewOrder
+from pixconnect.sandbox.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder
 
 # How much later than the report of its outcome an order is answered, if a rule puts them out of order.
 HELD_BACK_S: Final = 0.3
 
-_DYNAMIC_TXID_MIN = 26
 Written = TypeVar("Written")
 _TAKEN: Final = Taken()
 
@@ -76,6 +76,8 @@ class Network:
         self._is_stale = True
         self._waiting: dict[str, asyncio.Future[str | None]] = {}
         self._waiting_fees: set[str] = set()
+        self._crossing: set[str] = set()
+        """Orders that end with what came of them."""
         self.outbox = Outbox(clock)
         self.arrival_numbers: Iterator[int] = iter(())
 
@@ -85,33 +87,20 @@ class Network:
             await self._load()
 
     async def submit(self, orders: Sequence[Order]) -> list[answers.OrderAnswer]:
-        behaviours = [network_behaviour.of_order(self._faults, order) for order in orders]
-        new = [
-            self._new_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how)
-            for order, how in zip(orders, behaviours, strict=True)
-        ]
-        # A code that is paid once is a dynamic one, and only those have a txid of this length.
-        claims = {
-            order.end_to_end_id: order.txid
-            for order in orders
-            if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
-        }
-        return await self._take("order", new, behaviours, claims, movement.find_fees(orders, behaviours))
+        return await self._take(
+            "order", order_group.read_orders(self._faults, orders, self._latency_ms, self._clock.now())
+        )
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
         """Take refund orders; the payer's institution rejects (AM09) more than it sent."""
         async with self.giving_back:
             originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
-            behaviours = network_behaviour.of_refunds(self._faults, orders, originals)
-            new = [
-                self._new_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how)
-                for order, how in zip(orders, behaviours, strict=True)
-            ]
-            return await self._take("refund", new, behaviours, {}, {})
+            taken = order_group.read_refunds(self._faults, orders, originals, self._latency_ms, self._clock.now())
+            return await self._take("refund", taken)
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         known = await tables.find_orders(self._pool, ids, self._clock.now())
-        behaviours = [network_behaviour.of_query(self._faults, order_id, known.get(order_id)) for order_id in ids]
+        behaviours = [self._treat_query(order_id, known.get(order_id)) for order_id in ids]
         if self._faults.rules:
             await self._save_faults()
             if any(how.is_refused or not how.is_answered or how.code is not None for how in behaviours):
@@ -134,17 +123,21 @@ class Network:
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Take acknowledgements; only the first one of a report counts."""
+        # What an acknowledgement of unknown outcome has ended may be told of another report than what is acknowledged again.
+        await self._refresh()
         orders, contested, arrivals = answers.sort_acknowledged(acknowledgements, self.outbox.find)
         steps: list[AfterStep] = []
+        ends: list[Pending] = []
         async with self._lock.shared():
             now = self._clock.now()
             if orders:
-                await tables.close_orders(self._pool, orders)
+                await tables.close_orders(self._pool, list(orders.values()))
             if arrivals:
-                steps = await self._end_arrivals(arrivals, now)
+                steps, ends = await self._end_arrivals(arrivals, now)
             for contest in await infraction.acknowledge_all(self._pool, contested, now) if contested else ():
                 self._schedule_contest(contest, now)
             self.outbox.close((*orders, *contested, *arrivals))
+            self.outbox.put(ends)
             for step in steps:
                 if step.is_open:
                     self._schedule.add(step.due_at, [answers.make_pending(step.report, step.due_at)])
@@ -167,21 +160,28 @@ class Network:
             await self._load()
         return written
 
-    async def _end_arrivals(self, arrivals: Mapping[str, Acknowledged], now: datetime) -> list[AfterStep]:
+    async def _end_arrivals(
+        self, arrivals: Mapping[str, Acknowledged], now: datetime
+    ) -> tuple[list[AfterStep], list[Pending]]:
+        """Write how arrivals end, with all that waits for them; answers their next steps, and what is told of orders by it."""
         acknowledged = list(arrivals.values())
-        if self._waiting_fees.isdisjoint(one.id for one in acknowledged):
-            return await tables.acknowledge_arrivals(self._pool, acknowledged, now)
+        waited_for = self._waiting_fees | self._crossing if self._crossing else self._waiting_fees
+        if waited_for.isdisjoint(one.id for one in acknowledged):
+            return await tables.acknowledge_arrivals(self._pool, acknowledged, now), []
         try:
             async with self._pool.acquire() as connection, connection.transaction():
                 steps = await tables.acknowledge_arrivals(connection, acknowledged, now)
-                ended = {step.id: step.code for step in steps if not step.is_open and step.id in self._waiting_fees}
-                fees = [(movement.fee_id(name), code) for name, code in ended.items()]
+                ended = {step.id: step.code for step in steps if not step.is_open and step.id in waited_for}
+                fees = [(movement.fee_id(name), code) for name, code in ended.items() if name in self._waiting_fees]
                 steps += await tables.release_fees(connection, fees, now) if fees else []
+                crossed = {name: code for name, code in ended.items() if name in self._crossing}
+                ends = await cell_transfer.end(connection, crossed, now) if crossed else []
         except BaseException:
             self._is_stale = True
             raise
         self._waiting_fees -= ended.keys()
-        return steps
+        self._crossing -= crossed.keys()
+        return steps, [Pending(answers.outcome_report(*told, crosses=True)) for told in ends]
 
     def _tell_payers(self, ended: Iterable[tuple[str, str | None]]) -> None:
         for name, code in ended:
@@ -200,12 +200,15 @@ class Network:
                 # Nobody knows what was written, so memory is rebuilt before the next write.
                 self._is_stale = True
                 raise
-            for arrival, pending in arrivals:
-                if arrival.waits_for is not None:
-                    self._waiting_fees.add(arrival.waits_for)
-                elif pending is not None:
-                    self._schedule.add(arrival.due_at, [pending])
+            self._schedule_arrivals(arrivals)
         self._sweep()
+
+    def _schedule_arrivals(self, arrivals: Iterable[tuple[NewArrival, Pending | None]]) -> None:
+        for arrival, pending in arrivals:
+            if arrival.waits_for is not None:
+                self._waiting_fees.add(arrival.waits_for)
+            elif pending is not None:
+                self._schedule.add(arrival.due_at, [pending])
 
     @contextmanager
     def expecting_acknowledgement(self, arrival_id: str) -> Generator[asyncio.Future[str | None]]:
@@ -259,15 +262,9 @@ class Network:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def _take(
-        self,
-        kind: Literal["order", "refund"],
-        new: Sequence[NewOrder],
-        behaviours: Sequence[Behaviour],
-        claims: dict[str, str],
-        fees: dict[str, NewFee],
-    ) -> list[answers.OrderAnswer]:
+    async def _take(self, kind: Literal["order", "refund"], group: OrderGroup) -> list[answers.OrderAnswer]:
         """Store the orders that arrive, schedule their outcomes, and answer."""
+        new, behaviours = group.orders, group.behaviours
         await self._refresh()
         await self._save_faults()
         now = self._clock.now()
@@ -281,15 +278,17 @@ class Network:
             # Read under the lock: the clock cannot move between this instant and the deadlines that count from it.
             now = self._clock.now()
             try:
-                taken, arriving, taken_fees = await self._insert(kind, now, arriving, claims, fees)
+                taken, arriving, arrivals = await order_group.write(
+                    self._pool, kind, now, arriving, group, self.arrival_numbers
+                )
             except BaseException:
                 self._is_stale = True
                 raise
             self._schedule_outcomes(
                 now, [arriving[order_id] for order_id in arriving if order_id in taken], new, behaviours
             )
-            for fee, pending in taken_fees:
-                self._schedule.add(fee.due_at, [pending])
+            self._schedule_arrivals(arrivals)
+            self._crossing |= {name for name in group.arriving if name in taken and arriving[name].crosses}
         self._sweep()
         if any(how.is_early for how in behaviours):
             await asyncio.sleep(HELD_BACK_S)
@@ -297,34 +296,6 @@ class Network:
             answers.answer_order(order.id, how, arriving, taken, is_late=late)
             for order, how, late in zip(new, behaviours, is_late, strict=True)
         ]
-
-    async def _insert(
-        self,
-        kind: Literal["order", "refund"],
-        now: datetime,
-        arriving: dict[str, NewOrder],
-        claims: dict[str, str],
-        fees: dict[str, NewFee],
-    ) -> tuple[set[str], dict[str, NewOrder], list[tuple[NewArrival, Pending]]]:
-        """Write orders, payers of merchants' codes, and fees; return the new ids, the orders as written, and the fees."""
-        if not arriving:
-            return set(), arriving, []
-        # Without codes and fees one statement is enough, and no transaction.
-        if not claims and not fees:
-            return await tables.insert_orders(self._pool, kind, now, list(arriving.values())), arriving, []
-        async with self._pool.acquire() as connection, connection.transaction():
-            codes = await tables.find_codes(connection, list(claims.values()))
-            arriving, paid = answers.judge_claims(arriving, claims, codes)
-            taken = await tables.insert_orders(connection, kind, now, list(arriving.values()))
-            # An order that was known already does not pay again.
-            paid = {txid: order_id for txid, order_id in paid.items() if order_id in taken}
-            if paid:
-                await tables.claim_codes(connection, list(paid), list(paid.values()))
-            settling = {order_id: arriving[order_id] for order_id in taken}
-            new_fees = movement.make_fees_of_orders(fees, settling, now, self.arrival_numbers)
-            if new_fees:
-                await tables.insert_arrivals(connection, [fee for fee, _ in new_fees])
-        return taken, arriving, new_fees
 
     def _schedule_outcomes(
         self, now: datetime, written: Iterable[NewOrder], new: Sequence[NewOrder], behaviours: Sequence[Behaviour]
@@ -334,12 +305,20 @@ class Network:
         }
         groups: defaultdict[int, list[Pending]] = defaultdict(list)
         for order in written:
-            if order.is_open:
+            if order.is_open and not order.crosses:
                 due_at = now + timedelta(milliseconds=order.delay_ms)
                 report = answers.outcome_report(order.id, due_at, order.code)
                 groups[order.delay_ms].append(Pending(report, repeated.get(order.id, 1)))
         for delay_ms, group in groups.items():
             self._schedule.add(now + timedelta(milliseconds=delay_ms), group)
+
+    def _treat_query(self, order_id: str, order: KnownOrder | None) -> Behaviour:
+        """By the fault rules, or else as usual."""
+        if not self._faults.rules:
+            return behaviour.USUAL
+        key, amount_cents = (None, None) if order is None else (order.key, order.amount_cents)
+        message = Message(operation="query", id=order_id, key=key, amount_cents=amount_cents)
+        return self._faults.behaviour_of(message) or behaviour.USUAL
 
     def _query_answer(self, order: KnownOrder | None, how: Behaviour) -> QueryAnswer:
         if order is None:
@@ -350,17 +329,8 @@ class Network:
             return _TAKEN
         if how.reports_count > 1:
             # A rule for duplicates tells the outcome twice: by this answer and by a report.
-            self.outbox.put([Pending(answers.outcome_report(order.id, order.due_at, order.code))])
+            self.outbox.put([Pending(_tell_end(order))])
         return answers.final_answer(order)
-
-    def _new_order(
-        self, order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Behaviour
-    ) -> NewOrder:
-        delay_ms = self._latency_ms if how.delay_ms is None else how.delay_ms
-        # The network's own rejection waits for nobody, and an early outcome must overtake its answer.
-        if how.is_early or how.is_rejected_at_once:
-            delay_ms = 0
-        return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, how.reports_count > 0)
 
     async def _refresh(self) -> None:
         if self._is_stale:
@@ -372,12 +342,13 @@ class Network:
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
         contests = await infraction.list_unfinished(self._pool)
+        self._crossing = await cell_transfer.list_under_way(self._pool)
         self._schedule.clear()
         self.outbox.clear()
         now = self._clock.now()
-        for order_id, due_at, code, is_due in orders:
+        for order in orders:
             # A settled order stays settled, even if the clock was moved back behind its deadline.
-            self._schedule.add(now if is_due else due_at, [Pending(answers.outcome_report(order_id, due_at, code))])
+            self._schedule.add(now if order.is_due else order.due_at, [Pending(_tell_end(order))])
         self._waiting_fees = {waits_for for *_, waits_for in arrivals if waits_for is not None}
         for _, due_at, report, is_due, waits_for in arrivals:
             if waits_for is None:
@@ -397,3 +368,7 @@ class Network:
         if next_due_at is not None:
             wait_s = (next_due_at - self._clock.now()).total_seconds()
             self._timer = asyncio.get_running_loop().call_later(min(max(wait_s, 0.001), 3600), self._sweep)
+
+
+def _tell_end(order: KnownOrder | DueOrder) -> Report:
+    return answers.outcome_report(order.id, order.due_at, order.code, crosses=order.crosses)

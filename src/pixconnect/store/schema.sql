@@ -5504,6 +5504,16 @@ comment on column cell.identity is
 comment on column cell.state is 'OPENING until its tables are made and say its number; then OPEN.';
 comment on column cell.added_at is 'When it was first named here, in real time.';
 
+-- keep_former_cell: migration 0155
+create function keep_former_cell() returns trigger language plpgsql
+as $function$
+begin
+    insert into former_key_cell (key, cell) values (old.key, old.cell)
+    on conflict (key, cell) do update set left_at = clock_timestamp();
+    return null;
+end $function$;
+revoke execute on function keep_former_cell() from public;
+
 -- key_cell: The Pix keys of holders in other cells than the home cell, in which alone this table has rows.
 create table key_cell (
     key text not null,
@@ -5514,6 +5524,7 @@ create table key_cell (
     constraint key_of_a_known_cell foreign key (cell) references cell(number)
 );
 create index key_of_cell on key_cell (cell, key);
+create trigger keep_former_cell after delete on key_cell for each row execute function keep_former_cell();
 create trigger key_is_of_one_cell before insert on key_cell for each row execute function refuse_name_of_another_cell('key');
 grant insert (key, cell), update (claimed_at) on table key_cell to pixconnect_operator;
 grant delete, insert (key, cell), select, update (claimed_at) on table key_cell to pixconnect_service;
@@ -5543,6 +5554,24 @@ comment on column account_cell.account_number is 'The number, which one holder o
 comment on column account_cell.cell is 'The cell that was to have it; whether it has it, its own tables say.';
 comment on column account_cell.claimed_at is
     'When it was last claimed for that cell, in real time: soon after that, the cell may not have it yet.';
+
+-- former_key_cell: The cells that a key of another cell than the home cell has led to and leads to no more, in the home cell
+-- alone.
+create table former_key_cell (
+    key text not null,
+    cell smallint not null,
+    left_at timestamp with time zone default clock_timestamp() not null,
+    constraint former_key_cell_pkey primary key (key, cell),
+    constraint former_key_is_bounded check (length(key) >= 1 and length(key) <= 255),
+    constraint former_cell_is_known foreign key (cell) references cell(number)
+);
+create index former_key_cell_by_age on former_key_cell (left_at);
+grant delete, insert (key, cell), select, update (left_at) on table former_key_cell to pixconnect_service;
+comment on table former_key_cell is
+    'The cells that a key of another cell than the home cell has led to and leads to no more, in the home cell alone.';
+comment on column former_key_cell.key is 'The key as the network writes it.';
+comment on column former_key_cell.cell is 'The cell that had it.';
+comment on column former_key_cell.left_at is 'When the home cell found that the cell has it no more, in real time.';
 
 -- refuse_moved_clock: migration 0012
 create function refuse_moved_clock() returns trigger language plpgsql

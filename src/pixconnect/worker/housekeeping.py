@@ -27,7 +27,7 @@ from pixconnect.usecases.reading import origin as origin_usecases
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.running import text_sweep as text_sweep_usecases
-from pixconnect.usecases.running.name_sweep import NameSweep
+from pixconnect.usecases.running.name_sweep import NameSweep, forget_former_cells
 from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.simulation.clock import ClockContext
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
@@ -115,12 +115,18 @@ async def run_housekeeping(
                 ("cases", partial(case_usecases.look_for_cases, context), CASES_EVERY_S),
                 ("limits", partial(holder_usecases.act_on_waiting_limits, context), LIMITS_EVERY_S),
                 ("texts", partial(_sweep, context), SWEEP_EVERY_S),
-                ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
+                ("refusals", partial(_forget_refusals, context, is_home=home is None), FORGET_EVERY_S),
                 # The home cell's names need no other to say whose they are.
                 *([("names", partial(_sweep_names, context, NameSweep(home.pool)), NAMES_EVERY_S)] if home else []),
             )
         ):
             chores.create_task(_repeat(name, chore, every_s, number * APART_S))
+
+
+async def _forget_refusals(context: HousekeepingContext, *, is_home: bool) -> None:
+    await incoming_usecases.forget_refusals(context)
+    if is_home:
+        await forget_former_cells(context.pool)
 
 
 async def _agree(context: HousekeepingContext, home: ClockContext | None) -> None:

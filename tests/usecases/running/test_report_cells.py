@@ -1,19 +1,26 @@
 """What one network reports, given to the cell that it is of: once, and refused only when it is surely nobody's."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from pixconnect.domain.frame import cell
+from pixconnect.domain.frame import cell, errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.rail import Report, ReturnReport, SettledReport
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.store.money.refused_credit import hold_accounts
 from pixconnect.usecases.frame.cells import Cells, UnreachableCells
+from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.running.name_sweep import forget_former_cells
 from pixconnect.usecases.running.report_cells import split_reports, take_reports_of_others
 from support.books import check_books
 from support.cells import NUMBER, add_cell
+from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import OUTSIDE_ISPB, outside_party
 from support.service import (
@@ -24,6 +31,7 @@ from support.service import (
     movement_report,
     open_holder,
     open_service,
+    own_key,
     read_funds,
 )
 
@@ -164,3 +172,100 @@ async def test_nothing_is_refused_that_may_be_for_somebody_whose_cell_is_away(tw
 async def test_what_cannot_be_read_is_kept_at_home(two: Two) -> None:
     broken = settled("E\0")
     assert await split_reports(two.cells, [broken]) == ([broken], [])
+
+
+async def test_a_payment_told_again_after_its_key_went_to_another_cell_is_credited_once(two: Two) -> None:
+    """It went from the home cell to the other one, and back: each has credited what came while it had the key."""
+    key, at_home = own_key("2"), as_operator(two.home.context)
+    there = structs.replace(as_operator(two.there.context), home=at_home.pool)
+    first = credit_report(two.there, account_number="2")
+    await claim(two, key)
+    assert await two.take(first) == 1
+    await holder_usecases.remove_pix_key(there, two.elsewhere.holder_id, key)
+    await let_go(two, key)
+    await holder_usecases.add_pix_key(at_home, two.at_home.holder_id, "EMAIL", key)
+    second = credit_report(two.home, account_number="2", report_id="r2")
+    assert await two.take(second, first) == 2
+    assert await read_funds(two.there, two.elsewhere) == (FUNDS_CENTS + 1000, 0)
+    assert await read_funds(two.home, two.at_home) == (FUNDS_CENTS + 1000, 0)
+    await holder_usecases.remove_pix_key(at_home, two.at_home.holder_id, key)
+    await two.home.execute_as_owner("update removed_pix_key set removed_at = removed_at - interval '1 minute'")
+    await two.there.execute_as_owner("update removed_pix_key set removed_at = removed_at - interval '1 minute'")
+    await holder_usecases.add_pix_key(there, two.elsewhere.holder_id, "EMAIL", key)
+    third = credit_report(two.there, account_number="2", report_id="r3")
+    assert await two.take(third, second, first) == 3
+    assert await read_funds(two.there, two.elsewhere) == (FUNDS_CENTS + 2000, 0)
+    assert await read_funds(two.home, two.at_home) == (FUNDS_CENTS + 1000, 0)
+    assert {said.refusal_code for said in (*two.home.rail.acknowledged, *two.there.rail.acknowledged)} == {None}
+
+
+@pytest.mark.parametrize("is_led", [True, False])
+async def test_a_payment_to_a_key_that_came_home_is_credited_wherever_its_txid_leads(two: Two, *, is_led: bool) -> None:
+    """The cell that has lost the key still knows that, and would refuse it."""
+    key, at_home = own_key("2"), as_operator(two.home.context)
+    await claim(two, key)
+    there = structs.replace(as_operator(two.there.context), home=at_home.pool)
+    await holder_usecases.remove_pix_key(there, two.elsewhere.holder_id, key)
+    await let_go(two, key)
+    await holder_usecases.add_pix_key(at_home, two.at_home.holder_id, "EMAIL", key)
+    txid = cell.draw_tagged(two.there.context.entropy, 8, NUMBER) if is_led else None
+    assert await two.take(credit_report(two.home, account_number="2", txid=txid)) == 1
+    assert await read_funds(two.home, two.at_home) == (FUNDS_CENTS + 1000, 0)
+
+
+async def test_a_pix_from_another_cell_is_for_the_account_that_its_payer_was_shown(two: Two) -> None:
+    """The key has gone to another holder while the order was under way: nobody is paid who was not meant."""
+    paid = credit_report(two.home)
+    ours = structs.replace(paid, debit_party=structs.replace(paid.debit_party, ispb=paid.credit_party.ispb))
+    moved = structs.replace(ours, credit_party=structs.replace(ours.credit_party, account_number="777"))
+    assert (await receive_credit(two.home.context, moved)).refusal_code == reject_code.ACCOUNT_UNKNOWN
+    assert await read_funds(two.home, two.at_home) == (FUNDS_CENTS, 0)
+    again = structs.replace(ours, end_to_end_id=ours.end_to_end_id[:-1] + "z", report_id="r9")
+    assert (await receive_credit(two.home.context, again)).refusal_code is None
+
+
+async def test_what_a_key_has_led_to_is_forgotten_after_a_month(two: Two) -> None:
+    await claim(two, "k@shop.example")
+    await let_go(two, "k@shop.example")
+    for age, left in (("29 days", 1), ("2 days", 0)):
+        await two.home.execute_as_owner(f"update former_key_cell set left_at = left_at - interval '{age}'")
+        await forget_former_cells(two.home.context.pool)
+        assert len(await two.home.fetch("select from former_key_cell")) == left
+
+
+@pytest.mark.parametrize("is_by_key", [True, False])
+async def test_a_payment_waits_while_its_account_is_being_given_to_another_cell(two: Two, *, is_by_key: bool) -> None:
+    """The home cell has found it nobody's; before it has refused that, it is said to be the other cell's."""
+    paid = credit_report(two.home, account_number="404")
+    if is_by_key:
+        await claim(two, own_key("404"))
+    else:
+        paid = structs.replace(paid, credit_party=structs.replace(paid.credit_party, key=None, key_type=None))
+        await two.home.execute_as_owner(f"insert into account_cell (account_number, cell) values ('404', {NUMBER})")
+    with pytest.raises(errors.ServiceUnavailable, match="another cell's"):
+        await receive_credit(two.home.context, paid)
+    assert await two.take(paid) == 0
+    assert not await two.home.fetch("select from refused_credit")
+    await two.home.execute_as_owner("delete from key_cell")
+    await open_holder(two.there, account_number="404")
+    assert await two.take(paid) == 1
+    assert [said.refusal_code for said in two.there.rail.acknowledged] == [None]
+
+
+async def test_whoever_gives_a_key_to_another_cell_waits_for_the_refusal_of_what_came_to_it(two: Two) -> None:
+    async with two.home.context.pool.acquire() as refusing, refusing.transaction():
+        await hold_accounts(refusing, {"k@shop.example"})
+        claiming = asyncio.create_task(claim(two, "k@shop.example"))
+        await asyncio.sleep(0.2)
+        assert not claiming.done()
+    await claiming
+
+
+async def claim(two: Two, key: str) -> None:
+    """The home cell says that a key is the other cell's."""
+    await two.home.execute_as_owner(f"insert into key_cell (key, cell) values ('{key}', {NUMBER})")
+
+
+async def let_go(two: Two, key: str) -> None:
+    """The sweep finds that the other cell has a key no more."""
+    await two.home.execute_as_owner(f"delete from key_cell where key = '{key}'")

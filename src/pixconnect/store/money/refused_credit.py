@@ -24,7 +24,11 @@ class RefusedCredit(Struct, frozen=True, kw_only=True):
 REFUSED_CREDIT: Final = Table("refused_credit", RefusedCredit, "name text, kind text, refusal_code text", key=("name",))
 
 # Sorted, so that two processes never wait for each other.
-_HOLD: Final[LiteralString] = "select hold_account(account) from unnest($1::text[]) as account"
+# Whoever gives it to a holder of this cell waits for the first, whoever says that it is another cell's for the second.
+_HOLD: Final[LiteralString] = """
+    select hold_account(account), hold_name(kind, name)
+    from unnest($1::text[], $2::text[], $3::text[]) as held (account, kind, name)
+"""
 # A statement of its own: it also finds a key or account that a holder got while it waited.
 _FIND_OWNED: Final[LiteralString] = """
     select account from unnest($1::text[]) as account
@@ -35,11 +39,33 @@ _FIND_OWNED: Final[LiteralString] = """
 """
 
 
-async def hold_accounts(connection: Connection, accounts: Collection[str]) -> set[str]:
-    """Let nobody be given these keys or accounts (``0001 123``) meanwhile; answers those that are somebody's, or were."""
+_FIND_ELSEWHERE: Final[LiteralString] = """
+    select account from unnest($1::text[], $2::text[], $3::text[]) as held (account, kind, name)
+    where case kind when 'key' then exists (select from key_cell where key = name)
+        else exists (select from account_cell where account_number = name) end
+"""
+
+
+class HeldAccounts(Struct, frozen=True, kw_only=True):
+    """What nobody can be given until the transaction is over."""
+
+    owned: frozenset[str]
+    """A holder's of this cell, or were."""
+    elsewhere: frozenset[str]
+    """Another cell's, or are about to be; found at home alone."""
+
+
+async def hold_accounts(connection: Connection, accounts: Collection[str]) -> HeldAccounts:
+    """Let nobody be given these keys or accounts (``0001 123``) meanwhile."""
     wanted = sorted(accounts)
-    await connection.execute(_HOLD, wanted)
-    return {row["account"] for row in await connection.fetch(_FIND_OWNED, wanted)}
+    split = [account.partition(" ") for account in wanted]
+    names = [number or key for key, _, number in split]
+    held = wanted, ["account" if number else "key" for *_, number in split], names
+    await connection.execute(_HOLD, *held)
+    return HeldAccounts(
+        owned=frozenset(row["account"] for row in await connection.fetch(_FIND_OWNED, wanted)),
+        elsewhere=frozenset(row["account"] for row in await connection.fetch(_FIND_ELSEWHERE, *held)),
+    )
 
 
 _INSERT: Final[LiteralString] = f"""

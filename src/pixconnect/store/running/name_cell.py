@@ -7,12 +7,12 @@ triggers ``key_is_of_one_cell`` and ``account_is_of_one_cell`` keep the home cel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal, LiteralString
 
 import asyncpg
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixconnect.foundation.pool import Connection, Pool
 
@@ -102,6 +102,48 @@ async def claim(connection: Connection, kind: NameKind, name: str, number: int) 
 async def find_cells(connection: Connection | Pool, kind: NameKind, names: Sequence[str]) -> dict[str, int]:
     """The cells that these names are said to be of; one of the home cell or of nobody is left out."""
     return {row["name"]: row["cell"] for row in await connection.fetch(_KEPT[kind].find, names)}
+
+
+_FIND_TRACES: Final[LiteralString] = """
+    select key, cell, false as is_former from key_cell where key = any($1)
+    union all
+    select key, cell, true from former_key_cell where key = any($1)
+    order by key, cell
+"""
+_FORGET_FORMER: Final[LiteralString] = """
+    with forgotten as (
+        delete from former_key_cell where (key, cell) in (
+            select key, cell from former_key_cell where left_at < clock_timestamp() - $1::interval order by left_at limit $2
+        ) returning 1
+    )
+    select count(*) from forgotten
+"""
+
+
+class KeyTrace(Struct):
+    """Where a key leads, and has led."""
+
+    cell: int | None = None
+    """The other cell that is said to have it; ``None`` where none is."""
+    former: list[int] = field(default_factory=list[int])
+    """Other cells that had it, and are to be asked what came to it then."""
+
+
+async def find_traces(pool: Pool, keys: Collection[str]) -> dict[str, KeyTrace]:
+    """Those of keys that lead or have led to another cell than the home cell."""
+    traces: dict[str, KeyTrace] = {}
+    for row in await pool.fetch(_FIND_TRACES, list(keys)):
+        trace = traces.setdefault(row["key"], KeyTrace())
+        if row["is_former"]:
+            trace.former.append(row["cell"])
+        else:
+            trace.cell = row["cell"]
+    return traces
+
+
+async def forget_former(pool: Pool, kept_for: timedelta, count_max: int) -> int:
+    """Forget the oldest of these, at most so many; how many there were."""
+    return await pool.fetchval(_FORGET_FORMER, kept_for, count_max)
 
 
 class ClaimedName(Struct, frozen=True):

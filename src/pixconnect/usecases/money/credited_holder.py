@@ -1,4 +1,4 @@
-"""Whose a Pix is that came in on an account at an institution."""
+"""Whose a Pix is that came in: over the installation's own rail, or on an account at an institution."""
 
 from __future__ import annotations
 
@@ -9,10 +9,34 @@ from pixconnect.domain.money.rail import CreditReport
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import holder as holder_store
-from pixconnect.usecases.frame.context import HasDirectory, HasPool
+from pixconnect.usecases.frame.context import HasDirectory, HasPolicy, HasPool
 
 
-class CreditedContext(HasPool, HasDirectory, Protocol): ...
+class CreditedContext(HasPool, HasDirectory, HasPolicy, Protocol): ...
+
+
+async def find_credited_holder(context: CreditedContext, report: CreditReport) -> tuple[int | None, bool]:
+    """The holder whose balance it would move, and whether it is refused because the key was removed."""
+    party = report.credit_party
+    if party.key is None:
+        account = await context.directory.find_account(party.branch, party.account_number)
+        return account and account.holder_id, False
+    owner = await context.directory.find_owner(party.key)
+    if owner is not None:
+        return owner, not await _is_for_owner(context, report, owner)
+    # Refused under the lock of the holder that it would have reached: a process that does not know of the removal yet
+    # may be recording it, and the second one repeats the first answer.
+    former = await holder_store.find_former_owner(context.pool, party.key)
+    return former, former is not None
+
+
+async def _is_for_owner(context: CreditedContext, report: CreditReport, owner: int) -> bool:
+    """Whether a payment to this holder's key was meant for that account: a payer of ours was shown whose it was."""
+    # Of payers outside only their institution knows what they were shown.
+    if report.debit_party.ispb != context.policy.ispb:
+        return True
+    account, named = (await context.directory.read_account(owner)).party, report.credit_party
+    return (account.branch, account.account_number) == (named.branch, named.account_number)
 
 
 async def find_credited_there(

@@ -31,7 +31,6 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import charge as charge_store
-from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import refused_credit as refused_store
@@ -41,7 +40,7 @@ from pixconnect.usecases.frame.context import HasDirectory, HasPool, HasWrites
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.automatic_refund import PlanningContext, note_giving_back, plan_refund
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, read_blocks_of, receive
-from pixconnect.usecases.money.credited_holder import find_credited_there
+from pixconnect.usecases.money.credited_holder import find_credited_holder, find_credited_there
 from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
 from pixconnect.usecases.money.settlement import is_surely_not_ours
 from pixconnect.writing.batch import Batch
@@ -63,21 +62,6 @@ class ReportOutcome(Struct, frozen=True, kw_only=True):
 
 
 class ReceivingContext(HasPool, HasWrites, HasDirectory, PlanningContext, LaterContext, Protocol): ...
-
-
-async def find_credited_holder(context: ReceivingContext, report: CreditReport) -> tuple[int | None, bool]:
-    """The holder whose balance it would move, and whether it is refused because the key was removed."""
-    party = report.credit_party
-    if party.key is None:
-        account = await context.directory.find_account(party.branch, party.account_number)
-        return account and account.holder_id, False
-    owner = await context.directory.find_owner(party.key)
-    if owner is not None:
-        return owner, False
-    # Refused under the lock of the holder that it would have reached: a process that does not know of the removal yet
-    # may be recording it, and the second one repeats the first answer.
-    former = await holder_store.find_former_owner(context.pool, party.key)
-    return former, former is not None
 
 
 async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:
@@ -175,17 +159,17 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
         return f"{party.branch} {party.account_number}" if party.key is None else party.key
 
 
-async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | None]:
+async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | errors.PixConnectError | None]:
     """Refuse payments, and remember it; ``None`` for those whose account has a holder by now."""
-    owned = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
+    held = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
     new: dict[str, RefusedCredit] = {}
-    answers: list[ReportOutcome | None] = []
+    answers: list[ReportOutcome | errors.PixConnectError | None] = []
     for credit in batch:
         report, name = credit.report, credit.report.end_to_end_id
-        if credit.account in owned:
+        if credit.account in held.owned:
             answers.append(None)
         # The account may have been ours when it was reported before: then the first answer stands.
         elif name in known:
@@ -193,6 +177,9 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | N
             answers.append(ReportOutcome(acknowledgement=first_answer(report, known[name]), misfit=misfit))
         elif name in refused:
             answers.append(_refuse_again(report, refused[name], can_refuse=credit.can_refuse))
+        # It is told again, and given to that cell.
+        elif credit.account in held.elsewhere:
+            answers.append(errors.ServiceUnavailable("the account is another cell's, or is about to be"))
         else:
             code = reject_code.ACCOUNT_UNKNOWN
             refused[name] = new[name] = RefusedCredit(name=name, kind=kept_report.kind_of(report), refusal_code=code)

@@ -20,7 +20,7 @@ from pixconnect.domain.institutions.known_party import complete_party
 from pixconnect.domain.money import ability, br_code, pix_key, tax_id
 from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money.br_code import BrCode
-from pixconnect.domain.money.charge import PAID, asked_amount_cents, fixed_amount_cents
+from pixconnect.domain.money.charge import PAID, Charge, asked_amount_cents, fixed_amount_cents
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.order import Ending
 from pixconnect.domain.money.pix_key import PixKey
@@ -38,6 +38,7 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import settled_payee as payee_store
 from pixconnect.usecases.frame.context import (
     HasClock,
+    HasDirectories,
     HasDirectory,
     HasLocations,
     HasLookups,
@@ -45,12 +46,15 @@ from pixconnect.usecases.frame.context import (
     HasPool,
     HasRail,
 )
-from pixconnect.usecases.frame.directory import with_key
+from pixconnect.usecases.frame.directories import asking_elsewhere
+from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount, with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.writing.service_time import service_now
 
 
-class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocations, HasLookups, Protocol): ...
+class PayeeContext(
+    HasPool, HasClock, HasPolicy, HasDirectory, HasDirectories, HasRail, HasLocations, HasLookups, Protocol
+): ...
 
 
 async def find_payee(
@@ -81,7 +85,7 @@ async def read_code_amount(context: PayeeContext, caller: Caller, text: str) -> 
     if code.location is None:
         amount_cents = code.fixed_amount_cents
     elif code.location.startswith(context.policy.location_prefix):
-        charge = await context.directory.find_served(code.location.removeprefix(context.policy.location_prefix))
+        _, charge = await _find_charge(context, code.location.removeprefix(context.policy.location_prefix))
         amount_cents = None if charge is None else asked_amount_cents(charge, context.clock.now()) or None
     else:
         try:
@@ -109,6 +113,10 @@ async def _look_key_up(
         lookup.found = "somebody"
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
+    there = await _find_elsewhere(context, key)
+    if there is not None:
+        lookup.found = "somebody"
+        return Payee(party=with_key(there.party, key), holder_id=None)
     payer = await context.directory.read_account(caller.holder_id)
     if payer.institution_id is not None:
         # Whether anybody has it only the institution finds out, by paying; a refusal before that says that it is not ours.
@@ -144,11 +152,17 @@ async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, 
     if party.ispb != context.policy.ispb:
         return Payee(party=with_key(party, key), holder_id=None)
     async with context.lookups.looking_up(context, caller.holder_id, lookup):
-        own = await context.directory.find_account(party.branch, party.account_number)
-        lookup.found = "somebody" if own is not None else "nobody"
-    if own is None:
-        raise errors.InvalidAccount("credit_party.account_number: no such account at this institution")
-    return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
+        own, there = await context.directory.find_account(party.branch, party.account_number), None
+        if own is None:
+            async with asking_elsewhere():
+                directory = await context.directories.find_by_account(context.policy.cell, party.account_number)
+                there = directory and await directory.find_account(party.branch, party.account_number)
+        lookup.found = "somebody" if own or there else "nobody"
+    if own is not None:
+        return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
+    if there is not None:
+        return Payee(party=with_key(there.party, key), holder_id=None)
+    raise errors.InvalidAccount("credit_party.account_number: no such account at this institution")
 
 
 async def _find_by_code(
@@ -191,20 +205,42 @@ async def _find_by_static_code(
 
 
 async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: int) -> Payee:
-    charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
+    directory, charge = await _find_charge(context, location.removeprefix(context.policy.location_prefix))
     if charge is None:
         raise errors.InvalidQrCode("emv: its location serves no charge")
     # As the network's directory would say, which a payer at another institution asks.
-    if await context.directory.find_owner(charge.key) != charge.holder_id:
+    if await directory.find_owner(charge.key) != charge.holder_id:
         raise errors.PixKeyNotFound("emv: the Pix key of the charge behind the code was removed")
     if charge.status in PAID:
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
     if charge.status != "PENDING" or context.clock.now() >= charge.expires_at:
         raise errors.QrCodeExpired("emv: the charge behind the code has expired")
     _check_code_amount(fixed_amount_cents(charge, context.clock.now()), amount_cents)
-    own = await context.directory.read_account(charge.holder_id)
-    key = pix_key.parse_pix_key(charge.key)
-    return Payee(party=with_key(own.party, key), holder_id=charge.holder_id, txid=charge.txid, charge=charge)
+    party = with_key((await directory.read_account(charge.holder_id)).party, pix_key.parse_pix_key(charge.key))
+    if directory is not context.directory:
+        return Payee(party=party, holder_id=None, txid=charge.txid)
+    return Payee(party=party, holder_id=charge.holder_id, txid=charge.txid, charge=charge)
+
+
+async def _find_charge(context: PayeeContext, path: str) -> tuple[HolderDirectory, Charge | None]:
+    """The charge that a location of ours serves, and the directory of the cell that has it."""
+    charge = await context.directory.find_served(path)
+    if charge is None:
+        async with asking_elsewhere():
+            there = await context.directories.find_by_location(context.policy.cell, path)
+            if there is not None:
+                return there, await there.find_served(path)
+    return context.directory, charge
+
+
+async def _find_elsewhere(context: PayeeContext, key: PixKey) -> OwnAccount | None:
+    """The payee of another cell who has a key."""
+    async with asking_elsewhere():
+        directory = await context.directories.find_by_key(context.policy.cell, key.key)
+        if directory is None:
+            return None
+        holder_id = await directory.find_owner(key.key)
+        return None if holder_id is None else await directory.read_account(holder_id)
 
 
 def key_of_code(text: str) -> PixKey:

@@ -50,9 +50,9 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasRail
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.block import BlockContext, receive_blocks
+from pixconnect.usecases.money.credited_holder import find_credited_holder
 from pixconnect.usecases.money.incoming import (
     ReceivingContext,
-    find_credited_holder,
     find_recorded,
     first_answer,
     receive_credit,

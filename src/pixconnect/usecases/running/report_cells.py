@@ -3,37 +3,47 @@
 ::
 
     end of an order ──────── the tag of its name: the home cell's, or asked for there and then everywhere
+    payment to a key that
+    leads to other cells, or
+    did before ───────────── whoever has answered it before, else whoever has the key now
     payment ─────────────┐
     return, contest ─────┼── whoever knows its account, key or original; the home cell is asked first
     movement, block ─────┘
     nobody's ─────────────── the home cell's, which refuses or keeps it; but only if all cells have answered
 
-Until there is a directory of keys and accounts, all cells are asked for what the home cell does not know. What may be of a cell
-that gives no answer stays unacknowledged, so the network tells it again: money is refused only when it is surely nobody's.
-What the home cell has answered once stays its own, whoever gets the account later.
+All cells are asked for what the home cell does not know. What may be of a cell that gives no answer stays unacknowledged, so
+the network tells it again: money is refused only when it is surely nobody's, under a lock for which everybody waits who gives
+its account to somebody. What a cell has answered once stays its own, whoever gets the account later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pixconnect.domain.frame import cell, errors
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.block_report import InfractionReport
 from pixconnect.domain.money.rail import CreditReport, RejectedReport, Report, ReturnReport, SettledReport
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.cells import Cells
+from pixconnect.store.running import name_cell as name_store
+from pixconnect.store.running.name_cell import KeyTrace
+from pixconnect.usecases.frame.cells import NO_ANSWER, Cells
 from pixconnect.usecases.frame.under_way import read_ordered
-from pixconnect.usecases.money.incoming import find_credited_holder, find_recorded
+from pixconnect.usecases.money.credited_holder import find_credited_holder
+from pixconnect.usecases.money.incoming import find_recorded
 from pixconnect.usecases.money.report import ReportContext, take_reports
+
+Traces = Mapping[str, KeyTrace]
+"""By key, of those that lead to other cells, or did."""
 
 
 async def split_reports(cells: Cells, reports: Sequence[Report]) -> tuple[list[Report], list[Report]]:
     """Reports that are the home cell's, and all others; only the home cell is asked."""
     if cells.is_alone:
         return list(reports), []
-    are_here = await asyncio.gather(*(_is_home(cells, report) for report in reports))
+    traces = await _find_traces(cells, reports)
+    are_here = await asyncio.gather(*(_is_home(cells, report, traces) for report in reports))
     told = list(zip(reports, are_here, strict=True))
     return [report for report, is_here in told if is_here], [report for report, is_here in told if not is_here]
 
@@ -44,7 +54,8 @@ async def take_reports_of_others(cells: Cells, reports: Sequence[Report]) -> int
     Raises:
         RailUnavailable: It will report again, and get the same answers.
     """
-    found = await asyncio.gather(*(_find_context(cells, report) for report in reports))
+    traces = await _find_traces(cells, reports)
+    found = await asyncio.gather(*(_find_context(cells, report, traces) for report in reports))
     of: dict[int, tuple[ReportContext, list[Report]]] = {}
     for context, report in zip(found, reports, strict=True):
         if context is not None:
@@ -52,16 +63,27 @@ async def take_reports_of_others(cells: Cells, reports: Sequence[Report]) -> int
     return sum(await asyncio.gather(*(take_reports(context, own) for context, own in of.values())))
 
 
-async def _is_home(cells: Cells, report: Report) -> bool:
+async def _find_traces(cells: Cells, reports: Sequence[Report]) -> Traces:
+    keys = {
+        report.credit_party.key
+        for report in reports
+        if isinstance(report, CreditReport) and report.credit_party.key and kept_report.find_fault(report) is None
+    }
+    return await name_store.find_traces(cells.home.pool, keys) if keys else {}
+
+
+async def _is_home(cells: Cells, report: Report, traces: Traces) -> bool:
     # What cannot even be read is kept there.
     if kept_report.find_fault(report) is not None:
         return True
+    if isinstance(report, CreditReport) and report.credit_party.key in traces:
+        return False
     if isinstance(report, SettledReport | RejectedReport):
         return not cells.has_other(cell.find_named_cell(report.id))
     return await _knows(cells.home, report)
 
 
-async def _find_context(cells: Cells, report: Report) -> ReportContext | None:
+async def _find_context(cells: Cells, report: Report, traces: Traces) -> ReportContext | None:
     """The context of the cell that a report is of; ``None`` if it may be one that gives no answer."""
 
     async def look(context: ReportContext) -> ReportContext:
@@ -70,10 +92,21 @@ async def _find_context(cells: Cells, report: Report) -> ReportContext | None:
         return context
 
     try:
+        if isinstance(report, CreditReport) and (trace := traces.get(report.credit_party.key or "")) is not None:
+            for context in (cells.home, *(cells.at(number) for number in trace.former)):
+                if await _was_answered(context, report):
+                    return context
+            if trace.cell is not None:
+                # Before it has the key, or when it has lost it, the payment waits until the home cell says so too.
+                there = cells.at(trace.cell)
+                return there if await _knows(there, report) else None
+            # A cell that has lost the key still knows that, and would refuse what is the home cell's by now.
+            if await _knows(cells.home, report):
+                return cells.home
         return await cells.find(look, _name_that_leads(report))
     except errors.NotFound:
         return cells.home
-    except errors.ServiceUnavailable:
+    except NO_ANSWER:
         return None
 
 

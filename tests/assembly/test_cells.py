@@ -1,11 +1,12 @@
 """Two databases behind one API and one worker: callers do not know which one has what they ask for."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from pixconnect.adapters.server_file import FILE_NAME, ServerFile
@@ -182,6 +183,25 @@ async def test_a_payee_whose_cell_is_away_cannot_be_looked_up_and_one_that_nobod
 
     await eventually(is_paid)
     await wait_for_books(payer, payee, 20_000)
+
+
+async def test_a_payees_cell_that_hangs_is_waited_for_a_few_seconds_and_nobody_else_waits(house: House) -> None:
+    payer, payee = [await house.open_holder(number, funds_cents=10_000) for number in PLACES]
+    asked = {"amount": 500, "key": payee.key, "key_type": "EMAIL"}
+    connection = await asyncpg.connect(house.databases[NUMBER].owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        await connection.execute("begin; lock table pix_key in access exclusive mode")
+        hung = await payer.ask("POST", "/v1/connect/transfer/key", asked)
+        assert (hung.status_code, hung.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+        await make_charge(payer)
+    finally:
+        await connection.close()
+    await eventually(partial(is_done, payer, asked))
+    await wait_for_books(payer, payee, 20_000)
+
+
+async def is_done(payer: Resident, asked: Mapping[str, object]) -> bool:
+    return (await payer.ask("POST", "/v1/connect/transfer/key", asked)).status_code == 200
 
 
 async def wait_for_books(payer: Resident, payee: Resident, cents: int) -> None:

@@ -36,6 +36,7 @@ from pixconnect.domain.simulation.sandbox_control import (
     OutsideReturn,
     SandboxRefusal,
 )
+from pixconnect.sandbox import cell_transfer
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, SandboxProcess, our_party
@@ -117,6 +118,17 @@ async def test_the_payee_is_told_first_and_the_payer_of_what_that_has_said(sandb
         ("credit", order.end_to_end_id, 100),
         ("order", order.end_to_end_id, 100),
     ]
+
+
+def test_all_that_an_order_says_and_a_credit_can_say_is_told_to_the_payee() -> None:
+    """A transfer by book keeps it, so this one may not lose what is added to both."""
+    now = datetime.now(UTC)
+    order = make_order(txid="table12", payer_key="a@b.example", ordered_at=now)
+    credit = cell_transfer.make_credit(order, now)
+    assert credit is not None
+    both = set(order.__struct_fields__) & set(credit.__struct_fields__)
+    assert {name for name in both if getattr(order, name) != getattr(credit, name)} == set()
+    assert {name for name in both if getattr(order, name) is None} == set()
 
 
 async def test_what_the_payee_refuses_is_rejected_and_moves_nothing(sandbox: Sandbox) -> None:

@@ -164,6 +164,29 @@ async def test_what_has_an_id_that_says_no_cell_is_reached_by_the_name_of_its_ce
     assert "there is none with the id 1" in await verbs.refusal("report", "show", "--id", "1", "--cell", "second")
 
 
+async def test_what_a_cells_database_has_forgotten_is_shown_and_closed_there(
+    verbs: Verbs, database: Addresses, second: Addresses
+) -> None:
+    await cells.execute(
+        second,
+        "insert into database_loss (reason, system_identifier, orders_count) values ('another timeline', 1, 0)",
+    )
+    words = ("--cell", "second")
+    assert (await verbs.json("database", "show"))["losses_count"] == 0
+    shown = await verbs.json("database", "show", *words)
+    assert shown["losses_count"] == 1
+    assert shown["database_oid"] == await cells.fetch_value(
+        second, "select oid::int from pg_database where datname = current_database()"
+    )
+    refusal = await verbs.refusal("database", "recovered", *words, "--institution", "inter")
+    assert "accounts at institutions are in the home cell" in refusal
+    [loss] = (await verbs.json("database", "recovered", *words))["losses"]
+    assert loss["reason"] == "another timeline"
+    assert (await verbs.json("database", "show", *words))["losses_count"] == 0
+    assert await cells.fetch_value(second, "select count(*) from audit where verb = 'database recovered'") == 1
+    assert "there is no cell 'third'" in await verbs.refusal("database", "show", "--cell", "third")
+
+
 async def test_cases_of_all_cells_are_listed_and_ended_where_they_are(
     verbs: Verbs, database: Addresses, second: Addresses
 ) -> None:

@@ -9,27 +9,32 @@ from cyclopts import App, Parameter
 from msgspec import structs
 
 from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.operator.institution_opening import run_at_institution
+from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.store.running.installation import Loss
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import loss
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.running import installation as installation_usecases
 
+TheCell = Annotated[str, Parameter(name="--cell", help="The cell whose database it is.")]
+
 app = App(name="database", help="Check the service's database.")
 
 
 @app.command
-def show(*, json: Json = False) -> None:
+def show(*, cell: TheCell = HOME_NAME, json: Json = False) -> None:
     """Print the database's mode, its server, and the settings that decide whether what was answered survives a crash."""
-    output.show(dict(operating.run(installation_usecases.describe_database)), as_json=json)
+    output.show(dict(operating.run_in(cell, installation_usecases.describe_database)), as_json=json)
 
 
 @app.command
 def recovered(
     *,
     institution: str | None = None,
+    cell: TheCell = HOME_NAME,
     statement_was_read: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
@@ -41,6 +46,9 @@ def recovered(
         institution: Say it of this account alone; otherwise it is said of all accounts, and of the rail.
         statement_was_read: You have read the statement of accounts whose institution's API tells none.
     """
+    if cell != HOME_NAME:
+        _show_losses(_recover_cell(cell, institution), as_json=json)
+        return
 
     async def recover(context: OperatorContext, opener: OpenInstitution) -> Sequence[Loss]:
         names = [account.name for account in await loss.list_lost(context)] if institution is None else [institution]
@@ -49,5 +57,15 @@ def recovered(
             terminal.notice(f"{name} is {account.state}")
         return await installation_usecases.close_losses(context) if institution is None else ()
 
-    losses = run_at_institution(recover)
-    output.show_list("losses", [structs.asdict(each) for each in losses], as_json=json)
+    _show_losses(run_at_institution(recover), as_json=json)
+
+
+def _recover_cell(cell: str, institution: str | None) -> Sequence[Loss]:
+    # Only the rail's orders are there.
+    if institution is not None:
+        raise CommandError("--institution: accounts at institutions are in the home cell; leave --cell out")
+    return operating.run_in(cell, installation_usecases.close_losses)
+
+
+def _show_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
+    output.show_list("losses", [structs.asdict(each) for each in losses], as_json=as_json)

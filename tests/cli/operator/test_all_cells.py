@@ -187,6 +187,26 @@ async def test_what_a_cells_database_has_forgotten_is_shown_and_closed_there(
     assert "there is no cell 'third'" in await verbs.refusal("database", "show", "--cell", "third")
 
 
+async def test_what_an_upgrade_will_do_is_said_of_all_cells(
+    verbs: Verbs, database: Addresses, second: Addresses
+) -> None:
+    last = "delete from schema_version where version = (select max(version) from schema_version)"
+    await cells.execute(second, last)
+
+    async def look() -> list[tuple[str, str]]:
+        found = msgspec.json.decode((await verbs.run("doctor", "--upgrade", "--json")).stdout)
+        return [(each["status"], each["text"]) for each in found["findings"] if each["check"] == "upgrade"]
+
+    said = await look()
+    assert ("ok", "the tables of pixconnect are this version's") in said
+    assert ("ok", "cell second: the tables of sandbox are this version's") in said
+    assert [text[:38] for status, text in said if status == "note"] == ["cell second: `migrate` will run pixcon"]
+    await lose_second(database)
+    said = await look()
+    assert ("ok", "the tables of pixconnect are this version's") in said
+    assert [text.partition(" ")[0] for status, text in said if status == "wrong"] == ["cell"]
+
+
 async def test_cases_of_all_cells_are_listed_and_ended_where_they_are(
     verbs: Verbs, database: Addresses, second: Addresses
 ) -> None:

@@ -10,12 +10,15 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
 import asyncpg
+from msgspec import structs
 
+from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.cli.frame import failures, symptoms
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.symptoms import Symptom
-from pixconnect.cli.running.migrate import SCHEMAS, find_offending, refuse_old_server
+from pixconnect.cli.running.migrate import SCHEMAS, find_offending, list_open_cells, refuse_old_server
 from pixconnect.config import Settings
+from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import migrations, pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.migrations import Migration
@@ -33,12 +36,32 @@ def look() -> Iterator[Symptom]:
         set_up_logging(settings.log_format, "error")
         with complaining_of_home(settings):
             yield from asyncio.run(_look(settings))
+            # As `migrate` goes over them.
+            for cell in asyncio.run(list_open_cells(settings)):
+                yield from _look_in(settings, cell)
     except Exception as error:
-        line = failures.explain(error)
-        # A defect of ours keeps its traceback.
-        if line is None:
+        explained = _explain(error)
+        if not explained:
             raise
-        yield symptoms.split(_UPGRADE, line)
+        yield from explained
+
+
+def _look_in(settings: Settings, cell: KnownCell) -> Iterator[Symptom]:
+    """What there is in another cell, each by its name; one that does not answer hides nothing of the others."""
+    try:
+        found = asyncio.run(_look(settings_of(settings, cell)))
+    except Exception as error:
+        found = _explain(error)
+        if not found:
+            raise
+    for each in found:
+        yield structs.replace(each, text=f"cell {cell.name}: {each.text}")
+
+
+def _explain(error: Exception) -> list[Symptom]:
+    """What an operator can mend; nothing of a defect of ours, which keeps its traceback."""
+    line = failures.explain(error)
+    return [] if line is None else [symptoms.split(_UPGRADE, line)]
 
 
 async def _look(settings: Settings) -> list[Symptom]:

@@ -118,10 +118,12 @@ async def test_a_holder_pays_one_in_another_cell_by_key_account_and_code_and_get
             ("qrcode", {"amount": 500, "emv": charge["emvqrcps"]}),
             ("key", {"amount": 500, "key": payee.key, "key_type": "EMAIL"}),
             ("manual", {"amount": 500, "credit_party": await find_party(house, payee)}),
+            ("manual", {"amount": 500, "credit_party": await find_party(house, payee) | {"key": payee.key}}),
+            ("manual", {"amount": 500, "credit_party": await find_party(house, payee) | {"key": payer.key}}),
         ):
             names.append((await payer.done("POST", f"/v1/connect/transfer/{path}", body))["end_to_end_id"])
-        await wait_for_funds(payer, 8_500)
-        await wait_for_funds(payee, 11_500)
+        await wait_for_funds(payer, 7_500)
+        await wait_for_funds(payee, 12_500)
         assert (await payee.done("GET", f"/v1/connect/charge/{charge['id']}"))["status"] == "APPROVED"
         for name in names:
             sent, received = await read_transfer(payer, name), await read_transfer(payee, name)

@@ -157,6 +157,9 @@ async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, 
             async with asking_elsewhere():
                 directory = await context.directories.find_by_account(context.policy.cell, party.account_number)
                 there = directory and await directory.find_account(party.branch, party.account_number)
+                # It would be credited by the key: the account is meant, as where it is in this cell.
+                if directory and there and key and await directory.find_owner(key.key) != there.holder_id:
+                    key = None
         lookup.found = "somebody" if own or there else "nobody"
     if own is not None:
         return Payee(party=with_key(own.party, key), holder_id=own.holder_id)

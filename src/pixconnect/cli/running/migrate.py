@@ -79,7 +79,7 @@ async def bring_all_up_to_date(
     """
     done: list[str] = []
     # The home cell last: what its tables say of a new version holds in all others then.
-    for cell in await list_open_cells(settings):
+    for cell in await list_migrated_cells(settings):
         reached = settings_of(settings, cell)
         try:
             applied = await bring_up_to_date(reached, keep_offending=keep_offending, box=box, cell=cell)
@@ -185,7 +185,7 @@ async def _refuse_other_cell(connection: asyncpg.Connection, cell: KnownCell | N
         known_cells.refuse_cell_as_home(claim.number)
 
 
-async def list_open_cells(settings: Settings) -> list[KnownCell]:
+async def list_migrated_cells(settings: Settings) -> list[KnownCell]:
     """Those that the home cell knows; one that is being added has its tables made by whoever adds it."""
     _, connection = await connect_as_owner(settings)
     try:

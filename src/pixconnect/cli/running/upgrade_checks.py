@@ -16,7 +16,7 @@ from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.cli.frame import failures, symptoms
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.symptoms import Symptom
-from pixconnect.cli.running.migrate import SCHEMAS, find_offending, list_open_cells, refuse_old_server
+from pixconnect.cli.running.migrate import SCHEMAS, find_offending, list_migrated_cells, refuse_old_server
 from pixconnect.config import Settings
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import migrations, pool, schema_history
@@ -37,7 +37,7 @@ def look() -> Iterator[Symptom]:
         with complaining_of_home(settings):
             yield from asyncio.run(_look(settings))
             # As `migrate` goes over them.
-            for cell in asyncio.run(list_open_cells(settings)):
+            for cell in asyncio.run(list_migrated_cells(settings)):
                 yield from _look_in(settings, cell)
     except Exception as error:
         explained = _explain(error)

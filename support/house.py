@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import httpx2
 import pytest
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.assembly import api, cells, sandbox, worker
@@ -92,10 +92,7 @@ class House(Struct, frozen=True, kw_only=True):
 
     def operator_of(self, number: int) -> Operator:
         """Somebody who works in this cell, and says names of its holders in the home cell."""
-        operator = as_operator(self.contexts[number])
-        if number == cell.HOME:
-            return operator
-        return structs.replace(operator, home=as_operator(self.contexts[cell.HOME]).pool)
+        return as_operator(self.contexts[number], home=None if number == cell.HOME else self.contexts[cell.HOME])
 
     async def open_holder(self, number: int, funds_cents: int = 0, *, logs_in: bool = True) -> Resident:
         """A holder in this cell, who has logged in."""

@@ -36,11 +36,6 @@ class Two(Struct, frozen=True, kw_only=True):
     """The databases', as their owner; the home cell's first."""
     holders: Sequence[Account]
 
-    def verb(self, *words: str) -> Any:
-        done = run_verb(self.service.installation.home, *words, "--json")
-        assert done.returncode == ExitStatus.DONE, done.stderr
-        return json.loads(done.stdout)
-
     def pay(self, payer: int, name: str) -> Any:
         body = {
             "amount": AMOUNT_CENTS,
@@ -101,9 +96,7 @@ class Two(Struct, frozen=True, kw_only=True):
 
     def check_books(self) -> None:
         assert not any(self.read("select from kept_report"))
-        done = run_verb(self.service.installation.home, "verify", "--whole", "--again-after-s", "2", "--json")
-        assert done.returncode == ExitStatus.DONE, (done.stdout, done.stderr)
-        assert not json.loads(done.stdout)["findings"]
+        assert not _run(self.service, "verify", "--whole", "--again-after-s", "2")["findings"]
 
 
 def _is_settled(refund: Any, flow: str) -> bool:
@@ -117,9 +110,7 @@ def two() -> Iterator[Two]:
         postgres.execute(url, "create database second_cell")
         parts = urlsplit(url)
         address = f"postgresql://{parts.netloc.rpartition('@')[2]}/second_cell?{parts.query}"
-        home = service.installation.home
-        added = run_verb(home, "cell", "add", "second", "--database-url", address, "--json")
-        assert added.returncode == ExitStatus.DONE, added.stderr
+        _run(service, "cell", "add", "second", "--database-url", address)
         there = parts._replace(path="/second_cell").geturl()
         holders = [_open_holder(service, name, number) for number, name in enumerate(("home", "second"))]
         two = Two(service=service, urls=(url, there), holders=holders)
@@ -132,18 +123,18 @@ def two() -> Iterator[Two]:
         yield two
 
 
+def _run(service: WholeInstallation, *words: str) -> Any:
+    done = run_verb(service.installation.home, *words, "--json")
+    assert done.returncode == ExitStatus.DONE, (done.stdout, done.stderr)
+    return json.loads(done.stdout)
+
+
 def _open_holder(service: WholeInstallation, cell: str, number: int) -> Account:
-    home, key = service.installation.home, f"{cell}@prove.example"
-
-    def verb(*words: str) -> Any:
-        done = run_verb(home, *words, "--json")
-        assert done.returncode == ExitStatus.DONE, done.stderr
-        return json.loads(done.stdout)
-
+    key = f"{cell}@prove.example"
     words = ("--name", "Maria", "--tax-id", "52998224725", "--account-number", f"100{number}", "--no-limits")
-    holder_id = verb("holder", "create", *words, "--cell", cell)["holder_id"]
-    verb("key", "add", "--holder-id", str(holder_id), "--key-type", "EMAIL", "--key", key)
-    made = verb("client", "create", "--holder-id", str(holder_id))
+    holder_id = _run(service, "holder", "create", *words, "--cell", cell)["holder_id"]
+    _run(service, "key", "add", "--holder-id", str(holder_id), "--key-type", "EMAIL", "--key", key)
+    made = _run(service, "client", "create", "--holder-id", str(holder_id))
     return Account(holder_id=holder_id, key=key, client_id=made["client_id"], client_secret=made["client_secret"])
 
 

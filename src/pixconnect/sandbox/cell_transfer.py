@@ -14,14 +14,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-import asyncpg
 import msgspec
 from asyncpg.pool import PoolConnectionProxy
 
 from pixconnect.domain.money.rail import CreditReport, Order, RefundOrder, ReturnReport
 from pixconnect.sandbox import directory
 from pixconnect.sandbox.outbox import Pending
-from pixconnect.sandbox.tables import NewArrival, NewOrder
+from pixconnect.sandbox.tables import Executor, NewArrival, NewOrder
 
 AFTER_ARRIVAL: Final = timedelta(microseconds=1)
 """An order settles so much later than what came of it: a statement goes on after an instant and a name, which they share."""
@@ -37,7 +36,6 @@ returning s.id, s.code, s.is_open
 
 UNDER_WAY = "select id from settlement where crosses and due_at = 'infinity'"
 
-Executor = asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy
 Arriving = CreditReport | ReturnReport
 
 

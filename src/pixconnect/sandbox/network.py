@@ -165,13 +165,13 @@ class Network:
     ) -> tuple[list[AfterStep], list[Pending]]:
         """Write how arrivals end, with all that waits for them; answers their next steps, and what is told of orders by it."""
         acknowledged = list(arrivals.values())
-        waited_for = self._waiting_fees | self._crossing if self._crossing else self._waiting_fees
-        if waited_for.isdisjoint(one.id for one in acknowledged):
+        names = {one.id for one in acknowledged}
+        if self._waiting_fees.isdisjoint(names) and self._crossing.isdisjoint(names):
             return await tables.acknowledge_arrivals(self._pool, acknowledged, now), []
         try:
             async with self._pool.acquire() as connection, connection.transaction():
                 steps = await tables.acknowledge_arrivals(connection, acknowledged, now)
-                ended = {step.id: step.code for step in steps if not step.is_open and step.id in waited_for}
+                ended = {step.id: step.code for step in steps if not step.is_open}
                 fees = [(movement.fee_id(name), code) for name, code in ended.items() if name in self._waiting_fees]
                 steps += await tables.release_fees(connection, fees, now) if fees else []
                 crossed = {name: code for name, code in ended.items() if name in self._crossing}

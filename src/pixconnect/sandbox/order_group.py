@@ -44,19 +44,11 @@ def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int, now: d
         now: The network's instant.
     """
     behaviours = [_treat_order(faults, order) for order in orders]
-    credits_of = {order.end_to_end_id: cell_transfer.make_credit(order, now) for order in orders}
-    arriving = {order_id: credit for order_id, credit in credits_of.items() if credit is not None}
+    arriving = {
+        order.end_to_end_id: credit for order in orders if (credit := cell_transfer.make_credit(order, now)) is not None
+    }
     new = [
-        NewOrder(
-            order.end_to_end_id,
-            None,
-            order.amount_cents,
-            order.credit_party.key,
-            _find_delay(how, latency_ms),
-            how.code,
-            how.reports_count > 0,
-            order.end_to_end_id in arriving,
-        )
+        _make_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how, latency_ms, arriving)
         for order, how in zip(orders, behaviours, strict=True)
     ]
     # A code that is paid once is a dynamic one, and only those have a txid of this length. Merchants are outside.
@@ -80,16 +72,7 @@ def read_refunds(
         if (original := originals.get(order.original_end_to_end_id)) is not None and original.has_crossed
     }
     new = [
-        NewOrder(
-            order.return_id,
-            order.original_end_to_end_id,
-            order.amount_cents,
-            None,
-            _find_delay(how, latency_ms),
-            how.code,
-            how.reports_count > 0,
-            order.return_id in arriving,
-        )
+        _make_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how, latency_ms, arriving)
         for order, how in zip(orders, behaviours, strict=True)
     ]
     return OrderGroup(orders=new, behaviours=behaviours, arriving=arriving)
@@ -127,11 +110,21 @@ def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Map
     return behaviours
 
 
-def _find_delay(how: Behaviour, latency_ms: int) -> int:
+def _make_order(
+    order_id: str,
+    original_id: str | None,
+    amount_cents: int,
+    key: str | None,
+    how: Behaviour,
+    latency_ms: int,
+    arriving: Mapping[str, cell_transfer.Arriving],
+) -> NewOrder:
+    delay_ms = latency_ms if how.delay_ms is None else how.delay_ms
     # The network's own rejection waits for nobody, and an early outcome must overtake its answer.
     if how.is_early or how.is_rejected_at_once:
-        return 0
-    return latency_ms if how.delay_ms is None else how.delay_ms
+        delay_ms = 0
+    is_told = how.reports_count > 0
+    return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, is_told, order_id in arriving)
 
 
 async def write(

@@ -115,18 +115,14 @@ async def run_housekeeping(
                 ("cases", partial(case_usecases.look_for_cases, context), CASES_EVERY_S),
                 ("limits", partial(holder_usecases.act_on_waiting_limits, context), LIMITS_EVERY_S),
                 ("texts", partial(_sweep, context), SWEEP_EVERY_S),
-                ("refusals", partial(_forget_refusals, context, is_home=home is None), FORGET_EVERY_S),
-                # The home cell's names need no other to say whose they are.
-                *([("names", partial(_sweep_names, context, NameSweep(home.pool)), NAMES_EVERY_S)] if home else []),
+                ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
+                # The home cell says whose the others' names are and were; its own need none to say so.
+                ("former cells", partial(forget_former_cells, context.pool), FORGET_EVERY_S)
+                if home is None
+                else ("names", partial(_sweep_names, context, NameSweep(home.pool)), NAMES_EVERY_S),
             )
         ):
             chores.create_task(_repeat(name, chore, every_s, number * APART_S))
-
-
-async def _forget_refusals(context: HousekeepingContext, *, is_home: bool) -> None:
-    await incoming_usecases.forget_refusals(context)
-    if is_home:
-        await forget_former_cells(context.pool)
 
 
 async def _agree(context: HousekeepingContext, home: ClockContext | None) -> None:

@@ -56,9 +56,7 @@ async def two(database: Addresses, postgres_server: Addresses) -> AsyncIterator[
         await connection.close()
         await cells.let_claim(other, known)
         async with open_service(database) as home, open_service(other, cell=known.number) as second:
-            at_home = as_operator(home.context)
-            at_second = structs.replace(as_operator(second.context), home=at_home.pool)
-            yield Two(home, second, at_home, at_second)
+            yield Two(home, second, as_operator(home.context), as_operator(second.context, home=home.context))
 
 
 async def open_at(operator: Operator, account_number: str) -> int:

@@ -177,7 +177,7 @@ async def test_what_cannot_be_read_is_kept_at_home(two: Two) -> None:
 async def test_a_payment_told_again_after_its_key_went_to_another_cell_is_credited_once(two: Two) -> None:
     """It went from the home cell to the other one, and back: each has credited what came while it had the key."""
     key, at_home = own_key("2"), as_operator(two.home.context)
-    there = structs.replace(as_operator(two.there.context), home=at_home.pool)
+    there = as_operator(two.there.context, home=two.home.context)
     first = credit_report(two.there, account_number="2")
     await claim(two, key)
     assert await two.take(first) == 1
@@ -204,7 +204,7 @@ async def test_a_payment_to_a_key_that_came_home_is_credited_wherever_its_txid_l
     """The cell that has lost the key still knows that, and would refuse it."""
     key, at_home = own_key("2"), as_operator(two.home.context)
     await claim(two, key)
-    there = structs.replace(as_operator(two.there.context), home=at_home.pool)
+    there = as_operator(two.there.context, home=two.home.context)
     await holder_usecases.remove_pix_key(there, two.elsewhere.holder_id, key)
     await let_go(two, key)
     await holder_usecases.add_pix_key(at_home, two.at_home.holder_id, "EMAIL", key)

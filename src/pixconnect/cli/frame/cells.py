@@ -14,8 +14,8 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.config import Settings
 from pixconnect.domain.frame.errors import NotFound, PixConnectError, ServiceUnavailable
 from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell
+from pixconnect.store.running import cell as cell_store
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.running.known_cells import list_cells
 
 Result = TypeVar("Result")
 
@@ -48,11 +48,6 @@ class CellAnswers(Struct, Generic[Result], frozen=True, kw_only=True):
         self.refuse_missing("not done in these, so run it again")
 
 
-async def list_open_cells(home: OperatorContext) -> list[KnownCell]:
-    """Those beside the home cell; one whose tables are being made has nothing yet."""
-    return [known for known in await list_cells(home) if known.state == "OPEN"]
-
-
 async def ask_cells(
     settings: Settings,
     home: OperatorContext,
@@ -75,7 +70,7 @@ async def ask_cells(
 
     found = [(HOME_NAME, await ask(home))]
     missing = dict[str, str]()
-    others = await list_open_cells(home)
+    others = await cell_store.list_open_cells(home.pool)
     for known, answer in zip(
         others, await asyncio.gather(*map(ask_there, others), return_exceptions=True), strict=True
     ):

@@ -193,7 +193,7 @@ async def list_migrated_cells(settings: Settings) -> list[KnownCell]:
         # A home of before there were cells, or without tables, knows none.
         if not await connection.fetchval("select to_regclass('cell') is not null"):
             return []
-        return [cell for cell in await cell_store.list_all(connection) if cell.state == "OPEN"]
+        return await cell_store.list_open_cells(connection)
     finally:
         await connection.close()
 

@@ -30,19 +30,15 @@ _HOLD: Final[LiteralString] = """
     from unnest($1::text[], $2::text[], $3::text[]) as held (account, kind, name)
 """
 # A statement of its own: it also finds a key or account that a holder got while it waited.
-_FIND_OWNED: Final[LiteralString] = """
-    select account from unnest($1::text[]) as account
-    where exists (select from pix_key where key = account) or exists (select from removed_pix_key where key = account)
+_FIND_GIVEN: Final[LiteralString] = """
+    select account,
+        exists (select from pix_key where key = account) or exists (select from removed_pix_key where key = account)
         or exists (
             select from holder where account_number = split_part(account, ' ', 2) and branch = split_part(account, ' ', 1)
-        )
-"""
-
-
-_FIND_ELSEWHERE: Final[LiteralString] = """
-    select account from unnest($1::text[], $2::text[], $3::text[]) as held (account, kind, name)
-    where case kind when 'key' then exists (select from key_cell where key = name)
-        else exists (select from account_cell where account_number = name) end
+        ) as is_owned,
+        case kind when 'key' then exists (select from key_cell where key = name)
+            else exists (select from account_cell where account_number = name) end as is_elsewhere
+    from unnest($1::text[], $2::text[], $3::text[]) as held (account, kind, name)
 """
 
 
@@ -62,9 +58,10 @@ async def hold_accounts(connection: Connection, accounts: Collection[str]) -> He
     names = [number or key for key, _, number in split]
     held = wanted, ["account" if number else "key" for *_, number in split], names
     await connection.execute(_HOLD, *held)
+    rows = await connection.fetch(_FIND_GIVEN, *held)
     return HeldAccounts(
-        owned=frozenset(row["account"] for row in await connection.fetch(_FIND_OWNED, wanted)),
-        elsewhere=frozenset(row["account"] for row in await connection.fetch(_FIND_ELSEWHERE, *held)),
+        owned=frozenset(row["account"] for row in rows if row["is_owned"]),
+        elsewhere=frozenset(row["account"] for row in rows if row["is_elsewhere"]),
     )
 
 

@@ -37,6 +37,11 @@ async def list_all(connection: Connection | Pool) -> list[KnownCell]:
     return [CELL.read(row) for row in await connection.fetch(_LIST)]
 
 
+async def list_open_cells(connection: Connection | Pool) -> list[KnownCell]:
+    """Those that may be used; one that is being added has nothing yet."""
+    return [known for known in await list_all(connection) if known.state == "OPEN"]
+
+
 _FIND: Final[LiteralString] = f"select {CELL.select} from cell where name = $1"
 
 

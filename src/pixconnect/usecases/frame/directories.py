@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Protocol
 
-from pixconnect.domain.frame import errors
-from pixconnect.usecases.frame.directory import HolderDirectory
-
-ANSWERED_WITHIN_S: Final = 3.0
-"""How long another cell's database may take to say who a payee is."""
-
-
-@asynccontextmanager
-async def asking_elsewhere() -> AsyncGenerator[None]:
-    """Ask another cell in the block; ``ServiceUnavailable`` if it hangs."""
-    try:
-        async with asyncio.timeout(ANSWERED_WITHIN_S):
-            yield
-    except TimeoutError:
-        raise errors.ServiceUnavailable(
-            "a database that may know the payee does not answer; nothing was done"
-        ) from None
+from pixconnect.domain.money.charge import Charge
+from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount
 
 
 class Directories(Protocol):
     """The other cells' directories; all raise ``ServiceUnavailable`` while one that may know the payee gives no answer."""
 
-    async def find_by_key(self, asking: int, key: str) -> HolderDirectory | None:
-        """That of the cell which has a normalised key; ``asking`` is the cell that has it not."""
+    async def find_owner(self, asking: int, key: str) -> OwnAccount | None:
+        """The account that a normalised key leads to; ``asking`` is the cell whose key it is not."""
         ...
 
-    async def find_by_account(self, asking: int, account_number: str) -> HolderDirectory | None:
-        """That of the cell which has an account number."""
+    async def find_account(self, asking: int, branch: str, account_number: str) -> OwnAccount | None:
+        """The account with this number."""
         ...
 
-    async def find_by_location(self, asking: int, path: str) -> HolderDirectory | None:
-        """That of the cell which serves a location of ours."""
+    async def find_served(self, asking: int, path: str) -> tuple[HolderDirectory, Charge] | None:
+        """The charge at a location of ours, and the directory of the cell that has it."""
         ...
 
 
 class NoDirectories:
     """Where there is one cell, and in live mode, where payees of other cells are on other accounts."""
 
-    async def find_by_key(self, asking: int, key: str) -> HolderDirectory | None:
+    async def find_owner(self, asking: int, key: str) -> OwnAccount | None:
         return None
 
-    async def find_by_account(self, asking: int, account_number: str) -> HolderDirectory | None:
+    async def find_account(self, asking: int, branch: str, account_number: str) -> OwnAccount | None:
         return None
 
-    async def find_by_location(self, asking: int, path: str) -> HolderDirectory | None:
+    async def find_served(self, asking: int, path: str) -> tuple[HolderDirectory, Charge] | None:
         return None

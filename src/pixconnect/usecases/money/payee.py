@@ -46,8 +46,7 @@ from pixconnect.usecases.frame.context import (
     HasPool,
     HasRail,
 )
-from pixconnect.usecases.frame.directories import asking_elsewhere
-from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount, with_key
+from pixconnect.usecases.frame.directory import HolderDirectory, with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.writing.service_time import service_now
 
@@ -113,7 +112,7 @@ async def _look_key_up(
         lookup.found = "somebody"
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
-    there = await _find_elsewhere(context, key)
+    there = await context.directories.find_owner(context.policy.cell, key.key)
     if there is not None:
         lookup.found = "somebody"
         return Payee(party=with_key(there.party, key), holder_id=None)
@@ -154,12 +153,11 @@ async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, 
     async with context.lookups.looking_up(context, caller.holder_id, lookup):
         own, there = await context.directory.find_account(party.branch, party.account_number), None
         if own is None:
-            async with asking_elsewhere():
-                directory = await context.directories.find_by_account(context.policy.cell, party.account_number)
-                there = directory and await directory.find_account(party.branch, party.account_number)
-                # It would be credited by the key: the account is meant, as where it is in this cell.
-                if directory and there and key and await directory.find_owner(key.key) != there.holder_id:
-                    key = None
+            there = await context.directories.find_account(context.policy.cell, party.branch, party.account_number)
+            # It would be credited by the key: the account is meant, as where it is in this cell.
+            if there is not None and key is not None:
+                owner = await context.directories.find_owner(context.policy.cell, key.key)
+                key = key if owner is not None and owner.holder_id == there.holder_id else None
         lookup.found = "somebody" if own or there else "nobody"
     if own is not None:
         return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
@@ -229,21 +227,8 @@ async def _find_charge(context: PayeeContext, path: str) -> tuple[HolderDirector
     """The charge that a location of ours serves, and the directory of the cell that has it."""
     charge = await context.directory.find_served(path)
     if charge is None:
-        async with asking_elsewhere():
-            there = await context.directories.find_by_location(context.policy.cell, path)
-            if there is not None:
-                return there, await there.find_served(path)
+        return await context.directories.find_served(context.policy.cell, path) or (context.directory, None)
     return context.directory, charge
-
-
-async def _find_elsewhere(context: PayeeContext, key: PixKey) -> OwnAccount | None:
-    """The payee of another cell who has a key."""
-    async with asking_elsewhere():
-        directory = await context.directories.find_by_key(context.policy.cell, key.key)
-        if directory is None:
-            return None
-        holder_id = await directory.find_owner(key.key)
-        return None if holder_id is None else await directory.read_account(holder_id)
 
 
 def key_of_code(text: str) -> PixKey:

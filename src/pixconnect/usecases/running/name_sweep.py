@@ -22,7 +22,7 @@ from pixconnect.store.running.name_cell import NameKind
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.name_claim import FORGOTTEN_AFTER
 from pixconnect.usecases.money.holder import GIVEN_AGAIN_AFTER
-from pixconnect.usecases.money.incoming import REFUSALS_KEPT_FOR
+from pixconnect.usecases.money.incoming import REFUSALS_FORGOTTEN_MAX, REFUSALS_KEPT_FOR
 
 PAGE_MAX: Final = 1000
 _KINDS: Final[tuple[NameKind, ...]] = get_args(NameKind)
@@ -30,12 +30,9 @@ _Comparison = tuple[Callable[[int, Pool, NameKind, str], Awaitable[list[str]]], 
 _log = structlog.get_logger(__name__)
 
 
-FORMER_MAX: Final = 10_000
-
-
 async def forget_former_cells(home: Pool) -> None:
     """Forget which cells keys led to before, once no rail reports again what came then; housekeeping does it at home."""
-    while await name_store.forget_former(home, REFUSALS_KEPT_FOR, FORMER_MAX) == FORMER_MAX:
+    while await name_store.forget_former(home, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX) == REFUSALS_FORGOTTEN_MAX:
         pass
 
 

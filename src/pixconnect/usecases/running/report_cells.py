@@ -67,7 +67,8 @@ async def _find_traces(cells: Cells, reports: Sequence[Report]) -> Traces:
     keys = {
         report.credit_party.key
         for report in reports
-        if isinstance(report, CreditReport) and report.credit_party.key and kept_report.find_fault(report) is None
+        # What the database cannot hold is nobody's key.
+        if isinstance(report, CreditReport) and report.credit_party.key and report.credit_party.key.isprintable()
     }
     return await name_store.find_traces(cells.home.pool, keys) if keys else {}
 
@@ -93,21 +94,33 @@ async def _find_context(cells: Cells, report: Report, traces: Traces) -> ReportC
 
     try:
         if isinstance(report, CreditReport) and (trace := traces.get(report.credit_party.key or "")) is not None:
-            for context in (cells.home, *(cells.at(number) for number in trace.former)):
-                if await _was_answered(context, report):
-                    return context
-            if trace.cell is not None:
-                # Before it has the key, or when it has lost it, the payment waits until the home cell says so too.
-                there = cells.at(trace.cell)
-                return there if await _knows(there, report) else None
-            # A cell that has lost the key still knows that, and would refuse what is the home cell's by now.
-            if await _knows(cells.home, report):
-                return cells.home
+            traced = await _find_traced(cells, report, trace)
+            if traced is not None:
+                return traced
         return await cells.find(look, _name_that_leads(report))
     except errors.NotFound:
         return cells.home
     except NO_ANSWER:
         return None
+
+
+async def _find_traced(cells: Cells, report: CreditReport, trace: KeyTrace) -> ReportContext | None:
+    """The cell of a payment to a key that leads to another cell, or did; ``None`` if it is any other's, or nobody's.
+
+    Raises:
+        ServiceUnavailable: It may be a cell's that gives no answer, or that is about to have the key.
+    """
+    for context in (cells.home, *(cells.at(number) for number in trace.former)):
+        if await _was_answered(context, report):
+            return context
+    if trace.cell is None:
+        # A cell that has lost the key still knows that, and would refuse what is the home cell's by now.
+        return cells.home if await _knows(cells.home, report) else None
+    there = cells.at(trace.cell)
+    if not await _knows(there, report):
+        # Before it has the key, or when it has lost it, the payment waits until the home cell says so too.
+        raise errors.ServiceUnavailable("the key is being given to another cell, or was removed there")
+    return there
 
 
 def _name_that_leads(report: Report) -> str | None:

@@ -25,7 +25,7 @@ async def open_readers(settings: Settings) -> AsyncGenerator[CellAnswers[BookRea
     missing, found = dict[str, str](), list[tuple[str, BookReader]]()
     async with AsyncExitStack() as opened:
         home = await opened.enter_async_context(proof.open_book_reader(settings))
-        known = [each for each in await cell_store.list_all(home.connection) if each.state == "OPEN"]
+        known = await cell_store.list_open_cells(home.connection)
         for each in known:
             try:
                 reader = await opened.enter_async_context(proof.open_book_reader(settings_of(settings, each), each))

@@ -23,7 +23,7 @@ from pixconnect.domain.identity.console import Visitor
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
-from pixconnect.usecases.frame.cells import Cells
+from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
@@ -137,10 +137,15 @@ async def open_console(service: Service, **parts: Any) -> AsyncIterator[InProces
 
 async def sign_in(console: InProcess, role: Any, name: str = "") -> NewSession:
     """A session of an operator's account, by one of its recovery codes."""
+    return await add_and_sign_in(as_operator(console.service.context), console.parts, role, name)
+
+
+async def add_and_sign_in(adding: Operator, parts: ConsoleParts, role: Any, name: str = "") -> NewSession:
+    """The same before any console; ``adding`` may make accounts."""
     name = name or role
-    issued = await operator_access.add_operator(as_operator(console.service.context), name, role)
+    issued = await operator_access.add_operator(adding, name, role)
     asked = OperatorSignIn(name=name, password=issued.password, code=issued.recovery_codes[0], address="192.0.2.1")
-    return await console.parts.sign_in.operator(asked)
+    return await parts.sign_in.operator(asked)
 
 
 async def issue_client(console: InProcess, holder_id: int, *scopes: Any) -> IssuedClient:
@@ -158,7 +163,7 @@ async def sign_in_client(console: InProcess, holder_id: int, *scopes: Any) -> Ne
 
 
 def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess:
-    context, turns = service.context, Turns()
+    context = service.context
     operator = Operator(
         pool=pool,
         clock=context.clock,
@@ -167,10 +172,18 @@ def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess
         secret_box=context.secret_box,
         operator="console",
     )
-    parts = ConsoleParts(
-        cells=Cells(context),
-        operator=operator,
-        sign_in=SignIn(operator),
+    parts = msgspec.structs.replace(make_parts(Cells(context), ByCell(operator)), **changes)
+    console = Console(parts, pages.ROUTES, lambda: None)
+    return InProcess(service=service, operator=operator, parts=parts, console=console, nobody=Browser(console=console))
+
+
+def make_parts(cells: Cells, operators: ByCell[Operator]) -> ConsoleParts:
+    """What a console process gives its pages, of these cells."""
+    context, turns = cells.home, Turns()
+    return ConsoleParts(
+        cells=cells,
+        operators=operators,
+        sign_in=SignIn(operators),
         assets=Assets(),
         exports=Exports(turns),
         turns=turns,
@@ -185,9 +198,6 @@ def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess
         version="0",
         trusted_proxies=(),
     )
-    parts = msgspec.structs.replace(parts, **changes)
-    console = Console(parts, pages.ROUTES, lambda: None)
-    return InProcess(service=service, operator=operator, parts=parts, console=console, nobody=Browser(console=console))
 
 
 def _receiver(body: bytes | list[bytes]) -> Any:

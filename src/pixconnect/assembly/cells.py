@@ -48,12 +48,16 @@ _log = structlog.get_logger(__name__)
 
 
 class OpenedCell(Struct, frozen=True, kw_only=True):
-    number: int
+    known: KnownCell
     base: Base
     report_ready: Callable[[], None]
     """To be called once it is served."""
     stop: asyncio.Event
     """To be served until this is set: the process stops, or the cell is elsewhere by now."""
+
+    @property
+    def number(self) -> int:
+        return self.known.number
 
 
 Serve = Callable[[OpenedCell], Awaitable[None]]
@@ -227,5 +231,5 @@ class _Others:
             _log.info("a cell is served", cell=known.name)
 
         async with opening as base:
-            opened = OpenedCell(number=known.number, base=base, report_ready=note_ready, stop=serving.leaving)
+            opened = OpenedCell(known=known, base=base, report_ready=note_ready, stop=serving.leaving)
             await self._serve(opened)

@@ -42,6 +42,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send
 from pixconnect.usecases.identity import console_session
 from pixconnect.usecases.money import holder
+from pixconnect.usecases.running.known_cells import list_cells
 from pixconnect.usecases.running.standby import Standby
 
 POLICY: Final = (
@@ -159,7 +160,7 @@ class Console:
                     _check_origin(request, self._parts)
                 if visit.visitor is None and not row.is_public:
                     return _lead_to_door(request)
-                visit = await self._name_holder(visit)
+                visit = await self._name_cells(await self._name_holder(visit))
                 if row.pace is not None:
                     self._paces.spend(row.pace, visit.who.party)
                 if is_act:
@@ -192,13 +193,20 @@ class Console:
         """The same with the holder's name; a holder that does not exist would look like one who has nothing."""
         if visit.visitor is None or visit.holder_id is None:
             return visit
-        found = await holder.read_holder(self._parts.operator, visit.holder_id)
+        found = await holder.read_holder(visit.operator, visit.holder_id)
         return msgspec.structs.replace(visit, holder_name=found.name)
+
+    async def _name_cells(self, visit: Visit) -> Visit:
+        """The same with the names of the cells, for an operator to choose from; holders need not know that there are any."""
+        cells = self._parts.cells
+        if visit.visitor is None or visit.visitor.holder_id is not None or cells.is_alone:
+            return visit
+        return msgspec.structs.replace(visit, known_cells=await list_cells(cells.home))
 
     async def _find_visitor(self, token: str | None, *, is_used: bool = True) -> Visitor | None:
         if token is None:
             return None
-        visitor = await console_session.find_session(self._parts.operator, token, is_used=is_used)
+        visitor = await console_session.find_session(self._parts.operators, token, is_used=is_used)
         if visitor is None:
             self._paces.note_over(token)
         else:

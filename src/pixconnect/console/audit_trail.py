@@ -32,24 +32,24 @@ FINDINGS_MAX: Final = 50
 async def show_audit(visit: Visit) -> Response:
     _refuse_holders(visit)
     before_id = wanted.read_id(visit.query("before"))
-    entries = await audit.list_entries(visit.parts.operator, before_id=before_id, count_max=PAGE_SIZE)
+    entries = await audit.list_entries(visit.operator, before_id=before_id, count_max=PAGE_SIZE)
     return visit.page("audit.html", entries=entries, page_size=PAGE_SIZE)
 
 
 async def show_proof(visit: Visit) -> Response:
     _refuse_holders(visit)
-    runs = await verify.list_runs(visit.parts.home, RUNS_MAX, FINDINGS_MAX)
+    runs = await verify.list_runs(visit.context, RUNS_MAX, FINDINGS_MAX)
     return visit.page("proof.html", runs=runs, findings_max=FINDINGS_MAX)
 
 
 async def show_cases(visit: Visit) -> Response:
     _refuse_holders(visit)
-    return visit.page("cases.html", cases=await case_usecases.list_cases(visit.parts.home))
+    return visit.page("cases.html", cases=await case_usecases.list_cases(visit.context))
 
 
 async def show_case(visit: Visit) -> Response:
     _refuse_holders(visit)
-    shown = await case_usecases.read_case(visit.parts.home, visit.path_id())
+    shown = await case_usecases.read_case(visit.context, visit.path_id())
     return visit.page("case.html", shown=shown, kinds=KINDS)
 
 
@@ -99,8 +99,8 @@ async def propose_ending(visit: Visit) -> Response:
 
 async def show_approvals(visit: Visit) -> Response:
     _refuse_holders(visit)
-    waiting = await approval_usecases.list_waiting_transfers(visit.parts.home, visit.chosen_id, APPROVALS_MAX)
-    return visit.page("approvals.html", waiting=waiting, now=visit.parts.home.clock.now())
+    waiting = await approval_usecases.list_waiting_transfers(visit.context, visit.chosen_id, APPROVALS_MAX)
+    return visit.page("approvals.html", waiting=waiting, now=visit.context.clock.now())
 
 
 async def approve_waiting(visit: Visit) -> Response:
@@ -136,7 +136,7 @@ def _begin_act(visit: Visit) -> Operator:
     if not visit.who.may_act:
         raise errors.Forbidden("a reader changes nothing")
     visit.form()
-    return acting_as(visit.parts.operator, visit.who.audit_name)
+    return acting_as(visit.operator, visit.who.audit_name)
 
 
 def _refuse_holders(visit: Visit) -> None:

@@ -25,7 +25,7 @@ LINES_MAX: Final = 500
 
 async def show_days(visit: Visit) -> Response:
     _refuse_holders(visit)
-    return visit.page("days.html", accounts=await day_usecases.list_accounts_days(visit.parts.home))
+    return visit.page("days.html", accounts=await day_usecases.list_accounts_days(visit.context))
 
 
 async def show_day(visit: Visit) -> Response:
@@ -59,7 +59,7 @@ async def export_day(visit: Visit) -> Response:
 
 async def show_inquiry(visit: Visit) -> Response:
     _check_asker(visit)
-    account = await inquiry.find_asked(visit.parts.home, _read_name(visit))
+    account = await inquiry.find_asked(visit.context, _read_name(visit))
     return visit.page("inquiry.html", name=account.name, asked="", says=None, silence=None)
 
 
@@ -67,7 +67,7 @@ async def ask(visit: Visit) -> Response:
     """Ask the institution about one Pix or charge. Loading the answer again asks again, and records nothing twice."""
     _check_asker(visit)
     name, asked = _read_name(visit), read_field(visit.form(), "asked")
-    operator = acting_as(visit.parts.operator, visit.who.audit_name)
+    operator = acting_as(visit.parts.operators.home, visit.who.audit_name)
     try:
         says = await visit.parts.ask_institution(operator, name, asked)
     # That the institution is silent is what whoever asks has to know: nothing of ours is down.
@@ -94,8 +94,8 @@ async def _read(visit: Visit) -> tuple[InstitutionAccount, DayLines]:
         day = date.fromisoformat(visit.request.path_params["day"])
     except ValueError:
         raise errors.NotFound("day: there is no such day") from None
-    account = await day_usecases.read_named_account(visit.parts.home, _read_name(visit))
-    return account, await day_usecases.read_day(visit.parts.home, account, day)
+    account = await day_usecases.read_named_account(visit.context, _read_name(visit))
+    return account, await day_usecases.read_day(visit.context, account, day)
 
 
 def _read_name(visit: Visit) -> str:

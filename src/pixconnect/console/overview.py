@@ -32,7 +32,7 @@ async def show_overview(visit: Visit) -> Response:
     if viewer.may("webhook.read"):
         endpoints = await browse_webhooks.list_endpoint_lines(context, viewer)
     # Only operators may know which holders exist.
-    holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.parts.operator, 0, HOLDERS_MAX)
+    holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.operator, 0, HOLDERS_MAX)
     holder_ids = [each.id for each, _ in holders] if visit.holder_id is None else [visit.holder_id]
     money = await overview_usecases.read_money(context, viewer, holder_ids)
     # In a sandbox there are none.

@@ -10,7 +10,7 @@ from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.domain.identity.access import Network
 from pixconnect.flow.turns import Turns
-from pixconnect.usecases.frame.cells import Cells
+from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn
@@ -22,7 +22,7 @@ from pixconnect.usecases.running.standby import Standby
 class ConsoleParts(Struct, frozen=True, kw_only=True):
     cells: Cells
     """With the service's rights: reads, and holders' own acts."""
-    operator: Operator
+    operators: ByCell[Operator]
     """With the console's own rights besides: sessions and the audit."""
     sign_in: SignIn
     assets: Assets

@@ -122,7 +122,7 @@ async def make_charge(visit: Visit) -> Response:
     visit.viewer.require("charge.write")
     caller, act = visit.act("sandbox test event", f"holder {visit.holder_id}")
     account = await visit.context.directory.read_account(caller.holder_id)
-    keys = await holder.list_pix_keys(visit.parts.operator, caller.holder_id)
+    keys = await holder.list_pix_keys(visit.operator, caller.holder_id)
     if not keys:
         raise errors.BadRequest(f"holder {caller.holder_id} ({account.party.name}) has no Pix key: add one first")
     cents = wanted.read_amounts(read_field(form, "amount"))[0] if read_field(form, "amount") else TEST_AMOUNT_CENTS

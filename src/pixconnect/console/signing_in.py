@@ -64,7 +64,7 @@ async def enter(visit: Visit) -> Response:
 
 async def sign_out(visit: Visit) -> Response:
     visit.form()
-    await console_session.revoke_session(visit.parts.operator, visit.who, visit.who.session_id)
+    await console_session.revoke_session(visit.own_operator, visit.who, visit.who.session_id)
     answer = RedirectResponse("/sign-in?said=signed_out", 303)
     answer.delete_cookie(visit.parts.cookie_name, secure=visit.parts.is_secure, httponly=True, samesite="strict")
     return answer
@@ -85,13 +85,13 @@ async def set_preferences(visit: Visit) -> Response:
 
 
 async def show_sessions(visit: Visit) -> Response:
-    sessions = await console_session.list_sessions(visit.parts.operator, visit.who)
+    sessions = await console_session.list_sessions(visit.operator, visit.who)
     return visit.page("sessions.html", sessions=sessions)
 
 
 async def end_session(visit: Visit) -> Response:
     visit.form()
-    await console_session.revoke_session(visit.parts.operator, visit.who, visit.path_id())
+    await console_session.revoke_session(visit.operator, visit.who, visit.path_id())
     return visit.go("/sessions", said="ended")
 
 

@@ -18,7 +18,7 @@ from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.api.frame import browser
 from pixconnect.assembly import inquiry
 from pixconnect.assembly.base import open_base
-from pixconnect.assembly.operators import open_operator
+from pixconnect.assembly.console_cells import open_console_cells
 from pixconnect.assembly.standby import open_standby
 from pixconnect.cli.frame import live_mode, private_files
 from pixconnect.cli.frame.failures import CommandError
@@ -32,18 +32,15 @@ from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.supervised import Lifeline
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.identity.console_session import SignIn
 from pixconnect.usecases.running.health_watches import watch_health
 
 IDLE_MAX_S = 900.0
 """The process of `run` ends when nobody has asked for a page for so long."""
 CONNECTIONS_MAX = 256
-_OPERATOR_CONNECTIONS_MAX = 4
 _FIRST_GIVEN_FD = 3
 
 
@@ -86,24 +83,20 @@ async def _answer(
     async with (
         open_base(settings, "pixconnect console") as base,
         open_standby(settings, base.context, "pixconnect console") as standby,
-        open_operator(
-            settings,
-            url=settings.console_login_url,
-            role=CONSOLE_ROLE,
-            connections_max=_OPERATOR_CONNECTIONS_MAX,
-        ) as operator,
+        open_console_cells(settings, base) as cells,
+        cells.open_others(),
     ):
         address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")
         is_secure, turns = address.scheme == "https", Turns()
         parts = ConsoleParts(
-            cells=Cells(base.context),
-            operator=operator,
-            sign_in=SignIn(operator),
+            cells=cells.contexts,
+            operators=cells.operators,
+            sign_in=SignIn(cells.operators),
             assets=Assets(),
             exports=Exports(turns),
             turns=turns,
             hosts=_own_names(address.netloc.lower(), port),
-            health=watch_health(base.context, base.keyring, standby=standby),
+            health=watch_health(base.context, base.keyring, standby=standby, find_more=cells.health.find_check),
             draw_qr=render_qr_png,
             ask_institution=partial(inquiry.ask_at, base.context),
             is_secure=is_secure,

@@ -20,6 +20,8 @@ from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.usecases.frame.context import Context
 
 RETRY_AFTER_S: Final = 2
+ANSWER_WITHIN_S: Final = 3.0
+"""What a cell that hangs costs a look over all of them."""
 NO_ANSWER: Final = (errors.ServiceUnavailable, *DATABASE_AWAY, *DATABASE_BUSY)
 """What a cell raises that cannot say now whether it knows something."""
 
@@ -128,6 +130,21 @@ class ByCell(Generic[Part]):
         if not has_all:
             raise errors.ServiceUnavailable("a database that may know it cannot be reached", RETRY_AFTER_S)
         raise not_found
+
+    async def ask_all(self, ask: Callable[[Part], Awaitable[Found]]) -> dict[int, Found | None]:
+        """What each cell answers, by its number; ``None`` for one beside the home cell that gives no answer in time."""
+
+        async def ask_other(part: Part) -> Found | None:
+            try:
+                async with asyncio.timeout(ANSWER_WITHIN_S):
+                    return await ask(part)
+            except NO_ANSWER:
+                return None
+
+        others = self.others()
+        answers = await asyncio.gather(ask(self.home), *(ask_other(part) for _, part in others))
+        answered = dict(zip([cell.HOME, *(number for number, _ in others)], answers, strict=True))
+        return answered | dict.fromkeys(sorted(self._away.numbers))
 
     def _led_by(self, name: str | None) -> list[Part]:
         number = None if name is None else cell.find_named_cell(name)

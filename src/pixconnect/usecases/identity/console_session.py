@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import cell, errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity import console
@@ -32,8 +32,9 @@ from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity.console import ConsoleOperator, ConsoleSession, FoundSession
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.cells import ByCell
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext, acting_as
+from pixconnect.usecases.frame.operator import Operator, OperatorContext, acting_as
 from pixconnect.usecases.identity import token_issuer
 from pixconnect.usecases.identity.operator_access import about_totp, hash_recovery_code
 from pixconnect.usecases.identity.token_issuer import AddressLimited, TokenRequest
@@ -75,10 +76,11 @@ class NewSession(Struct, frozen=True, kw_only=True):
 
 
 class SignIn:
-    """The door of one process: one comes in at a time."""
+    """The door of one process: one comes in at a time. Operators' sessions are in the home cell, a client's in its cell."""
 
-    def __init__(self, context: OperatorContext) -> None:
-        self._context = context
+    def __init__(self, cells: ByCell[Operator]) -> None:
+        self._cells = cells
+        self._context: OperatorContext = cells.home
         self._semaphore = FairSemaphore(1, waiting_max=WAITING_MAX, what="sign-ins")
 
     async def operator(self, asked: OperatorSignIn) -> NewSession:
@@ -98,7 +100,6 @@ class SignIn:
 
     async def client(self, asked: ClientSignIn) -> NewSession:
         """Let a holder in by the credentials of one of its clients; refuses as ``operator`` does."""
-        context = self._context
         request = TokenRequest(
             client_id=asked.client_id,
             client_secret=asked.client_secret,
@@ -106,14 +107,29 @@ class SignIn:
             address=asked.address,
         )
         token_issuer.check_shape(request)
-        async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
-            verdict = await token_issuer.judge(context, connection, request)
-            if isinstance(verdict, Client):
-                session = _session_of(context, client_id=verdict.client_id)
-                # Up to a second ahead, as its tokens are, or a secret that is new would let nobody in.
-                began_at = access_rules.issue_at(session.created_at, verdict.tokens_from)
-                return await _begin(context, connection, structs.replace(session, created_at=began_at))
+        async with self._semaphore.hold(asked.address):
+            context = await self._find_cell(asked.client_id)
+            async with write_alone(context.pool) as connection:
+                verdict = await token_issuer.judge(context, connection, request)
+                if isinstance(verdict, Client):
+                    session = _session_of(context, client_id=verdict.client_id)
+                    # Up to a second ahead, as its tokens are, or a secret that is new would let nobody in.
+                    began_at = access_rules.issue_at(session.created_at, verdict.tokens_from)
+                    return await _begin(context, connection, structs.replace(session, created_at=began_at))
         raise verdict
+
+    async def _find_cell(self, client_id: str) -> OperatorContext:
+        """A client's cell; the home cell refuses those that nobody knows."""
+
+        async def look(operator: Operator) -> OperatorContext:
+            await token_issuer.check_client_known(operator, client_id)
+            return operator
+
+        if self._cells.is_alone or not access_rules.is_client_id(client_id):
+            return self._context
+        with suppress(errors.NotFound):
+            return await self._cells.find(look, client_id)
+        return self._context
 
     async def link(self, token: str) -> NewSession:
         """Let in whoever opens a link for the first time, as the operator of a sandbox; refuses as ``operator`` does."""
@@ -137,10 +153,17 @@ async def make_link(context: OperatorContext) -> str:
     return token
 
 
-async def find_session(context: OperatorContext, token: str, *, is_used: bool = True) -> Visitor | None:
-    """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session."""
+async def find_session(cells: ByCell[Operator], token: str, *, is_used: bool = True) -> Visitor | None:
+    """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session.
+
+    Raises:
+        ServiceUnavailable: It is a session of a cell that is away.
+    """
     if len(token) != _TOKEN_LENGTH:
         return None
+    number = cell.find_named_cell(token)
+    # We made it, so what it says is no hint. Whatever leads nowhere is no session.
+    context = cells.at(number) if number is not None and cells.has_other(number) else cells.home
     now = context.clock.real_now()
     async with context.pool.acquire() as connection:
         found = await console_store.find_session(connection, _hash(token), now)
@@ -237,7 +260,7 @@ def _session_of(
 
 
 async def _begin(context: OperatorContext, connection: Connection, session: ConsoleSession) -> NewSession:
-    now, token = context.clock.real_now(), context.entropy.token(_TOKEN_LENGTH)
+    now, token = context.clock.real_now(), cell.draw_tagged(context.entropy, _TOKEN_LENGTH, context.policy.cell)
     await console_store.insert_session(connection, session, _hash(token))
     await console_store.forget_old(connection, now)
     found = await console_store.find_session(connection, _hash(token), now)

@@ -27,12 +27,13 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.cell import Claim
 from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running.installation import InstallationError
 
 
-async def list_cells(context: OperatorContext) -> list[KnownCell]:
+async def list_cells(context: HasPool) -> list[KnownCell]:
     """The cells beside the home cell, by number."""
     return await cell_store.list_all(context.pool)
 

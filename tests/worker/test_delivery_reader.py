@@ -1,7 +1,9 @@
 """What the worker's reads find of an endpoint that has more pending than memory keeps."""
 
+from datetime import timedelta
 from itertools import count
 
+from pixconnect.store.frame import clock as clock_store
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits
 from pixconnect.worker.delivery_reader import DeliveryReader
 from support import postgres
@@ -36,3 +38,21 @@ async def test_what_is_committed_behind_a_walk_does_not_wait_until_no_more_comes
                 break
             assert turn < 20, "it was passed over while more came"
     assert len(taken) > KEPT_MAX, "the endpoint never had more than memory keeps"
+
+
+async def test_what_is_dated_before_the_clock_walks_and_committed_after_it_is_read_at_the_next_look_back(
+    database: postgres.Addresses,
+) -> None:
+    async with open_webhook_service(database) as service:
+        await service.add_endpoint("http://127.0.0.1:9/hook")
+        queue = DeliveryQueue(QueueLimits(kept_max=KEPT_MAX), lambda slot, epoch: True)
+        reader, pool = DeliveryReader(service.context, queue), service.context.pool
+        await reader.read(HELD, [])
+        await clock_store.move(pool, timedelta(hours=1))
+        await reader.read(HELD, [])
+        await clock_store.move(pool, timedelta(0))
+        await service.announce([7])
+        await clock_store.move(pool, timedelta(hours=1))
+        reader._late_at_s -= 1.0  # a second later
+        await reader.read(HELD, [])
+        assert [work.delivery.resource_id for work in queue.take(KEPT_MAX)] == [7]

@@ -3,7 +3,7 @@
 There are three reads, each a page at a time:
 
 - *forward*: from where the last one ended, with a small overlap;
-- *late*, once a second: from three seconds back, for what was committed late;
+- *late*, once a second: from where service time stood three seconds ago, for what was committed late;
 - *the sweep*, once a minute and for new slots: from the very beginning. Correctness rests on this one alone.
 
 Besides, it reads what follows a delivery that is done, and the backlog of endpoints that have more than memory keeps.
@@ -11,6 +11,7 @@ Besides, it reads what follows a delivery that is done, and the backlog of endpo
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -21,9 +22,12 @@ from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)
-_LATE = timedelta(seconds=3)
-"""A delivery gets its date once all locks are held. If its commit takes longer than this, the sweep finds it. A larger number
-costs reads: while an old transaction keeps dead rows alive, each read passes over all those of this time, every second."""
+_LATE_S = 3.0
+"""Of real time: a walk of the sandbox's clock may take service time on between the date of a delivery and its commit.
+
+A delivery gets its date once all locks are held. If its commit takes longer than this, the sweep finds it. A larger number
+costs reads: while an old transaction keeps dead rows alive, each read passes over all those of this time, every second.
+"""
 _LATE_EVERY_S = 1.0
 _SWEEP_EVERY_S = 60.0
 _PAGE = 1024
@@ -40,6 +44,8 @@ class DeliveryReader:
         self._sweep: DueCursor | None = None
         self._swept: frozenset[tuple[int, int]] = frozenset()
         self._late_at_s = self._sweep_at_s = float("-inf")
+        self._stood = deque[tuple[float, datetime]]()
+        """When a late read began, and where service time stood; the first is the one that the next goes back to."""
         self._read_until = _BEGINNING
 
     async def read(self, held: dict[int, int], done: Sequence[DueDelivery]) -> bool:
@@ -74,13 +80,22 @@ class DeliveryReader:
             self._sweep, self._sweep_at_s, self._swept = DueCursor(due_at=_BEGINNING), now_s, frozenset(held.items())
             self._queue.forget_idle()
             self._queue.forget_finished(now_s)
-        forward, late = self._forward, DueCursor(due_at=now - _LATE)
+        forward = self._forward
+        if has_gone_back:
+            self._stood.clear()
+        elif forward is not None and now_s - self._late_at_s < _LATE_EVERY_S:
+            return forward
+        self._late_at_s = now_s
+        late = DueCursor(due_at=self._go_back(now, now_s))
         if forward is None or has_gone_back:
             return late
-        if now_s - self._late_at_s >= _LATE_EVERY_S:
-            self._late_at_s = now_s
-            return min(forward, late, key=lambda cursor: (cursor.due_at, cursor.id))
-        return forward
+        return min(forward, late, key=lambda cursor: (cursor.due_at, cursor.id))
+
+    def _go_back(self, now: datetime, now_s: float) -> datetime:
+        self._stood.append((now_s, now))
+        while len(self._stood) > 1 and self._stood[1][0] <= now_s - _LATE_S:
+            self._stood.popleft()
+        return min(self._stood[0][1], now - timedelta(seconds=_LATE_S))
 
     async def _read_page(self, cursor: DueCursor, until: datetime, held: dict[int, int]) -> DueCursor | None:
         found = await delivery_store.read_due(

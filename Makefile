@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long programs test-16 coverage prove damage chaos chaos-defects ha failover check lint format types imports docs pictures bench bench-against lock release clean environment dev-environment
+.PHONY: help run test test-long test-nightly programs test-16 coverage prove damage chaos chaos-defects ha failover check lint format types imports docs pictures bench bench-against lock release clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -18,7 +18,10 @@ test: dev-environment ## Run the tests, all but the long ones
 	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long"
 
 test-long: dev-environment ## Run the long ones: whole journeys, other languages, load
-	@.venv/bin/pytest -n auto --dist loadgroup -q -m long
+	@.venv/bin/pytest -n auto --dist loadgroup -q -m "long and not nightly"
+
+test-nightly: dev-environment ## Run the long ones that are not run before each change: each institution, alerts, both languages
+	@.venv/bin/pytest -n auto --dist loadgroup -q -m nightly
 
 programs: dev-environment ## Install what tests need of Node.js and Go, where the machine has them
 	@.venv/bin/python -m support.toolchains

@@ -78,6 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "postgres_server" in item.fixturenames:
             item.add_marker("sql")
+        if item.get_closest_marker("nightly"):
+            item.add_marker("long")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -18,7 +18,8 @@ from pixconnect_client import Client
 from support.installation import ROOT, wait_until
 from support.ports import reserved_port
 
-pytestmark = [pytest.mark.journey, pytest.mark.long]
+# Together, so that the image is built once.
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("image")]
 
 IMAGE = ROOT / "deploy" / "image"
 NEEDED = ("mmdebstrap", "buildah", "systemd-nspawn")

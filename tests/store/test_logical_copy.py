@@ -4,9 +4,7 @@ The server is one of its own, since those of other tests keep no logical log.
 """
 
 import asyncio
-import subprocess
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -14,7 +12,6 @@ import pytest
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
-from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.usecases.frame.tally import fold_tallies
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
@@ -22,8 +19,8 @@ from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from support.books import check_books
-from support.old_home import new_home
-from support.postgres import Addresses, make_copy, make_template
+from support.logical_postgres import open_logical_server
+from support.postgres import Addresses, make_copy
 from support.records import outside_party
 from support.service import Service, credit_report, make_charge, open_holder, open_service, read_funds
 
@@ -39,24 +36,10 @@ _IS_THERE = "select not exists (select from pg_subscription_rel where srsubstate
 _IS_CAUGHT_UP = "select confirmed_flush_lsn >= $1::text::pg_lsn from pg_replication_slots where slot_name = 'moving'"
 
 
-class LogicalPostgres(EmbeddedPostgres):
-    """A server that keeps a logical log, and applies one."""
-
-    def _launch(self, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
-        # Of a setting that is given twice the last counts.
-        return super()._launch([*command, "-c", "wal_level=logical", "-c", "max_logical_replication_workers=4"])
-
-
 @pytest.fixture
 async def logical_server() -> AsyncIterator[Addresses]:
-    with new_home() as home:
-        server = LogicalPostgres(home, connections_max=100, durable=False)
-        try:
-            await server.start()
-            await make_template(server.owner_url)
-            yield Addresses(owner_url=server.owner_url, service_url=server.login_url)
-        finally:
-            await server.stop(timeout_s=1)
+    async with open_logical_server() as (_, addresses):
+        yield addresses
 
 
 async def test_a_logical_copy_of_what_is_written_meanwhile_is_the_same_and_goes_on(logical_server: Addresses) -> None:

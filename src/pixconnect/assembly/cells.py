@@ -27,7 +27,7 @@ from pixconnect.assembly.base import Base, open_cell_base, running_beside
 from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
-from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.schema_history import SchemaError
 from pixconnect.store.running import cell as cell_store
@@ -35,7 +35,9 @@ from pixconnect.usecases.frame.cells import UnreachableCells
 from pixconnect.usecases.running.installation import InstallationError
 from pixconnect.usecases.running.known_cells import refuse_other_cell
 
-LOOK_EVERY_S: Final = 5.0
+LOOK_EVERY_S: Final = SEEN_WITHIN_S
+LOOK_WHILE_MOVING_S: Final = 0.2
+"""Where a cell is being moved, its holders wait for this."""
 LOOK_EVERY_MIN_S: Final = 1.0
 """However many ask for cells that are not known."""
 AGAIN_AFTER_S: Final = 1.0
@@ -101,6 +103,7 @@ class _Serving:
         self.known = known
         self.leaving = asyncio.Event()
         self.is_served = False
+        self.base: Base | None = None
 
     def is_at(self, known: KnownCell) -> bool:
         return self.known.address == known.address
@@ -123,14 +126,20 @@ class _Others:
 
     async def keep_looking(self) -> None:
         """Serve cells as they are added, and where they are, until cancelled."""
+        is_moving = False
         while True:
             self._away.is_wanted.clear()
             try:
-                for known in await cell_store.list_all(self._home.context.pool):
+                known_cells = await cell_store.list_all(self._home.context.pool)
+                is_moving = any(known.state == "MOVING" for known in known_cells)
+                for known in known_cells:
                     self._note(known)
             except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
                 _log.debug("the cells are not known", reason=type(error).__name__)
             self._has_looked.set()
+            if is_moving:
+                await asyncio.sleep(LOOK_WHILE_MOVING_S)
+                continue
             await asyncio.sleep(LOOK_EVERY_MIN_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY_S - LOOK_EVERY_MIN_S):
@@ -164,7 +173,7 @@ class _Others:
 
     def _note(self, known: KnownCell) -> None:
         # Nobody may use one whose tables are being made.
-        if known.state != "OPEN" or self._stop.is_set():
+        if not known.is_open or self._stop.is_set():
             return
         before = self._servings.get(known.number)
         if before is not None:
@@ -226,10 +235,20 @@ class _Others:
 
         def note_ready() -> None:
             serving.is_served = True
+            self._lead_former_to(serving)
             self._away.numbers.discard(known.number)
             self._ready[known.number].set()
             _log.info("a cell is served", cell=known.name)
 
         async with opening as base:
+            serving.base = base
             opened = OpenedCell(known=known, base=base, report_ready=note_ready, stop=serving.leaving)
             await self._serve(opened)
+
+    def _lead_former_to(self, serving: _Serving) -> None:
+        # Where the cell has moved its former database is closed. What was asked there and is not answered yet, a lost COMMIT
+        # too, comes to its end where it is by now; that this is the same cell was just looked at.
+        for former in self._tasks:
+            if former is not serving and former.known.number == serving.known.number and former.base is not None:
+                url = settings_of(self._home.settings, serving.known).database_url
+                former.base.context.pool.lead_to(url)

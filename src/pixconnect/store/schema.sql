@@ -5479,21 +5479,30 @@ create table cell (
     identity uuid default gen_random_uuid() not null,
     state text default 'OPENING' not null,
     added_at timestamp with time zone default clock_timestamp() not null,
+    other_address text,
+    moving_since timestamp with time zone,
     constraint cell_pkey primary key (number),
     constraint cell_address_key unique (address),
     constraint cell_identity_key unique (identity),
     constraint cell_name_key unique (name),
+    constraint cell_other_address_key unique (other_address),
     constraint address_has_no_login check (length(address) <= 1000 and address ~ '^postgresql://[^@?#]*/[^@/?#]+([?][^@#]*)?$'
         and address !~* '[?&](user|password|passfile|service|sslcert|sslkey|sslpassword)='),
     constraint cell_name_is_a_word check (name ~ '^[a-z][a-z0-9-]{0,31}$' and name <> 'home'),
-    constraint cell_state_check check (state in ('OPENING', 'OPEN')),
-    constraint home_is_no_row check (number >= 1 and number <= 255)
+    constraint cell_state_check check (state in ('OPENING', 'OPEN', 'MOVING')),
+    constraint home_is_no_row check (number >= 1 and number <= 255),
+    constraint moves_to_another_address check ((state = 'MOVING') = (other_address is not null) and (state = 'MOVING') =
+        (moving_since is not null) and other_address is distinct from address),
+    constraint other_address_has_no_login check (length(other_address) <= 1000 and other_address ~
+        '^postgresql://[^@?#]*/[^@/?#]+([?][^@#]*)?$' and other_address !~*
+        '[?&](user|password|passfile|service|sslcert|sslkey|sslpassword)=')
 );
 create trigger cells_are_known_at_home after insert on cell for each statement execute function refuse_cell_elsewhere();
 create trigger known_cell_is_kept before update on cell for each row when (old.number <> new.number or old.name <> new.name or
-    old.state = 'OPEN' and old.identity <> new.identity) execute function refuse_other_number();
+    old.state <> 'OPENING' and old.identity <> new.identity) execute function refuse_other_number();
 create trigger known_cell_stays before delete or truncate on cell for each statement execute function refuse_other_number();
-grant insert (number, name, address), update (address, identity, state) on table cell to pixconnect_operator;
+grant insert (number, name, address), update (address, identity, state, other_address, moving_since) on table cell to
+    pixconnect_operator;
 grant select on table cell to pixconnect_service;
 comment on table cell is 'The cells beside the home cell, in which alone this table has rows.';
 comment on column cell.number is 'What its ids have above their lowest 45 bits; it never changes.';
@@ -5501,8 +5510,12 @@ comment on column cell.name is 'What operators call it; it never changes.';
 comment on column cell.address is 'Where its database is, without a login: each process logs in as it does to the home cell.';
 comment on column cell.identity is
     'What the cell''s own tables say too, so that no other database with the same number passes for it.';
-comment on column cell.state is 'OPENING until its tables are made and say its number; then OPEN.';
+comment on column cell.state is
+    'OPENING until its tables are made and say its number; then OPEN; MOVING while they are copied, and served where they were.';
 comment on column cell.added_at is 'When it was first named here, in real time.';
+comment on column cell.other_address is 'Where it is being moved to; null while nobody moves it.';
+comment on column cell.moving_since is
+    'When its move was begun, in real time: its former database is called by that once it is closed; null while nobody moves it.';
 
 -- keep_former_cell: migration 0155
 create function keep_former_cell() returns trigger language plpgsql

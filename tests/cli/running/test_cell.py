@@ -27,11 +27,8 @@ from pixconnect.usecases.running import installation, known_cells
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.command_line import CommandLine
+from support.dying import KilledError, die
 from support.postgres import Addresses
-
-
-class KilledError(BaseException):
-    """The process dies here."""
 
 
 @pytest.fixture
@@ -65,21 +62,6 @@ async def add(settings: Settings, target: Addresses, name: str = "second") -> Kn
 async def find_faults(settings: Settings, known: KnownCell) -> list[str]:
     async with cells.operating_at_home(settings) as operator:
         return await cell_opening.look_for_faults(operator, settings, known)
-
-
-def die(place: object, name: str, monkeypatch: pytest.MonkeyPatch, *, before: bool = False, call: int = 1) -> None:
-    """Die before or after a call of this function."""
-    called, calls = getattr(place, name), 0
-
-    async def called_last(*arguments: Any, **options: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        result = None if before and calls == call else await called(*arguments, **options)
-        if calls == call:
-            raise KilledError
-        return result
-
-    monkeypatch.setattr(place, name, called_last)
 
 
 _STEPS: list[tuple[Callable[[pytest.MonkeyPatch], None], bool, bool]] = [
@@ -150,7 +132,7 @@ async def test_of_two_who_add_cells_at_once_one_waits(
 ) -> None:
     async with cell_store.adding_cells(home) as is_alone:
         assert is_alone
-        with pytest.raises(InstallationError, match="somebody else is adding a cell"):
+        with pytest.raises(InstallationError, match="somebody else is adding or moving a cell"):
             await add(cells.home_settings(database), empty)
     assert await cell_store.list_all(home) == []
 
@@ -209,7 +191,7 @@ async def test_names_and_addresses_are_one_cells(
     await cells.know(home, "second", tables)
     with pytest.raises(InstallationError, match="is that of the cell second"):
         await add(settings, tables, "third")
-    with pytest.raises(InstallationError, match="nothing moves it elsewhere yet"):
+    with pytest.raises(InstallationError, match="cell move second --to URL"):
         await add(settings, empty)
 
 

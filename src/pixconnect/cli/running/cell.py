@@ -16,7 +16,7 @@ from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
-from pixconnect.cli.running import cell_opening
+from pixconnect.cli.running import cell_moving, cell_opening
 from pixconnect.config import Settings
 from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell, parse_address, parse_name
@@ -55,11 +55,35 @@ def add(name: Name, *, database_url: str, json: Json = False) -> None:
     terminal.notice("in live mode no holder can be opened in it yet, and no Pix goes from one cell to another")
 
 
+@app.command
+def move(
+    name: Name,
+    *,
+    to: str | None = None,
+    cancel: Annotated[bool, Parameter(negative=())] = False,
+    take_over: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
+) -> None:
+    """Move a cell to an empty database while it is served; its holders wait for two seconds at most.
+
+    Run it again after whatever kept it from its end: until it is open there, it is served where it was.
+
+    Args:
+        name: The cell; the home cell is moved by a restore.
+        to: Where that database is, as `postgresql://HOST:PORT/DATABASE`, without user and password.
+        cancel: Take a move back that was begun.
+        take_over: Open the copy although the cell's server is lost, once that is fenced: what it had last is forgotten.
+    """
+    end = cell_moving.choose_end(to, cancels=cancel, takes_over=take_over)
+    known = _run(lambda operator, settings: end(cell_moving.prepare_move(operator, settings), name))
+    output.show(structs.asdict(known), as_json=json)
+
+
 @app.command(name="list")
 def list_cells(*, json: Json = False) -> None:
     """Print all cells, the home cell first."""
     known = operating.run(known_cells.list_cells)
-    columns = ("number", "name", "state", "address", "added_at")
+    columns = ("number", "name", "state", "address", "added_at", "other_address")
     output.show_list("cells", [_HOME, *map(structs.asdict, known)], as_json=json, columns=columns)
 
 

@@ -32,7 +32,7 @@ async def add_cell(context: OperatorContext, settings: Settings, name: str, addr
     """
     async with known_cells.adding_alone(context):
         known = await known_cells.refuse_taken(context, name, address)
-        if known is not None and known.state == "OPEN":
+        if known is not None and known.is_open:
             return known
         reached = settings_of(settings, CellAddress(address=address))
         _refuse_unsafe(reached)
@@ -82,9 +82,10 @@ async def connected_as_operator(reached: Settings) -> AsyncGenerator[asyncpg.Con
 async def look_for_faults(context: OperatorContext, settings: Settings, known: KnownCell | None) -> list[str]:
     """What is wrong with a cell, or with the home cell (``None``): of what cannot be reached that it cannot."""
     reached = settings if known is None else settings_of(settings, known)
+    found = [] if known is None else [line async for line in cell_check.judge_move(context, known)]
     try:
         async with connected_as_operator(reached) as connection:
-            found = [line async for line in cell_check.judge_cell(context, connection, known, settings.mode)]
+            found += [line async for line in cell_check.judge_cell(context, connection, known, settings.mode)]
         # Operators may log in otherwise than the service, and its login belongs to the server.
         role = privileges.SERVICE_ROLE
         await (await pool.connect(reached.database_url, role=role, schema=_SCHEMA, name=_NAME)).close()
@@ -93,5 +94,5 @@ async def look_for_faults(context: OperatorContext, settings: Settings, known: K
         # A defect of ours keeps its traceback.
         if line is None:
             raise
-        return [line]
+        return [*found, line]
     return found

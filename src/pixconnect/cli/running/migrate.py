@@ -168,7 +168,8 @@ async def _make_tables(connection: asyncpg.Connection, settings: Settings, login
         # A live database has no tables of the simulated network.
         if schema == "sandbox" and settings.mode != "sandbox":
             continue
-        applied += await schema_history.migrate(connection, schema, migrations.read_migrations(package))
+        steps = migrations.read_migrations(package)
+        applied += await schema_history.migrate(connection, schema, steps, known_cells.refuse_while_copied)
         user = (
             await _login_of(connection, settings.verify_database_url or settings.operators_url)
             if schema == "verify"
@@ -250,7 +251,7 @@ async def _list_offending(connection: asyncpg.Connection, broken: Sequence[Broke
     if not broken:
         return []
     steps = migrations.read_migrations("pixconnect.store")
-    applied = await schema_history.migrate(connection, _SCHEMA, steps[: _ruled_by()])
+    applied = await schema_history.migrate(connection, _SCHEMA, steps[: _ruled_by()], known_cells.refuse_while_copied)
     await connection.execute(f"set search_path = {_SCHEMA}")
     await offending_store.list_all(connection, broken)
     return applied

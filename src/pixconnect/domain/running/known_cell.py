@@ -15,14 +15,21 @@ from uuid import UUID
 
 from msgspec import Struct
 
-CellState = Literal["OPENING", "OPEN"]
+from pixconnect.domain.frame import errors
+
+CellState = Literal["OPENING", "OPEN", "MOVING"]
 
 _LOGIN_WORDS: Final = frozenset({"user", "password", "passfile", "sslcert", "sslkey", "sslpassword"})
 _PLACE_WORDS: Final = frozenset({"host", "port", "sslmode", "sslrootcert", "sslcrl", "target_session_attrs"})
 HOME_NAME: Final = "home"
 """What the home cell is called, so no other cell is."""
+SEEN_WITHIN_S: Final = 5.0
+"""How late processes see what has become of a cell."""
+COPY_PREFIX: Final = "pixconnect_move_"
 _NAME: Final = re.compile("[a-z][a-z0-9-]{0,31}")
 _PORT: Final = 5432
+_DATABASE_NAME_MAX: Final = 63
+"""Octets of a name that PostgreSQL keeps; it cuts longer ones off."""
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]@]+)(:(?P<port>[0-9]{1,5}))?")
 
 
@@ -39,6 +46,10 @@ class CellAddress(Struct, frozen=True, kw_only=True):
         words = [*parse_qsl(place.query), *((key, word) for key, word in parse_qsl(login.query) if key in _LOGIN_WORDS)]
         return _write(f"{login_text}{at}{place.netloc}", place.path[1:], words)
 
+    @property
+    def database(self) -> str:
+        return unquote(urlsplit(self.address).path[1:])
+
 
 class KnownCell(CellAddress, frozen=True, kw_only=True):
     number: int
@@ -47,8 +58,34 @@ class KnownCell(CellAddress, frozen=True, kw_only=True):
     identity: UUID
     """Stands in ``installation.cell_identity`` of the cell too: a database that says another one is another cell."""
     state: CellState
-    """``OPENING`` while its tables are being made: nobody may use it yet."""
+    """``OPENING`` while its tables are being made: nobody may use it yet. ``MOVING`` while it is served where it was."""
     added_at: datetime
+    other_address: str | None = None
+    """Where it is being moved to."""
+    moving_since: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is used at its address."""
+        return self.state != "OPENING"
+
+    @property
+    def copy_name(self) -> str:
+        """What its publication, slot and subscription are called while it is moved, like those of no other cell of a server."""
+        return f"{COPY_PREFIX}{self.identity.hex}"
+
+    @property
+    def closed_database(self) -> str:
+        """What the former database is called once nobody may use it any more; no two moves close one by the same name."""
+        suffix = f"_moved_{errors.require(self.moving_since, 'it is being moved'):%Y%m%d_%H%M%S}"
+        kept = self.database.encode()[: _DATABASE_NAME_MAX - len(suffix)].decode(errors="ignore")
+        return f"{kept}{suffix}"
+
+
+def in_other_database(url: str, database: str) -> str:
+    """The same login and server, and another database there."""
+    parts = urlsplit(url)
+    return _write(parts.netloc, quote(database, safe=""), parse_qsl(parts.query))
 
 
 def parse_name(text: str) -> str:

@@ -1,9 +1,9 @@
 """The cells that the home cell knows, in its table ``cell``, which is empty in every other cell.
 
 The home cell itself is no row: its number is 0, and its address is that of the settings. A row is added before anything is done
-with its database, and is ``OPENING`` until that says the cell's number and identity; only an ``OPEN`` one may be served. The
-table is a list of where to go: which cell a database is, its own row ``installation`` decides (``find_claim``). Rows are never
-removed.
+with its database, and is ``OPENING`` until that says the cell's number and identity; then it is served, also while it is
+``MOVING`` to another address. The table is a list of where to go: which cell a database is, its own row ``installation``
+decides (``find_claim``). Rows are never removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _LOCK_KEY: Final = 0x7078_6106
 CELL: Final = Table(
     "cell",
     KnownCell,
-    "number smallint, name text, address text, identity uuid, state text, added_at timestamptz",
+    "number smallint, name text, address text, identity uuid, state text, added_at timestamptz, other_address text, "
+    "moving_since timestamptz",
     key=("number",),
 )
 
@@ -39,7 +40,7 @@ async def list_all(connection: Connection | Pool) -> list[KnownCell]:
 
 async def list_open_cells(connection: Connection | Pool) -> list[KnownCell]:
     """Those that may be used; one that is being added has nothing yet."""
-    return [known for known in await list_all(connection) if known.state == "OPEN"]
+    return [known for known in await list_all(connection) if known.is_open]
 
 
 _FIND: Final[LiteralString] = f"select {CELL.select} from cell where name = $1"
@@ -83,6 +84,28 @@ async def open_known(connection: Connection, cell: KnownCell) -> KnownCell | Non
     return CELL.read_found(await connection.fetchrow(_OPEN, cell.number, cell.identity))
 
 
+_BEGIN_MOVE: Final[LiteralString] = f"""
+    update cell set state = 'MOVING', other_address = $2, moving_since = date_trunc('second', clock_timestamp())
+    where number = $1 and state = 'OPEN' returning {CELL.select}
+"""
+
+
+async def begin_move(connection: Connection, cell: KnownCell, other_address: str) -> KnownCell | None:
+    """Note where a cell is being moved to; ``None`` if it is not open, or is being moved."""
+    return CELL.read_found(await connection.fetchrow(_BEGIN_MOVE, cell.number, other_address))
+
+
+_END_MOVE: Final[LiteralString] = f"""
+    update cell set state = 'OPEN', address = $2, other_address = null, moving_since = null
+    where number = $1 and state = 'MOVING' and moving_since = $3 returning {CELL.select}
+"""
+
+
+async def end_move(connection: Connection, cell: KnownCell, address: str) -> KnownCell | None:
+    """Let a cell be open at one of its two addresses; ``None`` if that move was ended by somebody else."""
+    return CELL.read_found(await connection.fetchrow(_END_MOVE, cell.number, address, cell.moving_since))
+
+
 _MEASURE: Final[LiteralString] = "select pg_database_size(current_database())"
 
 
@@ -97,7 +120,7 @@ _UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1)"
 
 @asynccontextmanager
 async def adding_cells(connection: Connection) -> AsyncGenerator[bool]:
-    """Lock out all others who add cells, for as long as this session lasts; yields ``False`` if somebody else does."""
+    """Lock out all others who add or move cells, for as long as this session lasts; yields ``False`` if somebody else does."""
     is_alone: bool = await connection.fetchval(_TRY_LOCK, _LOCK_KEY)
     try:
         yield is_alone

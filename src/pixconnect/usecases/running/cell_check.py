@@ -14,6 +14,7 @@ from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.migrations import SchemaError
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.cell import Claim
 from pixconnect.store.running.installation import Mode
@@ -35,6 +36,19 @@ class CellLook(Struct, frozen=True, kw_only=True):
     system_identifier: int
     database_oid: int
     is_standby: bool
+
+
+async def judge_move(context: OperatorContext, known: KnownCell) -> AsyncIterator[str]:
+    """What was left of a move of this cell, as the home cell knows it, while nobody is at it."""
+    if known.state != "MOVING":
+        return
+    async with context.pool.acquire() as home, cell_store.adding_cells(home) as is_alone:
+        if is_alone:
+            again = f"pixconnect cell move {known.name}"
+            yield (
+                f"its move to {known.other_address} was cut off: run `{again} --to {known.other_address}` again, or "
+                f"`{again} --cancel`; the log that its server keeps for the copy fills the disk"
+            )
 
 
 async def look_at_cell(connection: Connection) -> CellLook:
@@ -92,4 +106,8 @@ async def _judge_tables(connection: Connection) -> list[str]:
         missing = await schema_history.list_missing(connection, _SCHEMA, migrations.read_migrations(_PACKAGE))
     except SchemaError as error:
         return [str(error)]
+    if await cell_copy.find_subscription(connection) is not None:
+        return [
+            "it has moved, and its subscription is left: run `pixconnect cell move` again with --to and its address"
+        ]
     return [f"its tables lack {len(missing)} steps of this version: run `pixconnect migrate`"] if missing else []

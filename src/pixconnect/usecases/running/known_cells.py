@@ -23,6 +23,7 @@ from pixconnect.domain.frame import cell, errors
 from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.cell import Claim
 from pixconnect.store.running.installation import Mode
@@ -91,7 +92,7 @@ async def measure_cell(context: OperatorContext) -> tuple[int, int]:
 def find_open_cell(known: Sequence[KnownCell], number: int) -> KnownCell:
     """The one of this number among those that the home cell knows; ``ServiceUnavailable`` if it is not open."""
     for each in known:
-        if each.number == number and each.state == "OPEN":
+        if each.number == number and each.is_open:
             return each
     raise errors.ServiceUnavailable(f"there is no open cell {number}: look at `pixconnect cell list`")
 
@@ -106,12 +107,17 @@ def refuse_cell_as_home(number: int) -> None:
 
 
 @asynccontextmanager
-async def adding_alone(context: OperatorContext) -> AsyncGenerator[None]:
-    """Lock out everybody else who adds cells; ``InstallationError`` where somebody is about to."""
+async def adding_alone(context: OperatorContext) -> AsyncGenerator[Connection]:
+    """Lock out everybody else who adds or moves cells; ``InstallationError`` where somebody is about to.
+
+    Yields the connection that has the lock: what is written by it is not written once somebody else may have the lock.
+    """
     async with context.pool.acquire() as connection, cell_store.adding_cells(connection) as is_alone:
         if not is_alone:
-            raise InstallationError("somebody else is adding a cell: wait until that has ended, and try again")
-        yield
+            raise InstallationError(
+                "somebody else is adding or moving a cell: wait until that has ended, and try again"
+            )
+        yield connection
 
 
 async def refuse_unfit(
@@ -166,9 +172,11 @@ async def refuse_taken(context: OperatorContext, name: str, address: str) -> Kno
     """What is known of a cell of this name, which may be added at this address; ``InstallationError`` if it may not."""
     known = await cell_store.list_all(context.pool)
     for each in known:
-        if each.name == name and each.state == "OPEN" and each.address != address:
-            raise InstallationError(f"the cell {name} is open at {each.address}, and nothing moves it elsewhere yet")
-        if each.name != name and each.address == address:
+        if each.name == name and each.is_open and each.address != address:
+            raise InstallationError(
+                f"the cell {name} is open at {each.address}: `pixconnect cell move {name} --to URL` moves it elsewhere"
+            )
+        if each.name != name and address in {each.address, each.other_address}:
             raise InstallationError(f"the database at {address} is that of the cell {each.name}")
     return next((each for each in known if each.name == name), None)
 
@@ -201,6 +209,15 @@ async def refuse_other_cell(connection: Connection, known: KnownCell) -> None:
     if await refuse_other_claim(connection, known) is None:
         raise InstallationError(
             f"the database of the cell {known.name} does not say that it is this cell: run `pixconnect cell check`"
+        )
+
+
+async def refuse_while_copied(connection: Connection) -> None:
+    """Raise ``InstallationError`` where the tables are being copied to another server: only rows are, and no other tables."""
+    if await cell_copy.find_publication(connection) is not None:
+        raise InstallationError(
+            "the cell is being moved, and its copy has the tables that it has: end that with the version that began it, or "
+            "take it back (`pixconnect cell move NAME --cancel`)"
         )
 
 

@@ -1,0 +1,398 @@
+"""A cell moves to another database while it is served, by steps each of which may be the last; whoever runs them again goes on.
+
+::
+
+    refused, or a row MOVING           where to, and since when; nothing was written before
+    tables are made at the target      by the migrations, as for any cell, and emptied
+    publication, slot, subscription    PostgreSQL copies all tables, and follows what is written meanwhile
+    the target has caught up           all processes look often at the row by now
+    ┌ the source is renamed            all its sessions are ended, and nobody finds it again: this is the gate
+    │ what it had last arrives         and is compared; sequences are copied
+    │ the target's server is noted     so that processes do not take it for one that has forgotten something
+    └ the row is OPEN at the target    before its COMMIT whatever fails is undone: the source gets its name back
+    the subscription is dropped        and the slot with it, which would fill the source's disk
+
+The row is all that is remembered; what else is done is seen at the two servers. While it is ``MOVING`` the source is the cell,
+and nobody has written to the target: a source that was renamed by somebody who died gets its name back, and the target follows
+on. Only who has the lock of the home cell (``known_cells.adding_alone``) changes anything, and the row is changed by the
+connection that has it. A publication keeps migrations away (``refuse_while_copied``), and is made under their lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Final
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.running.known_cell import HOME_NAME, SEEN_WITHIN_S, KnownCell, in_other_database
+from pixconnect.foundation import migrations, pool, schema_history
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_FAILED
+from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.schema_history import SchemaError
+from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_copy
+from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running import partition as partition_store
+from pixconnect.store.running.cell_copy import CopyProgress
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import writing
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.running import known_cells
+from pixconnect.usecases.running.installation import InstallationError
+
+_BESIDE: Final = "postgres"
+"""A database that each server has: one cannot be renamed by who is connected to it."""
+_NAME: Final = "pixconnect cell move"
+_POLL_S: Final = 0.01
+
+
+class MoveBounds(Struct, frozen=True, kw_only=True):
+    look_every_s: float = 1.0
+    arrives_within_s: float = 0.5
+    """The gate is not closed before what is written now arrives so soon."""
+    gate_max_s: float = 1.2
+    """How long nobody can write before the source is opened again; processes need what is left of two seconds."""
+    seen_within_s: float = SEEN_WITHIN_S + 1
+    """After so long each process looks often enough not to miss the moment."""
+
+
+class CellMove(Struct, frozen=True, kw_only=True):
+    """What moving cells needs beside the home cell."""
+
+    context: OperatorContext
+    schemas: Mapping[str, str]
+    """Those of a cell, with the packages of their migrations; that of the service is first."""
+    url_of: Callable[[str], str]
+    """The owner's address of a database, by the address of a cell."""
+    check_server: Callable[[asyncpg.Connection], Awaitable[None]]
+    """Refuses a target whose server is too old."""
+    make_tables: Callable[[KnownCell], Awaitable[None]]
+    """Makes the tables of a cell at its address, and refuses one that is not as it must be."""
+    tell: Callable[[CopyProgress], None]
+    say: Callable[[str], None]
+    """Says what else the operator is to know."""
+    bounds: MoveBounds = MoveBounds()
+
+    @asynccontextmanager
+    async def connect(self, address: str, database: str | None = None) -> AsyncGenerator[asyncpg.Connection]:
+        """As the owner, to a cell's database or another one of its server; waits as long as a statement takes."""
+        url = self.url_of(address) if database is None else in_other_database(self.url_of(address), database)
+        connection = await pool.connect(url, role=None, schema=next(iter(self.schemas)), name=_NAME)
+        try:
+            await connection.execute("set statement_timeout = 0")
+            yield connection
+        finally:
+            await connection.close(timeout=5)
+
+
+async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
+    """Move a cell to the empty database at an address, or go on where that was cut off.
+
+    Raises:
+        InstallationError: It cannot be moved, or not now; its holders are served where they were, unless it says otherwise.
+    """
+    try:
+        return await _move(move, name, address)
+    except errors.OutcomeUnknown:
+        # Whether the row was changed is seen by whoever runs it again.
+        return await _move(move, name, address)
+
+
+async def _move(move: CellMove, name: str, address: str) -> KnownCell:
+    async with known_cells.adding_alone(move.context) as home:
+        known = await _begin(move, home, name, address)
+        if known.state == "MOVING":
+            await _reopen(move, known)
+            async with move.connect(known.address) as source, move.connect(address) as target:
+                await _begin_copy(move, known, source, target)
+                await _catch_up(move, known, source, target)
+                tables = await cell_copy.list_tables(source, [*move.schemas])
+                comparison = await cell_copy.write_comparison(source, [*tables])
+            known = await _switch(move, home, known, comparison)
+        await _leave(move, known)
+        return known
+
+
+async def _begin(move: CellMove, home: Connection, name: str, address: str) -> KnownCell:
+    """The row of a move that is begun, or has ended already."""
+    if name == HOME_NAME:
+        raise InstallationError(
+            "the home cell is where the settings say: restore it elsewhere, and change DATABASE_URL"
+        )
+    known = await known_cells.read_known_cell(move.context, name)
+    if not known.is_open:
+        raise InstallationError(f"the cell {name} is not open yet: end `pixconnect cell add {name}` first")
+    if known.state == "MOVING":
+        if known.other_address != address:
+            raise InstallationError(
+                f"the cell {name} is being moved to {known.other_address}: go on there, or take it back with "
+                f"`pixconnect cell move {name} --cancel`"
+            )
+        return known
+    if known.address == address:
+        return known
+    for each in await cell_store.list_all(home):
+        if address in {each.address, each.other_address}:
+            raise InstallationError(f"the database at {address} is that of the cell {each.name}")
+    async with move.connect(known.address) as source:
+        await known_cells.refuse_other_cell(source, known)
+        await _refuse_source(source)
+        await _refuse_other_steps(source, move.schemas)
+    async with _connected_to_empty(move, address) as target:
+        await move.check_server(target)
+        await known_cells.refuse_unfit(target, await installation_store.read_database(home), None, [*move.schemas])
+    async with writing_row(move, home) as connection:
+        begun = await cell_store.begin_move(connection, known, address)
+        return await record_row(move, connection, known, begun)
+
+
+@asynccontextmanager
+async def _connected_to_empty(move: CellMove, address: str) -> AsyncGenerator[asyncpg.Connection]:
+    try:
+        async with move.connect(address) as target:
+            yield target
+    except asyncpg.InvalidCatalogNameError as error:
+        raise InstallationError(f"there is no such database ({error}): make an empty one at {address} first") from None
+
+
+async def _refuse_source(source: Connection) -> None:
+    if await source.fetchval("select pg_is_in_recovery()"):
+        raise InstallationError(
+            "the cell's database only reads: it is a standby, and its address is to name the primary"
+        )
+    level = await source.fetchval("select current_setting('wal_level')")
+    if level != "logical":
+        raise InstallationError(
+            f"the cell's server keeps no logical log: set wal_level = logical there (it is {level}), and start it again"
+        )
+
+
+async def _refuse_other_steps(connection: Connection, schemas: Mapping[str, str]) -> None:
+    for schema, package in schemas.items():
+        await connection.execute(f"set search_path = {schema}")
+        if await schema_history.list_missing(connection, schema, migrations.read_migrations(package)):
+            raise SchemaError(
+                f"the tables of the schema {schema} lack steps of this version: run `pixconnect migrate` first, and end a move "
+                "that was begun with the version that began it"
+            )
+    await connection.execute("reset search_path")
+
+
+@asynccontextmanager
+async def writing_row(move: CellMove, home: Connection) -> AsyncGenerator[Connection]:
+    """A transaction on the connection that has the lock, whose COMMIT is the end of it or ``OutcomeUnknown``."""
+    async with writing(move.context.pool) as write, write.begin_on(home) as connection:
+        yield connection
+
+
+async def record_row(move: CellMove, connection: Connection, before: KnownCell, after: KnownCell | None) -> KnownCell:
+    if after is None:
+        raise InstallationError(f"somebody else has changed the cell {before.name} meanwhile: look at `cell list`")
+    await audit.record(move.context, connection, "cell move", f"cell {before.name}", before=before, after=after)
+    return after
+
+
+async def _reopen(move: CellMove, known: KnownCell) -> None:
+    """Let the cell be used at the source, and the target follow it, where somebody died who had kept it from that."""
+    try:
+        await reopen_source(move, known)
+    except DATABASE_AWAY as error:
+        raise InstallationError(
+            f"the cell's database does not answer ({str(error) or type(error).__name__}), and the copy does not open by "
+            "itself: run this again when it does; if it never will, fence it and run "
+            f"`pixconnect cell move {known.name} --take-over`"
+        ) from error
+    async with move.connect(errors.require(known.other_address, "it is being moved")) as target:
+        if await cell_copy.find_subscription(target) is not None:
+            await cell_copy.follow(target, known.copy_name, move.url_of(known.address))
+
+
+async def reopen_source(move: CellMove, known: KnownCell) -> None:
+    """Give the source its name back, if it was closed."""
+    async with move.connect(known.address, _BESIDE) as beside, move.connect(known.address, _BESIDE) as another:
+        if not await cell_copy.has_database(beside, known.closed_database):
+            return
+        if await cell_copy.has_database(beside, known.database):
+            raise InstallationError(
+                f"there is a database {known.database} beside {known.closed_database}, which is the cell: rename the one that "
+                "somebody has made, and run this again"
+            )
+        await cell_copy.rename_database(beside, another, known.closed_database, known.database)
+
+
+async def _begin_copy(move: CellMove, known: KnownCell, source: asyncpg.Connection, target: Connection) -> None:
+    """Do what is missing before PostgreSQL copies by itself."""
+    await known_cells.refuse_other_cell(source, known)
+    name, schemas = known.copy_name, [*move.schemas]
+    async with migrations.alone(source, schemas[0]):
+        await _refuse_other_steps(source, move.schemas)
+        await source.execute(f"set search_path = {schemas[0]}")
+        if not await cell_copy.is_published(source, name):
+            # What is being dropped would be missing at the target when it is counted.
+            await cell_copy.write_mark(source)
+            while await partition_store.drop_detached(source):
+                pass
+            tables = await cell_copy.list_tables(source, schemas)
+            without_key = [table for table, has_key in tables.items() if not has_key]
+            errors.ensure(not without_key, f"no row of {without_key} can be found at another server")
+            await cell_copy.publish(source, name, [*tables])
+    if await cell_copy.find_subscription(target) is not None:
+        await _refuse_other_steps(target, move.schemas)
+        if await cell_copy.find_slot(source, name) is None:
+            raise _lost_log(known)
+        return
+    await known_cells.refuse_unfit(target, await _read_home_database(move), known, schemas)
+    if await target.fetchval("select to_regclass('holder') is not null") and await cell_copy.find_rows(target):
+        raise InstallationError(
+            "the target has holders, and does not follow the cell: take the move back with --cancel, and begin with an empty "
+            "database"
+        )
+    address = errors.require(known.other_address, "it is being moved")
+    await move.make_tables(_as_open_at(known, address))
+    await cell_copy.empty(target, [*await cell_copy.list_tables(target, schemas)])
+    if await cell_copy.find_slot(source, name) is None:
+        await cell_copy.make_slot(source, name)
+    try:
+        await cell_copy.subscribe(target, name, move.url_of(known.address))
+    except asyncpg.PostgresConnectionError as error:
+        if target.is_closed():
+            raise
+        raise InstallationError(
+            f"the target's server does not reach the cell's by its address, as the owner of the tables: {error}"
+        ) from None
+
+
+async def _read_home_database(move: CellMove) -> tuple[int, int]:
+    async with move.context.pool.acquire() as home:
+        return await installation_store.read_database(home)
+
+
+def _as_open_at(known: KnownCell, address: str) -> KnownCell:
+    return KnownCell(
+        number=known.number,
+        name=known.name,
+        identity=known.identity,
+        state="OPEN",
+        added_at=known.added_at,
+        address=address,
+    )
+
+
+def _lost_log(known: KnownCell) -> InstallationError:
+    return InstallationError(
+        "the cell's server does not have the log any more that the copy lacks (max_slot_wal_keep_size): run "
+        f"`pixconnect cell move {known.name} --cancel`, and begin with an empty database"
+    )
+
+
+async def _catch_up(move: CellMove, known: KnownCell, source: Connection, target: Connection) -> None:
+    """Wait until all tables are copied, what is written now arrives at once, and all processes look out for the change."""
+    began_at_s = move.context.clock.monotonic_s()
+    while True:
+        slot = await cell_copy.find_slot(source, known.copy_name)
+        if slot is None or slot.is_lost:
+            raise _lost_log(known)
+        progress = await cell_copy.measure_copy(source, target, known.copy_name, slot.behind_bytes or 0)
+        move.tell(progress)
+        there, here = await cell_copy.list_partitions(target), await cell_copy.list_partitions(source)
+        await cell_copy.add_partitions(target, here - there)
+        # Should the source be lost, the target begins where it was a moment ago.
+        await cell_copy.copy_sequences(source, target, [*move.schemas])
+        mark = await cell_copy.write_mark(source)
+        if progress.is_complete and move.context.clock.monotonic_s() >= began_at_s + move.bounds.seen_within_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(move.bounds.arrives_within_s):
+                    await _wait_for_mark(target, mark)
+                await cell_copy.drop_partitions(target, there - here)
+                return
+        await asyncio.sleep(move.bounds.look_every_s)
+
+
+async def _wait_for_mark(target: Connection, mark: object) -> None:
+    while await cell_copy.read_mark(target) != mark:  # noqa: ASYNC110  the server tells nobody
+        await asyncio.sleep(_POLL_S)
+
+
+async def _switch(move: CellMove, home: Connection, known: KnownCell, comparison: str) -> KnownCell:
+    """Close the source and open the target; the source again, if anything fails before the COMMIT."""
+    address = errors.require(known.other_address, "it is being moved")
+    async with AsyncExitStack() as opened:
+        beside, another = [await opened.enter_async_context(move.connect(known.address, _BESIDE)) for _ in range(2)]
+        target = await opened.enter_async_context(move.connect(address))
+        # Who has lost the lock closes nothing.
+        await home.execute("select 1")
+        try:
+            await cell_copy.pause(target, known.copy_name)
+            async with asyncio.timeout(move.bounds.gate_max_s):
+                await cell_copy.rename_database(beside, another, known.database, known.closed_database)
+                await _take_last(move, known, target, comparison)
+            async with writing_row(move, home) as connection:
+                opened_there = await cell_store.end_move(connection, known, address)
+                return await record_row(move, connection, known, opened_there)
+        except errors.OutcomeUnknown:
+            raise
+        except BaseException as error:
+            await asyncio.shield(asyncio.ensure_future(_undo(move, home, known)))
+            if not isinstance(error, (InstallationError, *DATABASE_FAILED)):
+                raise
+            why = "what it had last did not arrive in time" if isinstance(error, TimeoutError) else str(error)
+            raise InstallationError(
+                f"the cell {known.name} was not moved, and is served where it was: {why}; its copy follows it, so run this "
+                "again"
+            ) from error
+
+
+async def _take_last(move: CellMove, known: KnownCell, target: Connection, comparison: str) -> None:
+    """Let the target have all that the source, which is closed, has had."""
+    schemas = [*move.schemas]
+    await cell_copy.follow(
+        target, known.copy_name, in_other_database(move.url_of(known.address), known.closed_database)
+    )
+    async with move.connect(known.address, known.closed_database) as source:
+        mark = await cell_copy.write_mark(source)
+        here = await cell_copy.list_partitions(source)
+        await cell_copy.add_partitions(target, here - await cell_copy.list_partitions(target))
+        await cell_copy.copy_sequences(source, target, schemas)
+        await _wait_for_mark(target, mark)
+        unlike = await cell_copy.find_unlike(source, target, comparison)
+        if unlike is not None or here != await cell_copy.list_partitions(target):
+            raise InstallationError(f"the copy is not like the cell ({unlike or 'partitions'})")
+    await cell_copy.pause(target, known.copy_name)
+    await installation_store.note_server(target, await installation_store.read_server(target))
+
+
+async def _undo(move: CellMove, home: Connection, known: KnownCell) -> None:
+    try:
+        await home.execute("select 1")
+    except DATABASE_AWAY as error:
+        # Whoever has the lock by now may have opened the target.
+        raise errors.OutcomeUnknown(
+            f"the home cell was lost while the cell {known.name} was closed: run this again"
+        ) from error
+    await _reopen(move, known)
+
+
+async def _leave(move: CellMove, known: KnownCell) -> None:
+    """End what a cell that has moved does not need any more: the subscription, and at its former server the slot."""
+    async with move.connect(known.address) as target:
+        name = await cell_copy.find_subscription(target)
+        if name is None:
+            return
+        try:
+            former = await pool.connect(
+                await cell_copy.read_source_url(target, name), role=None, schema=next(iter(move.schemas)), name=_NAME
+            )
+            try:
+                await cell_copy.drop_slots(former, name)
+            finally:
+                await former.close(timeout=5)
+        except DATABASE_AWAY:
+            move.say(
+                f"the former server does not answer: drop its replication slot {name}, which keeps its log for nobody"
+            )
+        await cell_copy.unsubscribe(target, name)

@@ -1,0 +1,101 @@
+"""The two ends of a move that are not its own: it is taken back, or the target is opened although the source is lost."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_copy
+from pixconnect.store.running import partition as partition_store
+from pixconnect.usecases.running import known_cells
+from pixconnect.usecases.running.cell_move import CellMove, record_row, reopen_source, writing_row
+from pixconnect.usecases.running.installation import InstallationError
+
+
+async def cancel_move(move: CellMove, name: str) -> KnownCell:
+    """Take a move back: the cell is open where it was, and nothing is kept there for the copy, which nobody needs any more.
+
+    Raises:
+        InstallationError: It is not being moved; or its database does not answer.
+    """
+    async with known_cells.adding_alone(move.context) as home:
+        known = await _read_moving(move, name)
+        try:
+            await reopen_source(move, known)
+            await _unsubscribe(move, known)
+            async with move.connect(known.address) as source:
+                await cell_copy.drop_slots(source, known.copy_name)
+                await cell_copy.unpublish(source, known.copy_name)
+        except DATABASE_AWAY as error:
+            raise InstallationError(
+                f"the cell's database does not answer ({str(error) or type(error).__name__}), so the move is not taken back"
+            ) from error
+        async with writing_row(move, home) as connection:
+            return await record_row(
+                move, connection, known, await cell_store.end_move(connection, known, known.address)
+            )
+
+
+async def _read_moving(move: CellMove, name: str) -> KnownCell:
+    known = await known_cells.read_known_cell(move.context, name)
+    if known.state != "MOVING":
+        raise InstallationError(f"nobody moves the cell {name}: it is {known.state} at {known.address}")
+    return known
+
+
+async def _unsubscribe(move: CellMove, known: KnownCell) -> None:
+    address = errors.require(known.other_address, "it is being moved")
+    try:
+        async with move.connect(address) as target:
+            if await cell_copy.find_subscription(target) is not None:
+                await cell_copy.unsubscribe(target, known.copy_name)
+        move.say(f"the database at {address} holds a copy that is out of date now: drop it")
+    except DATABASE_AWAY:
+        move.say(f"the database at {address} does not answer: drop it, or it asks the cell's server for ever")
+
+
+async def take_over(move: CellMove, name: str) -> KnownCell:
+    """Open the target of a cell whose server is lost for ever, and fenced: what has not arrived is forgotten.
+
+    Its server is not noted as the cell's, so whoever meets it counts a loss: orders that were open are asked about.
+
+    Raises:
+        InstallationError: It is not being moved; its server answers; or the copy was never whole.
+    """
+    async with known_cells.adding_alone(move.context) as home:
+        known = await _read_moving(move, name)
+        if await _answers(move, known):
+            raise InstallationError(
+                f"the server of the cell {name} answers: move it without --take-over, or fence that server first"
+            )
+        address = errors.require(known.other_address, "it is being moved")
+        async with move.connect(address) as target:
+            await known_cells.refuse_other_claim(target, known)
+            if await cell_copy.find_subscription(target) is not None:
+                if not await cell_copy.is_all_copied(target, known.copy_name):
+                    raise InstallationError(
+                        "the copy is not whole: not all tables have arrived, so it cannot be the cell"
+                    )
+                await cell_copy.skip_ids(target, [*move.schemas])
+                for parent in partition_store.PARENTS:
+                    await partition_store.make(target, parent)
+                await cell_copy.unsubscribe(target, known.copy_name)
+            # Whoever was cut off here has looked at it all.
+            elif not await cell_copy.find_rows(target):
+                raise InstallationError("the copy was never begun, so it cannot be the cell")
+        async with writing_row(move, home) as connection:
+            return await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
+
+
+async def _answers(move: CellMove, known: KnownCell) -> bool:
+    try:
+        async with move.connect(known.address, "postgres"):
+            return True
+    except (OSError, asyncpg.PostgresConnectionError):
+        return False
+    # It refuses the login, is starting, or has no such database.
+    except asyncpg.PostgresError:
+        return True

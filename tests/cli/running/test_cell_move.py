@@ -1,0 +1,279 @@
+"""A move of a cell can be cut off at each step: it goes on when it is run again, or is taken back, and nothing is lost."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import Struct, structs
+
+from pixconnect.cli.running import cell_moving
+from pixconnect.domain.frame import errors
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation import migrations
+from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_copy
+from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.running import cell_move, known_cells
+from pixconnect.usecases.running.cell_move import CellMove, MoveBounds
+from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
+from pixconnect.usecases.running.installation import InstallationError
+from support import cells, postgres
+from support.dying import KilledError, die
+from support.logical_postgres import open_logical_server
+from support.postgres import Addresses
+
+pytestmark = pytest.mark.long
+
+_serial = count(1)
+# The machine of the tests may be slow, and no process looks at the home cell here.
+_BOUNDS = MoveBounds(look_every_s=0.1, arrives_within_s=5, gate_max_s=20, seen_within_s=0)
+_WRITE = "insert into audit (operator, verb, subject) values ('test', 'write', 'cell') returning id"
+_READ = "select id from audit where verb = 'write' order by id"
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A home cell, its cell, and where that is to go."""
+
+    server: Addresses
+    home: Addresses
+    old: Addresses
+    new: Addresses
+
+    @property
+    def target(self) -> str:
+        return cells.address_of(self.new)
+
+    async def read_row(self) -> KnownCell:
+        async with open_owner(self.home) as home:
+            [known] = await cell_store.list_all(home)
+        return known
+
+    async def has_database(self, name: str) -> bool:
+        async with open_owner(self.home) as home:
+            return await cell_copy.has_database(home, name)
+
+    async def begin(self) -> None:
+        """As whoever dies once the target's tables are there."""
+        async with open_owner(self.home) as home:
+            known = await cell_store.begin_move(home, await self.read_row(), self.target)
+        assert known is not None
+        await cells.let_claim(self.new, known)
+
+    @asynccontextmanager
+    async def moving(self, *, makes_tables: bool = True) -> AsyncIterator[CellMove]:
+        settings = cells.home_settings(self.home)
+        async with cells.operating_at_home(settings) as operator:
+            move = cell_moving.prepare_move(operator, settings, _BOUNDS)
+
+            async def has_them(_: KnownCell) -> None: ...
+
+            yield move if makes_tables else structs.replace(move, make_tables=has_them)
+
+    async def move(self, *, makes_tables: bool = True) -> KnownCell:
+        async with self.moving(makes_tables=makes_tables) as move:
+            return await cell_move.move_cell(move, cells.NAME, self.target)
+
+    async def cancel(self) -> KnownCell:
+        async with self.moving() as move:
+            return await cancel_move(move, cells.NAME)
+
+
+@asynccontextmanager
+async def open_owner(addresses: Addresses) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncIterator[Addresses]:
+    async with open_logical_server() as (_, addresses):
+        yield addresses
+
+
+@pytest.fixture
+async def place(server: Addresses) -> Place:
+    number = next(_serial)
+    home, old = [await postgres.make_copy(server, f"{name}_{number}") for name in ("home", "old")]
+    await cells.add_cell(home, old)
+    return Place(server=server, home=home, old=old, new=await postgres.make_empty(server, f"new_{number}"))
+
+
+@pytest.fixture
+async def made(place: Place) -> Place:
+    """The same with the tables at the target."""
+    return structs.replace(place, new=await postgres.make_copy(place.server, f"made_{next(_serial)}"))
+
+
+def kill(patch: pytest.MonkeyPatch, where: object, name: str, options: dict[str, Any]) -> None:
+    async def undo_nothing(*_: object) -> None:
+        """Who is dead undoes nothing."""
+
+    die(where, name, patch, **options)
+    patch.setattr(cell_move, "_undo", undo_nothing)
+
+
+_BEGINNING: list[tuple[object, str, dict[str, Any]]] = [
+    (cell_store, "begin_move", {}),
+    (cell_move, "_begin", {}),
+    (cell_copy, "publish", {}),
+    (migrations, "apply", {"call": 100}),
+    (known_cells, "claim_tables", {"before": True}),
+    (cell_copy, "empty", {}),
+    (cell_copy, "make_slot", {}),
+    (cell_copy, "subscribe", {}),
+]
+_COPYING: list[tuple[object, str, dict[str, Any]]] = [
+    (cell_move, "_catch_up", {"before": True}),
+    (cell_move, "_catch_up", {}),
+    (cell_copy, "pause", {}),
+    (cell_copy, "rename_database", {"before": True}),
+    (cell_copy, "rename_database", {}),
+    # The first time is that of who goes on.
+    (cell_copy, "follow", {"call": 2}),
+    (cell_copy, "find_unlike", {}),
+    (installation_store, "note_server", {}),
+    (cell_store, "end_move", {}),
+]
+_ENDING: list[tuple[object, str, dict[str, Any]]] = [
+    (cell_move, "_switch", {}),
+    (cell_copy, "drop_slots", {}),
+    (cell_copy, "unsubscribe", {}),
+]
+
+
+async def write(addresses: Addresses, ids: list[int]) -> None:
+    async with open_owner(addresses) as connection:
+        ids.append(await connection.fetchval(_WRITE))
+
+
+async def refuse_two_homes(place: Place, row: KnownCell) -> None:
+    """One database at most is found by the name that the row says, and nobody has opened the other one."""
+    is_closed = row.state == "MOVING" and await place.has_database(row.closed_database)
+    assert await place.has_database(row.database) != is_closed
+
+
+async def test_whoever_dies_at_any_step_is_gone_on_from(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = list[int]()
+    for where, name, options in [*_BEGINNING, *_COPYING, *_ENDING]:
+        with monkeypatch.context() as patch:
+            kill(patch, where, name, options)
+            with pytest.raises(KilledError):
+                await place.move()
+        row = await place.read_row()
+        assert row.address == (place.target if (where, name, options) in _ENDING else cells.address_of(place.old)), name
+        await refuse_two_homes(place, row)
+        if await place.has_database(row.database):
+            await write(place.new if row.address == place.target else place.old, ids)
+    assert (await place.move()).address == place.target
+    await refuse_leftovers(place)
+    await write(place.new, ids)
+    async with open_owner(place.new) as there:
+        assert [each["id"] for each in await there.fetch(_READ)] == ids
+        assert ids == sorted(set(ids))
+        assert await there.fetchval("select count(*) from database_loss") == 0
+    async with open_owner(place.home) as home:
+        verbs = [row["verb"] for row in await home.fetch("select verb from audit order by id")]
+    assert verbs == ["cell move", "cell move"]
+
+
+async def refuse_leftovers(place: Place) -> None:
+    async with open_owner(place.new) as there:
+        assert await cell_copy.find_subscription(there) is None
+        assert await there.fetch("select slot_name from pg_replication_slots") == []
+
+
+async def test_whoever_takes_a_move_back_finds_the_cell_where_it_was(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, ids = made, list[int]()
+    for where, name, options in [_BEGINNING[-1], _COPYING[4], *_COPYING[-2:]]:
+        await place.begin()
+        with monkeypatch.context() as patch:
+            # Where it begins anew nobody goes on.
+            kill(patch, where, name, options | {"call": 1})
+            with pytest.raises(KilledError):
+                await place.move(makes_tables=False)
+        with monkeypatch.context() as patch:
+            die(cell_copy, "drop_slots", patch)
+            with pytest.raises(KilledError):
+                await place.cancel()
+        row = await place.cancel()
+        assert (row.state, row.address, row.other_address) == ("OPEN", cells.address_of(place.old), None)
+        await refuse_leftovers(place)
+        await write(place.old, ids)
+        async with open_owner(place.old) as there:
+            assert [each["id"] for each in await there.fetch(_READ)] == ids
+            assert await cell_copy.find_publication(there) is None
+        place = structs.replace(place, new=await postgres.make_copy(place.server, f"made_{next(_serial)}"))
+    with pytest.raises(InstallationError, match="nobody moves the cell second"):
+        await place.cancel()
+
+
+async def test_what_does_not_arrive_in_time_opens_the_cell_again_where_it_was(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(cell_copy, "read_mark", never_there)
+        async with made.moving(makes_tables=False) as move:
+            late = structs.replace(move, bounds=structs.replace(_BOUNDS, gate_max_s=0.3))
+            patch.setattr(cell_move, "_catch_up", is_there)
+            with pytest.raises(
+                InstallationError, match="is served where it was: what it had last did not arrive in time"
+            ):
+                await cell_move.move_cell(late, cells.NAME, made.target)
+    ids = list[int]()
+    await write(made.old, ids)
+    assert (await made.move(makes_tables=False)).address == made.target
+    async with open_owner(made.new) as there:
+        assert [each["id"] for each in await there.fetch(_READ)] == ids
+
+
+async def never_there(_: object) -> None:
+    """A mark that does not arrive."""
+
+
+async def is_there(*_: object) -> None:
+    """A copy that seems to have caught up."""
+
+
+async def test_what_cannot_be_moved_is_refused_and_nothing_is_written(place: Place, made: Place) -> None:
+    async def refusal(name: str, address: str) -> str:
+        async with place.moving() as move:
+            with pytest.raises((InstallationError, errors.NotFound)) as refused:
+                await cell_move.move_cell(move, name, address)
+        return str(refused.value)
+
+    assert "the home cell is where the settings say" in await refusal("home", place.target)
+    assert "there is no cell 'third'" in await refusal("third", place.target)
+    for addresses, said in (
+        (place.home, "is the home cell's own database"),
+        (made.new, "has tables of pixconnect already"),
+        (postgres.in_database(place.server, "nowhere"), "there is no such database"),
+    ):
+        assert said in await refusal(cells.NAME, cells.address_of(addresses))
+    assert (await place.read_row()).state == "OPEN"
+    async with open_owner(place.home) as home:
+        async with cell_store.adding_cells(home):
+            assert "somebody else is adding or moving a cell" in await refusal(cells.NAME, place.target)
+        await home.execute("update cell set state = 'OPENING'")
+        assert "is not open yet" in await refusal(cells.NAME, place.target)
+
+
+async def test_a_cell_that_is_being_moved_is_moved_to_one_place_and_migrated_afterwards(made: Place) -> None:
+    await made.begin()
+    async with made.moving() as move:
+        with pytest.raises(InstallationError, match="go on there, or take it back"):
+            await cell_move.move_cell(move, cells.NAME, cells.address_of(made.home))
+        with pytest.raises(InstallationError, match="the server of the cell second answers"):
+            await take_over(move, cells.NAME)
+    async with open_owner(made.old) as there:
+        await cell_copy.publish(there, (await made.read_row()).copy_name, ["audit"])
+        with pytest.raises(InstallationError, match="the cell is being moved"):
+            await known_cells.refuse_while_copied(there)

@@ -21,11 +21,12 @@ from pixconnect.domain.running.known_cell import COPY_PREFIX
 from pixconnect.foundation.pool import Connection
 
 _LIST_TABLES: Final[LiteralString] = """
-    select format('%I.%I', nspname, relname) as name, relreplident = 'f' or exists (
+    select format('%s.%I', relnamespace::regnamespace, relname) as name, relreplident = 'f' or exists (
         select from pg_index where indrelid = pg_class.oid and indisprimary
     ) as has_key
-    from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-    where nspname = any($1) and relkind in ('r', 'p') and not relispartition and relname <> 'schema_version'
+    from pg_class
+    where relnamespace::regnamespace::text = any($1) and relkind in ('r', 'p') and not relispartition
+        and relname <> 'schema_version'
     order by 1
 """
 
@@ -176,17 +177,18 @@ async def unsubscribe(connection: Connection, name: str) -> None:
 
 
 _LIST_COPIED: Final[LiteralString] = """
-    select format('%I.%I', nspname, relname) as name, srsubstate = 'r' as is_ready, srsubstate in ('f', 's', 'r') as is_copied,
+    select format('%s.%I', relnamespace::regnamespace, relname) as name, srsubstate = 'r' as is_ready,
+        srsubstate in ('f', 's', 'r') as is_copied,
         coalesce(tuples_processed, 0) as rows_count
     from pg_subscription_rel join pg_subscription on pg_subscription.oid = srsubid and subname = $1
-    join pg_class on pg_class.oid = srrelid join pg_namespace on pg_namespace.oid = relnamespace
+    join pg_class on pg_class.oid = srrelid
     left join pg_stat_progress_copy on relid = srrelid and datname = current_database() and command = 'COPY FROM'
 """
 # All partitions of a table as one.
 _MEASURE_TABLES: Final[LiteralString] = """
-    select format('%I.%I', nspname, relname) as name, bytes_count, rows_count
+    select format('%s.%I', relnamespace::regnamespace, relname) as name, bytes_count, rows_count
     from pg_publication_rel join pg_publication on pg_publication.oid = prpubid and pubname = $1
-    join pg_class on pg_class.oid = prrelid join pg_namespace on pg_namespace.oid = relnamespace
+    join pg_class on pg_class.oid = prrelid
     cross join lateral (
         select sum(pg_total_relation_size(part))::bigint as bytes_count,
             sum(pg_stat_get_live_tuples(part))::bigint as rows_count
@@ -305,10 +307,10 @@ async def copy_sequences(source: Connection, target: Connection, schemas: Sequen
 
 # Those of `COUNTED` are moved ahead when a process meets the server, by what may have been given out since they were noted.
 _LIST_IDS: Final[LiteralString] = """
-    select format('%I.%I', nspname, relname) as table_name, attname::text as column_name,
-        pg_get_serial_sequence(format('%I.%I', nspname, relname), attname) as sequence_name
-    from pg_attribute join pg_class on pg_class.oid = attrelid join pg_namespace on pg_namespace.oid = relnamespace
-    where nspname = any($1) and attidentity <> '' and relkind in ('r', 'p') and not relispartition
+    select format('%s.%I', relnamespace::regnamespace, relname) as table_name, attname::text as column_name,
+        pg_get_serial_sequence(format('%s.%I', relnamespace::regnamespace, relname), attname) as sequence_name
+    from pg_attribute join pg_class on pg_class.oid = attrelid
+    where relnamespace::regnamespace::text = any($1) and attidentity <> '' and relkind in ('r', 'p') and not relispartition
     union all select 'holder', 'id', 'holder_id'
 """
 _IDS_LEFT_OUT: Final = 1000

@@ -114,7 +114,7 @@ async def _move(move: CellMove, name: str, address: str) -> KnownCell:
                 tables = await cell_copy.list_tables(source, [*move.schemas])
                 comparison = await cell_copy.write_comparison(source, [*tables])
             known = await _switch(move, home, known, comparison)
-        await _leave(move, known)
+        await end_copy(move, known)
         return known
 
 
@@ -377,7 +377,7 @@ async def _undo(move: CellMove, home: Connection, known: KnownCell) -> None:
     await _reopen(move, known)
 
 
-async def _leave(move: CellMove, known: KnownCell) -> None:
+async def end_copy(move: CellMove, known: KnownCell) -> None:
     """End what a cell that has moved does not need any more: the subscription, and at its former server the slot."""
     async with move.connect(known.address) as target:
         name = await cell_copy.find_subscription(target)

@@ -11,7 +11,7 @@ from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
-from pixconnect.usecases.running.cell_move import CellMove, record_row, reopen_source, writing_row
+from pixconnect.usecases.running.cell_move import CellMove, end_copy, record_row, reopen_source, writing_row
 from pixconnect.usecases.running.installation import InstallationError
 
 
@@ -73,21 +73,18 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
             )
         address = errors.require(known.other_address, "it is being moved")
         async with move.connect(address) as target:
-            await known_cells.refuse_other_claim(target, known)
-            if await cell_copy.find_subscription(target) is not None:
-                if not await cell_copy.is_all_copied(target, known.copy_name):
-                    raise InstallationError(
-                        "the copy is not whole: not all tables have arrived, so it cannot be the cell"
-                    )
-                await cell_copy.skip_ids(target, [*move.schemas])
-                for parent in partition_store.PARENTS:
-                    await partition_store.make(target, parent)
-                await cell_copy.unsubscribe(target, known.copy_name)
-            # Whoever was cut off here has looked at it all.
-            elif not await cell_copy.find_rows(target):
-                raise InstallationError("the copy was never begun, so it cannot be the cell")
+            if not await cell_copy.is_all_copied(target, known.copy_name):
+                raise InstallationError("the copy is not whole: not all tables have arrived, so it cannot be the cell")
+            await known_cells.refuse_other_cell(target, known)
+            # Should that server come back, it has nothing to say any more.
+            await cell_copy.pause(target, known.copy_name)
+            await cell_copy.skip_ids(target, [*move.schemas])
+            for parent in partition_store.PARENTS:
+                await partition_store.make(target, parent)
         async with writing_row(move, home) as connection:
-            return await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
+            opened = await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
+        await end_copy(move, opened)
+        return opened
 
 
 async def _answers(move: CellMove, known: KnownCell) -> bool:

@@ -16,6 +16,7 @@ from pixconnect.foundation import migrations
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running import cell_move, known_cells
 from pixconnect.usecases.running.cell_move import CellMove, MoveBounds
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
@@ -111,11 +112,9 @@ async def made(place: Place) -> Place:
 
 
 def kill(patch: pytest.MonkeyPatch, where: object, name: str, options: dict[str, Any]) -> None:
-    async def undo_nothing(*_: object) -> None:
-        """Who is dead undoes nothing."""
-
     die(where, name, patch, **options)
-    patch.setattr(cell_move, "_undo", undo_nothing)
+    # Who is dead undoes nothing.
+    die(cell_move, "_undo", patch, before=True)
 
 
 _BEGINNING: list[tuple[object, str, dict[str, Any]]] = [
@@ -215,32 +214,82 @@ async def test_whoever_takes_a_move_back_finds_the_cell_where_it_was(
         await place.cancel()
 
 
-async def test_what_does_not_arrive_in_time_opens_the_cell_again_where_it_was(
-    made: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_does_not_arrive_in_time_opens_the_cell_again_where_it_was(made: Place) -> None:
     await made.begin()
-    with monkeypatch.context() as patch:
-        patch.setattr(cell_copy, "read_mark", never_there)
+    ids = list[int]()
+    # At different steps: each takes a moment, and none of them is all of it.
+    for gate_max_s in (0, 0.02, 0.06):
         async with made.moving(makes_tables=False) as move:
-            late = structs.replace(move, bounds=structs.replace(_BOUNDS, gate_max_s=0.3))
-            patch.setattr(cell_move, "_catch_up", is_there)
+            late = structs.replace(move, bounds=structs.replace(_BOUNDS, gate_max_s=gate_max_s))
             with pytest.raises(
                 InstallationError, match="is served where it was: what it had last did not arrive in time"
             ):
                 await cell_move.move_cell(late, cells.NAME, made.target)
-    ids = list[int]()
-    await write(made.old, ids)
+        await write(made.old, ids)
     assert (await made.move(makes_tables=False)).address == made.target
     async with open_owner(made.new) as there:
         assert [each["id"] for each in await there.fetch(_READ)] == ids
 
 
-async def never_there(_: object) -> None:
-    """A mark that does not arrive."""
+def as_mover(addresses: Addresses) -> str:
+    return f"postgresql://mover:mover@{addresses.owner_url.rpartition('@')[2]}"
 
 
-async def is_there(*_: object) -> None:
-    """A copy that seems to have caught up."""
+async def test_a_cell_whose_server_is_lost_opens_at_its_copy_when_an_operator_says_so_and_counts_a_loss(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_logical_server() as (lost, elsewhere):
+        # Both servers have the same login, as cells have.
+        for addresses in (made.server, elsewhere):
+            await cells.execute(addresses, "create role mover superuser login password 'mover'")
+        place = structs.replace(
+            made,
+            old=await postgres.make_copy(elsewhere, "old"),
+            home=structs.replace(made.home, owner_url=as_mover(made.home)),
+        )
+        await cells.lead_to(place.home, place.old)
+        await cells.let_claim(place.old, await place.read_row())
+        # Somebody has used the cell: its tables say on which server they are.
+        async with open_owner(place.old) as there:
+            await installation_store.note_server(there, await installation_store.read_server(there))
+        await place.begin()
+        ids = list[int]()
+        await write(place.old, ids)
+        with monkeypatch.context() as patch:
+            kill(patch, cell_copy, "subscribe", {})
+            with pytest.raises(KilledError):
+                await place.move(makes_tables=False)
+        await lost.stop()
+        async with place.moving() as move:
+            for end, said in (
+                (cancel_move, "does not answer"),
+                (take_over, "the copy is not whole"),
+            ):
+                with pytest.raises(InstallationError, match=said):
+                    await end(move, cells.NAME)
+        await lost.start()
+        with monkeypatch.context() as patch:
+            kill(patch, cell_move, "_catch_up", {})
+            with pytest.raises(KilledError):
+                await place.move(makes_tables=False)
+        await lost.stop()
+    with pytest.raises(InstallationError, match="the copy does not open by itself"):
+        await place.move(makes_tables=False)
+    assert (await place.read_row()).state == "MOVING"
+    with monkeypatch.context() as patch:
+        kill(patch, cell_copy, "skip_ids", {})
+        async with place.moving() as move:
+            with pytest.raises(KilledError):
+                await take_over(move, cells.NAME)
+    async with place.moving() as move:
+        assert (await take_over(move, cells.NAME)).address == place.target
+    await write(place.new, ids)
+    async with open_owner(place.new) as there:
+        assert [each["id"] for each in await there.fetch(_READ)] == ids
+        assert ids[-1] > 1000
+        await ServerWatch().begin(there)
+        [loss] = await installation_store.find_losses(there)
+        assert loss.reason.startswith("another server")
 
 
 async def test_what_cannot_be_moved_is_refused_and_nothing_is_written(place: Place, made: Place) -> None:

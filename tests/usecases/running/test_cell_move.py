@@ -1,5 +1,6 @@
 """A move of a cell can be cut off at each step: it goes on when it is run again, or is taken back, and nothing is lost."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -9,10 +10,12 @@ import asyncpg
 import pytest
 from msgspec import Struct, structs
 
-from pixconnect.cli.running import cell_moving
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.running import cell_moving, cell_opening, migrate
 from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import KnownCell
-from pixconnect.foundation import migrations
+from pixconnect.foundation import migrations, schema_history
+from pixconnect.foundation.migrations import NewerSchemaError, SchemaError
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
@@ -169,6 +172,10 @@ async def test_whoever_dies_at_any_step_is_gone_on_from(place: Place, monkeypatc
         await refuse_two_homes(place, row)
         if await place.has_database(row.database):
             await write(place.new if row.address == place.target else place.old, ids)
+        if (where, name, options) == _COPYING[0]:
+            await cells.execute(
+                place.old, "select pixconnect.add_partition('event_feed', 1099511627776, 1099511627777)"
+            )
     assert (await place.move()).address == place.target
     await refuse_leftovers(place)
     await write(place.new, ids)
@@ -176,6 +183,8 @@ async def test_whoever_dies_at_any_step_is_gone_on_from(place: Place, monkeypatc
         assert [each["id"] for each in await there.fetch(_READ)] == ids
         assert ids == sorted(set(ids))
         assert await there.fetchval("select count(*) from database_loss") == 0
+        # It was made while tables were copied.
+        assert 1_099_511_627_776 in {each.first_id for each in await cell_copy.list_partitions(there)}
     async with open_owner(place.home) as home:
         verbs = [row["verb"] for row in await home.fetch("select verb from audit order by id")]
     assert verbs == ["cell move", "cell move"]
@@ -226,6 +235,16 @@ async def test_what_does_not_arrive_in_time_opens_the_cell_again_where_it_was(ma
             ):
                 await cell_move.move_cell(late, cells.NAME, made.target)
         await write(made.old, ids)
+    closed = (await made.read_row()).closed_database
+    async with made.moving(makes_tables=False) as move:
+        # Whoever stops the verb while the cell is closed waits until it is open again.
+        moving = asyncio.create_task(cell_move.move_cell(move, cells.NAME, made.target))
+        while not await made.has_database(closed):  # noqa: ASYNC110  the server tells nobody
+            await asyncio.sleep(0.01)
+        moving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await moving
+    await write(made.old, ids)
     assert (await made.move(makes_tables=False)).address == made.target
     async with open_owner(made.new) as there:
         assert [each["id"] for each in await there.fetch(_READ)] == ids
@@ -322,7 +341,33 @@ async def test_a_cell_that_is_being_moved_is_moved_to_one_place_and_migrated_aft
             await cell_move.move_cell(move, cells.NAME, cells.address_of(made.home))
         with pytest.raises(InstallationError, match="the server of the cell second answers"):
             await take_over(move, cells.NAME)
+
+
+async def test_a_move_that_was_cut_off_is_found_and_goes_on_only_with_what_it_had(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    with monkeypatch.context() as patch:
+        kill(patch, cell_move, "_catch_up", {})
+        with pytest.raises(KilledError):
+            await made.move(makes_tables=False)
+    settings = cells.home_settings(made.home)
+    async with cells.operating_at_home(settings) as operator:
+        [finding] = await cell_opening.look_for_faults(operator, settings, await made.read_row())
+    assert "its move to " in finding
+    assert "was cut off: run `pixconnect cell move second --to " in finding
+    # A newer program has steps that the copy would lack.
+    await cells.execute(made.old, "drop schema verify cascade")
+    with pytest.raises(CommandError, match="the cell second: the cell is being moved"):
+        await migrate.bring_all_up_to_date(settings)
+    await cells.execute(
+        made.new, "insert into pixconnect.schema_version (version, name, checksum) values (999, '', '')"
+    )
     async with open_owner(made.old) as there:
-        await cell_copy.publish(there, (await made.read_row()).copy_name, ["audit"])
-        with pytest.raises(InstallationError, match="the cell is being moved"):
-            await known_cells.refuse_while_copied(there)
+        await schema_history.migrate(there, "verify", migrations.read_migrations("pixconnect.store.proof"))
+    with pytest.raises(NewerSchemaError, match="is at version 999"):
+        await made.move()
+    await cells.execute(made.new, "delete from pixconnect.schema_version where version > 155")
+    with pytest.raises(SchemaError, match="lack steps of this version"):
+        await made.move()
+    assert (await made.cancel()).state == "OPEN"

@@ -1,0 +1,69 @@
+"""What ``pixconnect cell move`` says, and what it refuses at once."""
+
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.running import cell_moving
+from pixconnect.store.running.cell_copy import CopyProgress
+from pixconnect.usecases.running import installation
+from support import cells
+from support.command_line import CommandLine
+from support.postgres import Addresses
+
+
+def a_progress(**changes: int) -> CopyProgress:
+    usual = dict(
+        tables_count=117,
+        tables_ready=90,
+        rows_count=10_697,
+        rows_copied=10_015,
+        bytes_count=8_200_000,
+        bytes_copied=6_900_000,
+        behind_bytes=3800,
+        errors_count=0,
+    )
+    return CopyProgress(**(usual | changes))
+
+
+def test_a_line_says_how_far_a_copy_is_and_what_is_left_at_the_pace_of_this_run() -> None:
+    assert cell_moving.describe_progress(a_progress(), 10, 6_500_000) == (
+        "tables 90 of 117, rows about 10,015 of 10,697, 6.9 MB of 8.2 MB, behind by 3.8 kB, about 2 s left"
+    )
+    assert "left" not in cell_moving.describe_progress(a_progress(), 0, 0)
+    assert "errors at the target: 2" in cell_moving.describe_progress(a_progress(errors_count=2), 10, 1)
+    assert cell_moving.show_bytes(999) == "999 B"
+    assert cell_moving.show_bytes(3 * 10**15) == "3,000.0 TB".replace(",", "")
+
+
+@pytest.mark.parametrize(
+    ("to", "cancels", "takes_over"),
+    [(None, False, False), ("postgresql://db/a", True, False), (None, True, True), ("postgresql://db/a", False, True)],
+)
+def test_a_move_has_one_end(to: str | None, *, cancels: bool, takes_over: bool) -> None:
+    with pytest.raises(CommandError, match="one of --to URL, --cancel and --take-over"):
+        cell_moving.choose_end(to, cancels=cancels, takes_over=takes_over)
+
+
+async def test_a_server_that_keeps_no_logical_log_is_named_with_its_setting(
+    database: Addresses, other_database: Addresses, tmp_path: Path
+) -> None:
+    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        await installation.check_mode(connection, "sandbox")
+    finally:
+        await connection.close()
+    await cells.add_cell(database, other_database)
+    pixconnect = CommandLine(database, tmp_path, PIXCONNECT_OWNER_DATABASE_URL=database.owner_url)
+    for words, said in (
+        (("second", "--to", "postgresql://127.0.0.1:1/new"), "set wal_level = logical there"),
+        (("second", "--to", "postgresql://pix:secret@db/new"), "--to: says who logs in"),
+        (("second", "--cancel"), "nobody moves the cell second"),
+        (("home", "--to", "postgresql://127.0.0.1:1/new"), "the home cell is where the settings say"),
+    ):
+        refusal = pixconnect.refusal("cell", "move", *words)
+        assert said in refusal
+        assert "secret" not in refusal
+    assert await cells.fetch_value(database, "select state from pixconnect.cell") == "OPEN"

@@ -22,6 +22,7 @@ _WRITERS = 8
 _TARGETS = 2
 _SILENCE_MAX_S = 10
 """Two on a machine of its own: what is measured there stands in the guide."""
+_TRIES_MAX = 5
 _UNKNOWN = "OUTCOME_UNKNOWN"
 
 
@@ -79,9 +80,12 @@ async def test_nothing_is_lost_and_nothing_is_there_twice_however_often_a_cell_m
         for number in range(_TARGETS):
             new = await postgres.make_empty(server, f"new_{number}")
             load.answered_at_s.clear()
-            done = await asyncio.to_thread(
-                pixconnect.run, "cell", "move", NAME, "--to", cells.address_of(new), "--json"
-            )
+            words = ("cell", "move", NAME, "--to", cells.address_of(new))
+            # A machine that has much else to do may be too slow for the moment in which the cell is closed.
+            for _ in range(_TRIES_MAX):
+                done = await asyncio.to_thread(pixconnect.run, *words)
+                if "did not arrive in time" not in done.stderr:
+                    break
             assert done.returncode == 0, done.stderr
             moved_at_s = time.monotonic()
             while load.answered_at_s[-1] < moved_at_s:  # noqa: ASYNC110  nobody tells

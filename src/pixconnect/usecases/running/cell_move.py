@@ -368,13 +368,15 @@ async def _take_last(move: CellMove, known: KnownCell, target: Connection, compa
 
 async def _undo(move: CellMove, home: Connection, known: KnownCell) -> None:
     try:
-        await home.execute("select 1")
+        row = await cell_store.find(home, known.name)
     except DATABASE_AWAY as error:
         # Whoever has the lock by now may have opened the target.
         raise errors.OutcomeUnknown(
             f"the home cell was lost while the cell {known.name} was closed: run this again"
         ) from error
-    await _reopen(move, known)
+    # Whoever is stopped in the COMMIT may have changed it.
+    if row == known:
+        await _reopen(move, known)
 
 
 async def end_copy(move: CellMove, known: KnownCell) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 import pytest
@@ -25,6 +25,7 @@ from pixconnect.usecases.running.cell_move import CellMove, MoveBounds
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
+from support.cut_connections import open_wire
 from support.dying import KilledError, die
 from support.logical_postgres import open_logical_server
 from support.postgres import Addresses
@@ -309,6 +310,24 @@ async def test_a_cell_whose_server_is_lost_opens_at_its_copy_when_an_operator_sa
         await ServerWatch().begin(there)
         [loss] = await installation_store.find_losses(there)
         assert loss.reason.startswith("another server")
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_whether_the_row_was_changed_is_looked_at_where_its_commit_was_lost(
+    made: Place, cut: Literal["before", "after"]
+) -> None:
+    await made.begin()
+    begun = await made.read_row()
+    async with open_wire(made.home) as (wire, near):
+        by_wire = f"{made.home.owner_url.partition('?')[0]}?{near.service_url.partition('?')[2]}"
+        place = structs.replace(made, home=structs.replace(made.home, owner_url=by_wire))
+        async with place.moving(makes_tables=False) as move:
+            # It is the first COMMIT: the row says already that the cell is being moved.
+            wire.cuts.append(cut)
+            assert (await cell_move.move_cell(move, cells.NAME, made.target)).address == made.target
+        assert wire.cuts_count == 1
+    assert not await made.has_database(begun.database)
+    await refuse_leftovers(made)
 
 
 async def test_what_cannot_be_moved_is_refused_and_nothing_is_written(place: Place, made: Place) -> None:

@@ -9,7 +9,7 @@ decides (``find_claim``). Rows are never removed.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, LiteralString
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.cell import CELLS_MAX
 from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table, fetch_row
 
@@ -126,8 +127,9 @@ async def adding_cells(connection: Connection) -> AsyncGenerator[bool]:
         yield is_alone
     finally:
         # The lock ends with its session too.
-        if is_alone and not connection.is_closed():
-            await connection.execute(_UNLOCK, _LOCK_KEY)
+        if is_alone:
+            with suppress(*DATABASE_AWAY):
+                await connection.execute(_UNLOCK, _LOCK_KEY)
 
 
 class Claim(Struct, frozen=True, kw_only=True):

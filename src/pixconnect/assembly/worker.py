@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
+from socket import socket
 
 from msgspec import structs
 
@@ -22,12 +24,14 @@ from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings
 from pixconnect.domain.frame.trace import Tracer
 from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.metrics import Read
 from pixconnect.http import descriptors
 from pixconnect.http.metrics import serve_metrics
 from pixconnect.usecases.frame.cells import Cells, UnreachableCells
 from pixconnect.usecases.frame.order_traces import OrderTraces
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.accounts import OpenRail
+from pixconnect.worker.cell_metrics import CellMetrics
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.run import WorkerParts
@@ -47,12 +51,13 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
         away = UnreachableCells()
         cells = Cells(base.context, away)
         parts = _trace_work(_make_parts(base, cells), tracer)
-        # Its figures are the home cell's.
-        parts = structs.replace(parts, serve_metrics=partial(serve_metrics, listen_for_metrics(settings)))
+        figures, listener = CellMetrics(), listen_for_metrics(settings)
+        parts = structs.replace(parts, serve_metrics=partial(_serve_all, listener, figures))
 
         async def work_in(cell: OpenedCell) -> None:
             async with running_beside(*keep_up(cell.base, for_others=True)):
                 own = _trace_work(_make_parts(cell.base, cells), tracer)
+                own = structs.replace(own, serve_metrics=partial(figures.added, cell.known.name))
                 cells.add(cell.number, own.context)
                 try:
                     await worker_run.work(own, cell.stop, cell.report_ready)
@@ -61,6 +66,10 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
 
         async with open_cells(base, "pixconnect worker", away, work_in, stop=stop, plans_once=True):
             await worker_run.work(parts, stop, report_ready)
+
+
+def _serve_all(listener: socket | None, figures: CellMetrics, read: Read) -> AbstractAsyncContextManager[None]:
+    return serve_metrics(listener, figures.with_home(read))
 
 
 def _make_parts(base: Base, cells: Cells) -> WorkerParts:

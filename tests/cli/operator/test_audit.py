@@ -115,8 +115,8 @@ _LIVE = {
         "webhook restore",
     )
 } | {"case adjust", "holder confirm-limits"}
-_CELL_ADD = "cell add"
-"""Leaves a row for each of its two changes, which ``tests/cli/running/test_cell.py`` looks at."""
+_OF_CELLS = ("cell add", "cell move")
+"""Leave a row for each of their two changes, which ``test_cell.py`` and ``test_cell_move.py`` look at."""
 _RECORDED_AS = {"face add": "client create"}
 
 _KEPT_REPORT = """
@@ -145,7 +145,7 @@ async def _wait_for_operators(database: Addresses) -> list[int]:
 def test_every_verb_is_known_to_these_tests() -> None:
     """A new verb goes into one of the tables above: whoever adds one decides here whether it leaves a row."""
     for_one_holder = {verb for verb in _verbs(app) if verb.split()[0] in {name for name, _, _ in FOR_ONE_HOLDER}}
-    assert set(_verbs(app)) - _PARTS - for_one_holder == {*_LOOKS, *_CHANGES, *_LIVE, _CELL_ADD}
+    assert set(_verbs(app)) - _PARTS - for_one_holder == {*_LOOKS, *_CHANGES, *_LIVE, *_OF_CELLS}
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """The console before two cells: an operator chooses one, or searches both; a holder of either signs in and knows of none."""
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pixconnect.assembly.base import open_base
 from pixconnect.assembly.console_cells import open_console_cells
 from pixconnect.console import pages
 from pixconnect.console.application import Console
-from pixconnect.domain.frame import cell
+from pixconnect.domain.frame import cell, errors
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession
 from support.cells import NUMBER
@@ -56,7 +57,10 @@ async def counter(
             nobody = Browser(console=Console(parts, pages.ROUTES, lambda: None))
             session = await add_and_sign_in(house.operator_of(cell.HOME), parts, "operator")
             holders = {number: await house.open_holder(number, funds_cents=5000) for number in (cell.HOME, NUMBER)}
-            yield Counter(house=house, operator=nobody.of(session), holders=holders)
+            try:
+                yield Counter(house=house, operator=nobody.of(session), holders=holders)
+            finally:
+                parts.exports.forget_all()
 
 
 async def test_an_operator_chooses_a_cell_and_sees_what_is_its(counter: Counter) -> None:
@@ -146,3 +150,42 @@ async def test_a_holder_of_any_cell_signs_in_and_sees_its_own_things_alone(count
         assert counter.holders[number].client_id in (await holder.get("/sessions")).content.decode()
         assert (await holder.post("/sign-out")).status == 303
         assert (await holder.get("/charges")).status == 303
+
+
+async def test_sessions_of_two_cells_with_one_number_have_nothing_in_common(counter: Counter) -> None:
+    operator, whose = counter.operator, counter.holders[cell.HOME].holder_id
+    stranger = await counter.let_in(NUMBER)
+    assert stranger.who.session_id == operator.who.session_id
+    assert (await operator.post(f"/ledger/saving?holder={whose}&format=csv")).status == 303
+    await _until_saved(operator)
+    for path in ("/ledger/saving", "/ledger/saving/file"):
+        assert (await stranger.get(path)).status == 404
+    # Nor does a reader end a session that has the number of its own.
+    parts = operator.console._parts
+    reader = operator.of(await add_and_sign_in(counter.house.operator_of(cell.HOME), parts, "reader"))
+    other = await counter.let_in(NUMBER)
+    assert other.who.session_id == reader.who.session_id
+    answer = await reader.post(f"/sessions/{reader.who.session_id}/end?cell={NUMBER}")
+    assert answer.status == 403
+    assert (await other.get("/charges")).status == 200
+    assert "this one" not in (await reader.get(f"/sessions?cell={NUMBER}")).content.decode()
+
+
+async def test_a_cell_that_hangs_keeps_nobody_of_another_from_signing_in(counter: Counter) -> None:
+    counter.house.wire.is_still = True
+    asked = ClientSignIn(client_id="nobody", client_secret="x" * 43, address="192.0.2.9")
+    guess = asyncio.create_task(counter.operator.console._parts.sign_in.client(asked))
+    await asyncio.sleep(0)
+    holder = await counter.let_in(cell.HOME)
+    assert (await holder.get("/charges")).status == 200
+    assert not guess.done()
+    counter.house.wire.is_still = False
+    with pytest.raises((errors.Unauthorized, errors.ServiceUnavailable)):
+        await guess
+
+
+async def _until_saved(browser: Browser) -> None:
+    async def is_saved() -> bool:
+        return (await browser.get("/ledger/saving/file")).status == 200
+
+    await eventually(is_saved)

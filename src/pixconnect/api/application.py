@@ -151,7 +151,11 @@ class Application:
                 self._note_access(progress, status, said)
 
     def _read_lookups_left(self, caller: Caller) -> Headers:
-        context = self._services.of(caller)
+        try:
+            context = self._services.of(caller)
+        except errors.ServiceUnavailable:
+            # Its cell has left meanwhile. What was done is answered all the same.
+            return []
         left = context.lookups.recall_left(context, caller.holder_id)
         return [] if left is None else envelope.rate_headers(left)
 

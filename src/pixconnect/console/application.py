@@ -236,7 +236,7 @@ class Console:
         """The live part of a page, each time that it has changed."""
         visit, token = msgspec.structs.replace(visit, is_part=True), visit.request.cookies.get(self._parts.cookie_name)
         until_s, shown = self._parts.home.clock.monotonic_s() + STREAM_S, b""
-        with self._streams.hold(visit.who.session_id, visit.who.party) as stream:
+        with self._streams.hold(visit.who.session, visit.who.party) as stream:
             while self._parts.home.clock.monotonic_s() < until_s and not stream.gives_way.is_set():
                 self._use()
                 try:

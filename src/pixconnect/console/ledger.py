@@ -62,18 +62,18 @@ async def export_ledger(visit: Visit) -> Response:
 async def begin_export(visit: Visit) -> Response:
     """The same where it takes long: it is written first, while a page says how far it is."""
     visit.form()
-    session_id, exports = visit.who.session_id, visit.parts.exports
+    exports = visit.parts.exports
     name, media_type, lines_count, parts = await _open_file(visit)
-    exports.begin(session_id, lambda: Export(name, media_type, lines_count, parts), visit.who.holder_id)
+    exports.begin(visit.who.session, lambda: Export(name, media_type, lines_count, parts), visit.who.holder_id)
     return visit.go("/ledger/saving")
 
 
 async def show_export(visit: Visit) -> Response:
-    return visit.page("saving.html", export=visit.parts.exports.find(visit.who.session_id))
+    return visit.page("saving.html", export=visit.parts.exports.find(visit.who.session))
 
 
 async def take_export(visit: Visit) -> Response:
-    found = visit.parts.exports.find(visit.who.session_id)
+    found = visit.parts.exports.find(visit.who.session)
     if not found.is_done:
         raise errors.NotFound("this file is not whole")
     return _attach(found.name, found.media_type, found.read(), size=found.size)

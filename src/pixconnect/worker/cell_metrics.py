@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.foundation.metrics import Measured, Read, Value
-from pixconnect.usecases.frame.cells import ANSWER_WITHIN_S, NO_ANSWER
+from pixconnect.usecases.frame.cells import ANSWER_WITHIN_S, NO_ANSWER, answer_in_time
 from pixconnect.usecases.running.call_metrics import CALLS
 
 _OF_THE_PROCESS: Final = frozenset({CALLS.name})
@@ -57,7 +57,6 @@ class CellMetrics:
 
     async def _read_in_time(self, read: Read) -> Sequence[Measured]:
         try:
-            async with asyncio.timeout(self._answer_within_s):
-                return await read()
+            return await answer_in_time(read(), self._answer_within_s)
         except NO_ANSWER:
             return ()

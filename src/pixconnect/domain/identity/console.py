@@ -9,10 +9,13 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.cell import HOME, cell_of_id
 from pixconnect.domain.identity.access import SCOPES, Caller, Scope
 
 Role = Literal["reader", "operator"]
 VisitorKind = Literal["operator", "sandbox", "holder"]
+Session = tuple[int, int]
+"""The cell that has a session, and its number there."""
 
 SESSION_IDLE_MAX: Final = timedelta(minutes=30)
 """A session that nobody uses for so long is over."""
@@ -69,6 +72,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
     """A person who has signed in."""
 
     session_id: int
+    """In its cell: each numbers its own."""
     kind: VisitorKind
     name: str
     """The operator's, or the client_id."""
@@ -79,6 +83,11 @@ class Visitor(Struct, frozen=True, kw_only=True):
     csrf_token: str
     created_at: datetime
     expires_at: datetime
+
+    @property
+    def session(self) -> Session:
+        """What tells it from the sessions of all cells."""
+        return (HOME if self.holder_id is None else cell_of_id(self.holder_id)), self.session_id
 
     @property
     def may_act(self) -> bool:

@@ -136,8 +136,7 @@ class ByCell(Generic[Part]):
 
         async def ask_other(part: Part) -> Found | None:
             try:
-                async with asyncio.timeout(ANSWER_WITHIN_S):
-                    return await ask(part)
+                return await answer_in_time(ask(part))
             except NO_ANSWER:
                 return None
 
@@ -150,6 +149,23 @@ class ByCell(Generic[Part]):
         number = None if name is None else cell.find_named_cell(name)
         first = None if number is None else self._others.get(number)
         return list(self) if first is None else [first, *(part for part in self if part is not first)]
+
+
+async def answer_in_time(asking: Awaitable[Found], within_s: float = ANSWER_WITHIN_S) -> Found:
+    """What a cell answers, or ``TimeoutError``, which is one of ``NO_ANSWER``.
+
+    Whoever gives up does not wait for the end of what was asked: a server that hangs does not answer to a cancel either.
+    """
+    task = asyncio.ensure_future(asking)
+    try:
+        await asyncio.wait([task], timeout=within_s)
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(lambda given_up: given_up.cancelled() or given_up.exception())
+    if not task.done():
+        raise TimeoutError
+    return task.result()
 
 
 Cells = ByCell[Context]

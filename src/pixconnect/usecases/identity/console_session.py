@@ -32,7 +32,7 @@ from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity.console import ConsoleOperator, ConsoleSession, FoundSession
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.cells import ByCell
+from pixconnect.usecases.frame.cells import ByCell, answer_in_time
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import Operator, OperatorContext, acting_as
 from pixconnect.usecases.identity import token_issuer
@@ -107,22 +107,22 @@ class SignIn:
             address=asked.address,
         )
         token_issuer.check_shape(request)
-        async with self._semaphore.hold(asked.address):
-            context = await self._find_cell(asked.client_id)
-            async with write_alone(context.pool) as connection:
-                verdict = await token_issuer.judge(context, connection, request)
-                if isinstance(verdict, Client):
-                    session = _session_of(context, client_id=verdict.client_id)
-                    # Up to a second ahead, as its tokens are, or a secret that is new would let nobody in.
-                    began_at = access_rules.issue_at(session.created_at, verdict.tokens_from)
-                    return await _begin(context, connection, structs.replace(session, created_at=began_at))
+        # Before its turn comes: nobody else waits for a cell that hangs.
+        context = await self._find_cell(asked.client_id)
+        async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
+            verdict = await token_issuer.judge(context, connection, request)
+            if isinstance(verdict, Client):
+                session = _session_of(context, client_id=verdict.client_id)
+                # Up to a second ahead, as its tokens are, or a secret that is new would let nobody in.
+                began_at = access_rules.issue_at(session.created_at, verdict.tokens_from)
+                return await _begin(context, connection, structs.replace(session, created_at=began_at))
         raise verdict
 
     async def _find_cell(self, client_id: str) -> OperatorContext:
         """A client's cell; the home cell refuses those that nobody knows."""
 
         async def look(operator: Operator) -> OperatorContext:
-            await token_issuer.check_client_known(operator, client_id)
+            await answer_in_time(token_issuer.check_client_known(operator, client_id))
             return operator
 
         if self._cells.is_alone or not access_rules.is_client_id(client_id):
@@ -185,7 +185,7 @@ async def list_sessions(context: OperatorContext, visitor: Visitor) -> list[Cons
 
 async def revoke_session(context: OperatorContext, visitor: Visitor, session_id: int) -> None:
     """End a session: the own one, one of the own client, or an operator any."""
-    if not visitor.may_act and session_id != visitor.session_id:
+    if not visitor.may_act and (context.policy.cell, session_id) != visitor.session:
         raise errors.Forbidden("a reader changes nothing")
     async with write_alone(context.pool) as connection:
         client_id = visitor.name if visitor.kind == "holder" else None

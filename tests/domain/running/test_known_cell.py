@@ -1,9 +1,11 @@
 """A cell's address is written in one way, never says who logs in, and is reached by the login of the home cell."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from pixconnect.domain.running.known_cell import KnownCell, parse_address
 
@@ -87,3 +89,12 @@ def test_what_is_no_address_of_one_database_is_refused_and_not_shown(text: str, 
 )
 def test_a_cell_is_reached_by_the_login_of_the_home_cell(login: str, address: str, reached: str) -> None:
     assert a_cell(address).address_for(login) == reached
+
+
+def test_no_two_moves_of_a_cell_have_copies_of_the_same_name() -> None:
+    since = datetime(2126, 11, 25, 16, 32, 58, 1, tzinfo=UTC)
+    moving = structs.replace(a_cell("postgresql://db/pix"), moving_since=since)
+    again = structs.replace(moving, moving_since=since + timedelta(microseconds=1))
+    assert moving.copy_name != again.copy_name
+    # PostgreSQL cuts longer ones off, and a slot's has nothing else.
+    assert re.fullmatch("[a-z0-9_]{1,63}", moving.copy_name)

@@ -1,125 +1,32 @@
 """A move of a cell can be cut off at each step: it goes on when it is run again, or is taken back, and nothing is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from itertools import count
 from typing import Any, Literal
 
-import asyncpg
 import pytest
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.running import cell_moving, cell_opening, migrate
+from pixconnect.cli.running import cell_opening, migrate
 from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.migrations import NewerSchemaError, SchemaError
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_copy
+from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running import cell_move, known_cells
-from pixconnect.usecases.running.cell_move import CellMove, MoveBounds
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
+from support.cell_places import BOUNDS, READ, Place, kill, open_owner, refuse_leftovers, serial, write
 from support.cut_connections import open_wire
 from support.dying import KilledError, die
 from support.logical_postgres import open_logical_server
 from support.postgres import Addresses
 
 pytestmark = pytest.mark.long
-
-_serial = count(1)
-# The machine of the tests may be slow, and no process looks at the home cell here.
-_BOUNDS = MoveBounds(look_every_s=0.1, arrives_within_s=5, gate_max_s=20, seen_within_s=0)
-_WRITE = "insert into audit (operator, verb, subject) values ('test', 'write', 'cell') returning id"
-_READ = "select id from audit where verb = 'write' order by id"
-
-
-class Place(Struct, frozen=True, kw_only=True):
-    """A home cell, its cell, and where that is to go."""
-
-    server: Addresses
-    home: Addresses
-    old: Addresses
-    new: Addresses
-
-    @property
-    def target(self) -> str:
-        return cells.address_of(self.new)
-
-    async def read_row(self) -> KnownCell:
-        async with open_owner(self.home) as home:
-            [known] = await cell_store.list_all(home)
-        return known
-
-    async def has_database(self, name: str) -> bool:
-        async with open_owner(self.home) as home:
-            return await cell_copy.has_database(home, name)
-
-    async def begin(self) -> None:
-        """As whoever dies once the target's tables are there."""
-        async with open_owner(self.home) as home:
-            known = await cell_store.begin_move(home, await self.read_row(), self.target)
-        assert known is not None
-        await cells.let_claim(self.new, known)
-
-    @asynccontextmanager
-    async def moving(self, *, makes_tables: bool = True) -> AsyncIterator[CellMove]:
-        settings = cells.home_settings(self.home)
-        async with cells.operating_at_home(settings) as operator:
-            move = cell_moving.prepare_move(operator, settings, _BOUNDS)
-
-            async def has_them(_: KnownCell) -> None: ...
-
-            yield move if makes_tables else structs.replace(move, make_tables=has_them)
-
-    async def move(self, *, makes_tables: bool = True) -> KnownCell:
-        async with self.moving(makes_tables=makes_tables) as move:
-            return await cell_move.move_cell(move, cells.NAME, self.target)
-
-    async def cancel(self) -> KnownCell:
-        async with self.moving() as move:
-            return await cancel_move(move, cells.NAME)
-
-
-@asynccontextmanager
-async def open_owner(addresses: Addresses) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-@pytest.fixture(scope="module")
-async def server() -> AsyncIterator[Addresses]:
-    async with open_logical_server() as (_, addresses):
-        yield addresses
-
-
-@pytest.fixture
-async def place(server: Addresses) -> Place:
-    number = next(_serial)
-    home, old = [await postgres.make_copy(server, f"{name}_{number}") for name in ("home", "old")]
-    await cells.add_cell(home, old)
-    return Place(server=server, home=home, old=old, new=await postgres.make_empty(server, f"new_{number}"))
-
-
-@pytest.fixture
-async def made(place: Place) -> Place:
-    """The same with the tables at the target."""
-    return structs.replace(place, new=await postgres.make_copy(place.server, f"made_{next(_serial)}"))
-
-
-def kill(patch: pytest.MonkeyPatch, where: object, name: str, options: dict[str, Any]) -> None:
-    die(where, name, patch, **options)
-    # Who is dead undoes nothing.
-    die(cell_move, "_undo", patch, before=True)
-
 
 _BEGINNING: list[tuple[object, str, dict[str, Any]]] = [
     (cell_store, "begin_move", {}),
@@ -135,8 +42,8 @@ _COPYING: list[tuple[object, str, dict[str, Any]]] = [
     (cell_move, "_catch_up", {"before": True}),
     (cell_move, "_catch_up", {}),
     (cell_copy, "pause", {}),
-    (cell_copy, "rename_database", {"before": True}),
-    (cell_copy, "rename_database", {}),
+    (cell_closing, "rename_database", {"before": True}),
+    (cell_closing, "rename_database", {}),
     # The first time is that of who goes on.
     (cell_copy, "follow", {"call": 2}),
     (cell_copy, "find_unlike", {}),
@@ -148,11 +55,6 @@ _ENDING: list[tuple[object, str, dict[str, Any]]] = [
     (cell_copy, "drop_slots", {}),
     (cell_copy, "unsubscribe", {}),
 ]
-
-
-async def write(addresses: Addresses, ids: list[int]) -> None:
-    async with open_owner(addresses) as connection:
-        ids.append(await connection.fetchval(_WRITE))
 
 
 async def refuse_two_homes(place: Place, row: KnownCell) -> None:
@@ -181,7 +83,7 @@ async def test_whoever_dies_at_any_step_is_gone_on_from(place: Place, monkeypatc
     await refuse_leftovers(place)
     await write(place.new, ids)
     async with open_owner(place.new) as there:
-        assert [each["id"] for each in await there.fetch(_READ)] == ids
+        assert [each["id"] for each in await there.fetch(READ)] == ids
         assert ids == sorted(set(ids))
         assert await there.fetchval("select count(*) from database_loss") == 0
         # It was made while tables were copied.
@@ -189,12 +91,6 @@ async def test_whoever_dies_at_any_step_is_gone_on_from(place: Place, monkeypatc
     async with open_owner(place.home) as home:
         verbs = [row["verb"] for row in await home.fetch("select verb from audit order by id")]
     assert verbs == ["cell move", "cell move"]
-
-
-async def refuse_leftovers(place: Place) -> None:
-    async with open_owner(place.new) as there:
-        assert await cell_copy.find_subscription(there) is None
-        assert await there.fetch("select slot_name from pg_replication_slots") == []
 
 
 async def test_whoever_takes_a_move_back_finds_the_cell_where_it_was(
@@ -217,9 +113,9 @@ async def test_whoever_takes_a_move_back_finds_the_cell_where_it_was(
         await refuse_leftovers(place)
         await write(place.old, ids)
         async with open_owner(place.old) as there:
-            assert [each["id"] for each in await there.fetch(_READ)] == ids
+            assert [each["id"] for each in await there.fetch(READ)] == ids
             assert await cell_copy.find_publication(there) is None
-        place = structs.replace(place, new=await postgres.make_copy(place.server, f"made_{next(_serial)}"))
+        place = structs.replace(place, new=await postgres.make_copy(place.server, f"made_{next(serial)}"))
     with pytest.raises(InstallationError, match="nobody moves the cell second"):
         await place.cancel()
 
@@ -230,7 +126,7 @@ async def test_what_does_not_arrive_in_time_opens_the_cell_again_where_it_was(ma
     # At different steps: each takes a moment, and none of them is all of it.
     for gate_max_s in (0, 0.02, 0.06):
         async with made.moving(makes_tables=False) as move:
-            late = structs.replace(move, bounds=structs.replace(_BOUNDS, gate_max_s=gate_max_s))
+            late = structs.replace(move, bounds=structs.replace(BOUNDS, gate_max_s=gate_max_s))
             with pytest.raises(
                 InstallationError, match="is served where it was: what it had last did not arrive in time"
             ):
@@ -248,7 +144,7 @@ async def test_what_does_not_arrive_in_time_opens_the_cell_again_where_it_was(ma
     await write(made.old, ids)
     assert (await made.move(makes_tables=False)).address == made.target
     async with open_owner(made.new) as there:
-        assert [each["id"] for each in await there.fetch(_READ)] == ids
+        assert [each["id"] for each in await there.fetch(READ)] == ids
 
 
 def as_mover(addresses: Addresses) -> str:
@@ -305,7 +201,7 @@ async def test_a_cell_whose_server_is_lost_opens_at_its_copy_when_an_operator_sa
         assert (await take_over(move, cells.NAME)).address == place.target
     await write(place.new, ids)
     async with open_owner(place.new) as there:
-        assert [each["id"] for each in await there.fetch(_READ)] == ids
+        assert [each["id"] for each in await there.fetch(READ)] == ids
         assert ids[-1] > 1000
         await ServerWatch().begin(there)
         [loss] = await installation_store.find_losses(there)

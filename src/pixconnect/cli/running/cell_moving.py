@@ -14,8 +14,9 @@ from pixconnect.config import Settings, SettingsError
 from pixconnect.domain.running.known_cell import CellAddress, KnownCell, parse_address
 from pixconnect.store.running.cell_copy import CopyProgress
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.running.cell_move import CellMove, MoveBounds, move_cell
+from pixconnect.usecases.running.cell_move import move_cell
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
+from pixconnect.usecases.running.cell_mover import CellMove, MoveBounds
 
 _SHOWN_EVERY_S: Final = 5.0
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from uuid import UUID
@@ -26,6 +26,7 @@ HOME_NAME: Final = "home"
 SEEN_WITHIN_S: Final = 5.0
 """How late processes see what has become of a cell."""
 COPY_PREFIX: Final = "pixconnect_move_"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME: Final = re.compile("[a-z][a-z0-9-]{0,31}")
 _PORT: Final = 5432
 _DATABASE_NAME_MAX: Final = 63
@@ -71,8 +72,12 @@ class KnownCell(CellAddress, frozen=True, kw_only=True):
 
     @property
     def copy_name(self) -> str:
-        """What its publication, slot and subscription are called while it is moved, like those of no other cell of a server."""
-        return f"{COPY_PREFIX}{self.identity.hex}"
+        """What publication, slot and subscription of this move are called, like those of no other move of any cell.
+
+        A copy of a move that was taken back may still ask for its slot: it would take what the next copy is to have.
+        """
+        since = errors.require(self.moving_since, "it is being moved") - _EPOCH
+        return f"{COPY_PREFIX}{self.identity.hex}_{since // timedelta(microseconds=1):x}"
 
     @property
     def closed_database(self) -> str:

@@ -86,7 +86,7 @@ async def open_known(connection: Connection, cell: KnownCell) -> KnownCell | Non
 
 
 _BEGIN_MOVE: Final[LiteralString] = f"""
-    update cell set state = 'MOVING', other_address = $2, moving_since = date_trunc('second', clock_timestamp())
+    update cell set state = 'MOVING', other_address = $2, moving_since = clock_timestamp()
     where number = $1 and state = 'OPEN' returning {CELL.select}
 """
 

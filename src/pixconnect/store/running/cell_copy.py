@@ -2,6 +2,7 @@
 
 The tables at the *source* are published, all but ``schema_version``; the *target*, whose tables are made by migrations,
 subscribes. Both are reached as their owner, with our schema as the path. Publication, slot and subscription have the same name.
+A server shows the subscriptions of all its databases: here each statement is about those of its own database only.
 
 Transactions arrive in the order of their commits. So one row that is written at the source, the mark, says once it is at the
 target that all before it is there. It is ``partition_pass.jumped_at``: for an hour after that instant a cell takes no partition
@@ -77,7 +78,7 @@ async def find_publication(connection: Connection) -> str | None:
 
 _FIND_SLOT: Final[LiteralString] = """
     select pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint as behind_bytes, wal_status = 'lost' as is_lost
-    from pg_replication_slots where slot_name = $1
+    from pg_replication_slots where slot_name = $1 and database = current_database()
 """
 
 
@@ -124,9 +125,10 @@ async def drop_slots(connection: Connection, name: str) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-_FIND_SUBSCRIPTION: Final[LiteralString] = """
-    select subname::text from pg_subscription
-    where starts_with(subname, $1) and subdbid = (select oid from pg_database where datname = current_database())
+_OWN: Final[LiteralString] = "subdbid = (select oid from pg_database where datname = current_database())"
+_OWN_ID: Final[LiteralString] = f"(select oid from pg_subscription where subname = $1 and {_OWN})"
+_FIND_SUBSCRIPTION: Final[LiteralString] = f"""
+    select subname::text from pg_subscription where starts_with(subname, $1) and {_OWN}
 """
 
 
@@ -144,7 +146,7 @@ async def subscribe(connection: Connection, name: str, source_url: str) -> None:
 
 
 _HAS_WORKERS: Final[LiteralString] = (
-    "select exists (select from pg_stat_subscription where subname = $1 and pid is not null)"
+    f"select exists (select from pg_stat_subscription where subid = {_OWN_ID} and pid is not null)"
 )
 
 
@@ -166,7 +168,7 @@ async def follow(connection: Connection, name: str, source_url: str) -> None:
 
 async def read_source_url(connection: Connection, name: str) -> str:
     """The address by which the target follows the source."""
-    return await connection.fetchval("select subconninfo from pg_subscription where subname = $1", name)
+    return await connection.fetchval(f"select subconninfo from pg_subscription where subname = $1 and {_OWN}", name)
 
 
 async def unsubscribe(connection: Connection, name: str) -> None:
@@ -176,13 +178,13 @@ async def unsubscribe(connection: Connection, name: str) -> None:
     await _execute(connection, "drop subscription %I", name)
 
 
-_LIST_COPIED: Final[LiteralString] = """
+_LIST_COPIED: Final[LiteralString] = f"""
     select format('%s.%I', relnamespace::regnamespace, relname) as name, srsubstate = 'r' as is_ready,
         srsubstate in ('f', 's', 'r') as is_copied,
         coalesce(tuples_processed, 0) as rows_count
-    from pg_subscription_rel join pg_subscription on pg_subscription.oid = srsubid and subname = $1
-    join pg_class on pg_class.oid = srrelid
+    from pg_subscription_rel join pg_class on pg_class.oid = srrelid
     left join pg_stat_progress_copy on relid = srrelid and datname = current_database() and command = 'COPY FROM'
+    where srsubid = {_OWN_ID}
 """
 # All partitions of a table as one.
 _MEASURE_TABLES: Final[LiteralString] = """
@@ -195,8 +197,9 @@ _MEASURE_TABLES: Final[LiteralString] = """
         from (select prrelid union select relid from pg_partition_tree(prrelid)) as parts (part)
     ) as measured
 """
-_COUNT_ERRORS: Final[LiteralString] = """
-    select coalesce(sum(apply_error_count + sync_error_count), 0)::bigint from pg_stat_subscription_stats where subname = $1
+_COUNT_ERRORS: Final[LiteralString] = f"""
+    select coalesce(sum(apply_error_count + sync_error_count), 0)::bigint
+    from pg_stat_subscription_stats where subid = {_OWN_ID}
 """
 
 
@@ -360,33 +363,3 @@ async def find_unlike(source: Connection, target: Connection, comparison: str) -
     """The first table that is not the same at both sides."""
     here, there = await asyncio.gather(source.fetch(comparison), target.fetch(comparison))
     return next((name for name, _, _ in sorted({*map(tuple, here)} ^ {*map(tuple, there)})), None)
-
-
-_END_SESSIONS: Final[LiteralString] = "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1"
-
-
-async def has_database(beside: Connection, database: str) -> bool:
-    return await beside.fetchval("select exists (select from pg_database where datname = $1)", database)
-
-
-async def rename_database(beside: Connection, another: Connection, database: str, name: str) -> None:
-    """Rename a database and end its sessions; nobody writes to it after that who knows the former name.
-
-    New sessions wait from the moment on at which it is being renamed, and then there is no such database.
-
-    Args:
-        beside: To another database of that server.
-        another: The same, which ends the sessions meanwhile.
-        database: Its name.
-        name: Its new name.
-    """
-    renaming = asyncio.ensure_future(_execute(beside, "alter database %I rename to %I", database, name))
-    try:
-        while not renaming.done():
-            await another.execute(_END_SESSIONS, database)
-            await asyncio.wait([renaming], timeout=_POLL_S)
-    except BaseException:
-        renaming.cancel()
-        await asyncio.wait([renaming])
-        raise
-    await renaming

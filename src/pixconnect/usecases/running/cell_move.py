@@ -21,73 +21,27 @@ connection that has it. A publication keeps migrations away (``refuse_while_copi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
 import asyncpg
-from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.running.known_cell import HOME_NAME, SEEN_WITHIN_S, KnownCell, in_other_database
-from pixconnect.foundation import migrations, pool, schema_history
+from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell, in_other_database
+from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.schema_history import SchemaError
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_copy
+from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
-from pixconnect.store.running.cell_copy import CopyProgress
-from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.lone_write import writing
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running import known_cells
+from pixconnect.usecases.running.cell_mover import BESIDE, CellMove, end_copy, record_row, reopen_source, writing_row
 from pixconnect.usecases.running.installation import InstallationError
 
-_BESIDE: Final = "postgres"
-"""A database that each server has: one cannot be renamed by who is connected to it."""
-_NAME: Final = "pixconnect cell move"
 _POLL_S: Final = 0.01
-
-
-class MoveBounds(Struct, frozen=True, kw_only=True):
-    look_every_s: float = 1.0
-    arrives_within_s: float = 0.5
-    """The gate is not closed before what is written now arrives so soon."""
-    gate_max_s: float = 1.2
-    """How long nobody can write before the source is opened again; processes need what is left of two seconds."""
-    seen_within_s: float = SEEN_WITHIN_S + 1
-    """After so long each process looks often enough not to miss the moment."""
-
-
-class CellMove(Struct, frozen=True, kw_only=True):
-    """What moving cells needs beside the home cell."""
-
-    context: OperatorContext
-    schemas: Mapping[str, str]
-    """Those of a cell, with the packages of their migrations; that of the service is first."""
-    url_of: Callable[[str], str]
-    """The owner's address of a database, by the address of a cell."""
-    check_server: Callable[[asyncpg.Connection], Awaitable[None]]
-    """Refuses a target whose server is too old."""
-    make_tables: Callable[[KnownCell], Awaitable[None]]
-    """Makes the tables of a cell at its address, and refuses one that is not as it must be."""
-    tell: Callable[[CopyProgress], None]
-    say: Callable[[str], None]
-    """Says what else the operator is to know."""
-    bounds: MoveBounds = MoveBounds()
-
-    @asynccontextmanager
-    async def connect(self, address: str, database: str | None = None) -> AsyncGenerator[asyncpg.Connection]:
-        """As the owner, to a cell's database or another one of its server; waits as long as a statement takes."""
-        url = self.url_of(address) if database is None else in_other_database(self.url_of(address), database)
-        connection = await pool.connect(url, role=None, schema=next(iter(self.schemas)), name=_NAME)
-        try:
-            await connection.execute("set statement_timeout = 0")
-            yield connection
-        finally:
-            await connection.close(timeout=5)
 
 
 async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
@@ -146,6 +100,8 @@ async def _begin(move: CellMove, home: Connection, name: str, address: str) -> K
     async with _connected_to_empty(move, address) as target:
         await move.check_server(target)
         await known_cells.refuse_unfit(target, await installation_store.read_database(home), None, [*move.schemas])
+    # Where its last move was not ended: this database is a copy by a subscription still, and its former server keeps the log.
+    await end_copy(move, known)
     async with writing_row(move, home) as connection:
         begun = await cell_store.begin_move(connection, known, address)
         return await record_row(move, connection, known, begun)
@@ -183,20 +139,6 @@ async def _refuse_other_steps(connection: Connection, schemas: Mapping[str, str]
     await connection.execute("reset search_path")
 
 
-@asynccontextmanager
-async def writing_row(move: CellMove, home: Connection) -> AsyncGenerator[Connection]:
-    """A transaction on the connection that has the lock, whose COMMIT is the end of it or ``OutcomeUnknown``."""
-    async with writing(move.context.pool) as write, write.begin_on(home) as connection:
-        yield connection
-
-
-async def record_row(move: CellMove, connection: Connection, before: KnownCell, after: KnownCell | None) -> KnownCell:
-    if after is None:
-        raise InstallationError(f"somebody else has changed the cell {before.name} meanwhile: look at `cell list`")
-    await audit.record(move.context, connection, "cell move", f"cell {before.name}", before=before, after=after)
-    return after
-
-
 async def _reopen(move: CellMove, known: KnownCell) -> None:
     """Let the cell be used at the source, and the target follow it, where somebody died who had kept it from that."""
     try:
@@ -210,19 +152,6 @@ async def _reopen(move: CellMove, known: KnownCell) -> None:
     async with move.connect(errors.require(known.other_address, "it is being moved")) as target:
         if await cell_copy.find_subscription(target) is not None:
             await cell_copy.follow(target, known.copy_name, move.url_of(known.address))
-
-
-async def reopen_source(move: CellMove, known: KnownCell) -> None:
-    """Give the source its name back, if it was closed."""
-    async with move.connect(known.address, _BESIDE) as beside, move.connect(known.address, _BESIDE) as another:
-        if not await cell_copy.has_database(beside, known.closed_database):
-            return
-        if await cell_copy.has_database(beside, known.database):
-            raise InstallationError(
-                f"there is a database {known.database} beside {known.closed_database}, which is the cell: rename the one that "
-                "somebody has made, and run this again"
-            )
-        await cell_copy.rename_database(beside, another, known.closed_database, known.database)
 
 
 async def _begin_copy(move: CellMove, known: KnownCell, source: asyncpg.Connection, target: Connection) -> None:
@@ -241,7 +170,13 @@ async def _begin_copy(move: CellMove, known: KnownCell, source: asyncpg.Connecti
             without_key = [table for table, has_key in tables.items() if not has_key]
             errors.ensure(not without_key, f"no row of {without_key} can be found at another server")
             await cell_copy.publish(source, name, [*tables])
-    if await cell_copy.find_subscription(target) is not None:
+    following = await cell_copy.find_subscription(target)
+    if following is not None and following != name:
+        raise InstallationError(
+            f"the target has the subscription {following} of another move: take this move back with --cancel, and begin with "
+            "an empty database"
+        )
+    if following is not None:
         await _refuse_other_steps(target, move.schemas)
         if await cell_copy.find_slot(source, name) is None:
             raise _lost_log(known)
@@ -322,14 +257,16 @@ async def _switch(move: CellMove, home: Connection, known: KnownCell, comparison
     """Close the source and open the target; the source again, if anything fails before the COMMIT."""
     address = errors.require(known.other_address, "it is being moved")
     async with AsyncExitStack() as opened:
-        beside, another = [await opened.enter_async_context(move.connect(known.address, _BESIDE)) for _ in range(2)]
+        beside, another = [await opened.enter_async_context(move.connect(known.address, BESIDE)) for _ in range(2)]
         target = await opened.enter_async_context(move.connect(address))
         # Who has lost the lock closes nothing.
         await home.execute("select 1")
         try:
-            await cell_copy.pause(target, known.copy_name)
+            # The cell is served meanwhile, but nobody waits for ever.
+            async with asyncio.timeout(move.bounds.pause_max_s):
+                await cell_copy.pause(target, known.copy_name)
             async with asyncio.timeout(move.bounds.gate_max_s):
-                await cell_copy.rename_database(beside, another, known.database, known.closed_database)
+                await cell_closing.rename_database(beside, another, known.database, known.closed_database)
                 await _take_last(move, known, target, comparison)
             async with writing_row(move, home) as connection:
                 opened_there = await cell_store.end_move(connection, known, address)
@@ -377,24 +314,3 @@ async def _undo(move: CellMove, home: Connection, known: KnownCell) -> None:
     # Whoever is stopped in the COMMIT may have changed it.
     if row == known:
         await _reopen(move, known)
-
-
-async def end_copy(move: CellMove, known: KnownCell) -> None:
-    """End what a cell that has moved does not need any more: the subscription, and at its former server the slot."""
-    async with move.connect(known.address) as target:
-        name = await cell_copy.find_subscription(target)
-        if name is None:
-            return
-        try:
-            former = await pool.connect(
-                await cell_copy.read_source_url(target, name), role=None, schema=next(iter(move.schemas)), name=_NAME
-            )
-            try:
-                await cell_copy.drop_slots(former, name)
-            finally:
-                await former.close(timeout=5)
-        except DATABASE_AWAY:
-            move.say(
-                f"the former server does not answer: drop its replication slot {name}, which keeps its log for nobody"
-            )
-        await cell_copy.unsubscribe(target, name)

@@ -11,7 +11,7 @@ from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
-from pixconnect.usecases.running.cell_move import CellMove, end_copy, record_row, reopen_source, writing_row
+from pixconnect.usecases.running.cell_mover import CellMove, end_copy, record_row, reopen_source, writing_row
 from pixconnect.usecases.running.installation import InstallationError
 
 
@@ -50,11 +50,17 @@ async def _unsubscribe(move: CellMove, known: KnownCell) -> None:
     address = errors.require(known.other_address, "it is being moved")
     try:
         async with move.connect(address) as target:
-            if await cell_copy.find_subscription(target) is not None:
-                await cell_copy.unsubscribe(target, known.copy_name)
+            name = await cell_copy.find_subscription(target)
+            if name is not None:
+                await cell_copy.unsubscribe(target, name)
         move.say(f"the database at {address} holds a copy that is out of date now: drop it")
     except DATABASE_AWAY:
-        move.say(f"the database at {address} does not answer: drop it, or it asks the cell's server for ever")
+        move.say(
+            f"the database at {address} DOES NOT ANSWER, and its subscription {known.copy_name} is left there: once its server "
+            "is back, drop that database before anything else (there `alter subscription … disable`, `alter subscription … set "
+            "(slot_name = none)` and `drop subscription …` first); until then it asks the cell's server for ever for a slot "
+            "that there is no more"
+        )
 
 
 async def take_over(move: CellMove, name: str) -> KnownCell:

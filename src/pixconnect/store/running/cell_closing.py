@@ -1,0 +1,41 @@
+"""The SQL of closing a cell's database: it is renamed by who is connected to another one of its server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, LiteralString
+
+from pixconnect.foundation.pool import Connection
+
+_POLL_S: Final = 0.02
+_END_SESSIONS: Final[LiteralString] = "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1"
+
+
+async def has_database(beside: Connection, database: str) -> bool:
+    return await beside.fetchval("select exists (select from pg_database where datname = $1)", database)
+
+
+async def rename_database(beside: Connection, another: Connection, database: str, name: str) -> None:
+    """Rename a database and end its sessions; nobody writes to it after that who knows the former name.
+
+    New sessions wait from the moment on at which it is being renamed, and then there is no such database.
+
+    Args:
+        beside: To another database of that server.
+        another: The same, which ends the sessions meanwhile.
+        database: Its name.
+        name: Its new name.
+    """
+    rename = await beside.fetchval(
+        "select format('alter database %I rename to %I', $1::text, $2::text)", database, name
+    )
+    renaming = asyncio.ensure_future(beside.execute(rename))
+    try:
+        while not renaming.done():
+            await another.execute(_END_SESSIONS, database)
+            await asyncio.wait([renaming], timeout=_POLL_S)
+    except BaseException:
+        renaming.cancel()
+        await asyncio.wait([renaming])
+        raise
+    await renaming

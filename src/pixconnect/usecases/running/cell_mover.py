@@ -1,0 +1,114 @@
+"""What moving cells needs, and what the other ends of a move share with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell, in_other_database
+from pixconnect.foundation import pool
+from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running.cell_copy import CopyProgress
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import writing
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.running.installation import InstallationError
+
+BESIDE: Final = "postgres"
+"""A database that each server has: one cannot be renamed by who is connected to it."""
+_NAME: Final = "pixconnect cell move"
+
+
+class MoveBounds(Struct, frozen=True, kw_only=True):
+    look_every_s: float = 1.0
+    arrives_within_s: float = 0.5
+    """The gate is not closed before what is written now arrives so soon."""
+    gate_max_s: float = 1.2
+    """How long nobody can write before the source is opened again; processes need what is left of two seconds."""
+    pause_max_s: float = 10
+    """How long the target may take to ask the source for nothing, before that is closed."""
+    seen_within_s: float = SEEN_WITHIN_S + 1
+    """After so long each process looks often enough not to miss the moment."""
+
+
+class CellMove(Struct, frozen=True, kw_only=True):
+    """What moving cells needs beside the home cell."""
+
+    context: OperatorContext
+    schemas: Mapping[str, str]
+    """Those of a cell, with the packages of their migrations; that of the service is first."""
+    url_of: Callable[[str], str]
+    """The owner's address of a database, by the address of a cell."""
+    check_server: Callable[[asyncpg.Connection], Awaitable[None]]
+    """Refuses a target whose server is too old."""
+    make_tables: Callable[[KnownCell], Awaitable[None]]
+    """Makes the tables of a cell at its address, and refuses one that is not as it must be."""
+    tell: Callable[[CopyProgress], None]
+    say: Callable[[str], None]
+    """Says what else the operator is to know."""
+    bounds: MoveBounds = MoveBounds()
+
+    @asynccontextmanager
+    async def connect(self, address: str, database: str | None = None) -> AsyncGenerator[asyncpg.Connection]:
+        """As the owner, to a cell's database or another one of its server; waits as long as a statement takes."""
+        url = self.url_of(address) if database is None else in_other_database(self.url_of(address), database)
+        connection = await pool.connect(url, role=None, schema=next(iter(self.schemas)), name=_NAME)
+        try:
+            await connection.execute("set statement_timeout = 0")
+            yield connection
+        finally:
+            await connection.close(timeout=5)
+
+
+@asynccontextmanager
+async def writing_row(move: CellMove, home: Connection) -> AsyncGenerator[Connection]:
+    """A transaction on the connection that has the lock, whose COMMIT is the end of it or ``OutcomeUnknown``."""
+    async with writing(move.context.pool) as write, write.begin_on(home) as connection:
+        yield connection
+
+
+async def record_row(move: CellMove, connection: Connection, before: KnownCell, after: KnownCell | None) -> KnownCell:
+    if after is None:
+        raise InstallationError(f"somebody else has changed the cell {before.name} meanwhile: look at `cell list`")
+    await audit.record(move.context, connection, "cell move", f"cell {before.name}", before=before, after=after)
+    return after
+
+
+async def reopen_source(move: CellMove, known: KnownCell) -> None:
+    """Give the source its name back, if it was closed."""
+    async with move.connect(known.address, BESIDE) as beside, move.connect(known.address, BESIDE) as another:
+        if not await cell_closing.has_database(beside, known.closed_database):
+            return
+        if await cell_closing.has_database(beside, known.database):
+            raise InstallationError(
+                f"there is a database {known.database} beside {known.closed_database}, which is the cell: rename the one that "
+                "somebody has made, and run this again"
+            )
+        await cell_closing.rename_database(beside, another, known.closed_database, known.database)
+
+
+async def end_copy(move: CellMove, known: KnownCell) -> None:
+    """End what a cell that has moved does not need any more: the subscription, and at its former server the slot."""
+    async with move.connect(known.address) as target:
+        name = await cell_copy.find_subscription(target)
+        if name is None:
+            return
+        try:
+            former = await pool.connect(
+                await cell_copy.read_source_url(target, name), role=None, schema=next(iter(move.schemas)), name=_NAME
+            )
+            try:
+                await cell_copy.drop_slots(former, name)
+            finally:
+                await former.close(timeout=5)
+        except DATABASE_AWAY:
+            move.say(
+                f"the former server does not answer: drop its replication slot {name}, which keeps its log for nobody"
+            )
+        await cell_copy.unsubscribe(target, name)

@@ -1,0 +1,100 @@
+"""A cell on a server that keeps a logical log, and where it is to go."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import Struct, structs
+
+from pixconnect.cli.running import cell_moving
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.usecases.running import cell_move
+from pixconnect.usecases.running.cell_move_ends import cancel_move
+from pixconnect.usecases.running.cell_mover import CellMove, MoveBounds
+from support import cells
+from support.dying import die
+from support.postgres import Addresses
+
+serial = count(1)
+# The machine of the tests may be slow, and no process looks at the home cell here.
+BOUNDS = MoveBounds(look_every_s=0.1, arrives_within_s=5, gate_max_s=20, seen_within_s=0)
+_WRITE = "insert into audit (operator, verb, subject) values ('test', 'write', 'cell') returning id"
+READ = "select id from audit where verb = 'write' order by id"
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A home cell, its cell, and where that is to go."""
+
+    server: Addresses
+    home: Addresses
+    old: Addresses
+    new: Addresses
+
+    @property
+    def target(self) -> str:
+        return cells.address_of(self.new)
+
+    async def read_row(self) -> KnownCell:
+        async with open_owner(self.home) as home:
+            [known] = await cell_store.list_all(home)
+        return known
+
+    async def has_database(self, name: str) -> bool:
+        async with open_owner(self.home) as home:
+            return await cell_closing.has_database(home, name)
+
+    async def begin(self) -> None:
+        """As whoever dies once the target's tables are there."""
+        async with open_owner(self.home) as home:
+            known = await cell_store.begin_move(home, await self.read_row(), self.target)
+        assert known is not None
+        await cells.let_claim(self.new, known)
+
+    @asynccontextmanager
+    async def moving(self, *, makes_tables: bool = True) -> AsyncIterator[CellMove]:
+        settings = cells.home_settings(self.home)
+        async with cells.operating_at_home(settings) as operator:
+            move = cell_moving.prepare_move(operator, settings, BOUNDS)
+
+            async def has_them(_: KnownCell) -> None: ...
+
+            yield move if makes_tables else structs.replace(move, make_tables=has_them)
+
+    async def move(self, *, makes_tables: bool = True) -> KnownCell:
+        async with self.moving(makes_tables=makes_tables) as move:
+            return await cell_move.move_cell(move, cells.NAME, self.target)
+
+    async def cancel(self) -> KnownCell:
+        async with self.moving() as move:
+            return await cancel_move(move, cells.NAME)
+
+
+@asynccontextmanager
+async def open_owner(addresses: Addresses) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def kill(patch: pytest.MonkeyPatch, where: object, name: str, options: dict[str, Any]) -> None:
+    die(where, name, patch, **options)
+    # Who is dead undoes nothing.
+    die(cell_move, "_undo", patch, before=True)
+
+
+async def write(addresses: Addresses, ids: list[int]) -> None:
+    async with open_owner(addresses) as connection:
+        ids.append(await connection.fetchval(_WRITE))
+
+
+async def refuse_leftovers(place: Place) -> None:
+    async with open_owner(place.new) as there:
+        assert await cell_copy.find_subscription(there) is None
+        assert await there.fetch("select slot_name from pg_replication_slots") == []

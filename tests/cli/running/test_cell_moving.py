@@ -1,14 +1,19 @@
 """What ``pixconnect cell move`` says, and what it refuses at once."""
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.running import cell_moving
+from pixconnect.cli.running import cell_moving, cell_opening
 from pixconnect.store.running.cell_copy import CopyProgress
 from pixconnect.usecases.running import installation
+from pixconnect.usecases.running.known_cells import read_known_cell
 from support import cells
 from support.command_line import CommandLine
 from support.postgres import Addresses
@@ -33,7 +38,10 @@ def test_a_line_says_how_far_a_copy_is_and_what_is_left_at_the_pace_of_this_run(
         "tables 90 of 117, rows about 10,015 of 10,697, 6.9 MB of 8.2 MB, behind by 3.8 kB, about 2 s left"
     )
     assert "left" not in cell_moving.describe_progress(a_progress(), 0, 0)
-    assert "errors at the target: 2" in cell_moving.describe_progress(a_progress(errors_count=2), 10, 1)
+    assert (
+        "errors at the target: 2, look at its log (a full disk is one; so are too few max_replication_slots"
+        in cell_moving.describe_progress(a_progress(errors_count=2), 10, 1)
+    )
     assert cell_moving.show_bytes(999) == "999 B"
     assert cell_moving.show_bytes(3 * 10**15) == "3,000.0 TB".replace(",", "")
 
@@ -45,6 +53,42 @@ def test_a_line_says_how_far_a_copy_is_and_what_is_left_at_the_pace_of_this_run(
 def test_a_move_has_one_end(to: str | None, *, cancels: bool, takes_over: bool) -> None:
     with pytest.raises(CommandError, match="one of --to URL, --cancel and --take-over"):
         cell_moving.choose_end(to, cancels=cancels, takes_over=takes_over)
+
+
+async def test_a_signal_that_ends_a_process_stops_a_move_once_and_what_it_undoes_comes_to_its_end() -> None:
+    undone = False
+
+    async def be_stopped() -> None:
+        nonlocal undone
+        with cell_moving.stopped_by_signals():
+            try:
+                os.kill(os.getpid(), signal.SIGHUP)
+                await asyncio.sleep(5)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.sleep(0.1)
+                undone = True
+
+    with pytest.raises(CommandError, match="stopped by SIGHUP: run this again"):
+        await be_stopped()
+    assert undone
+
+
+async def test_a_cell_that_a_move_has_closed_is_not_made_anew(database: Addresses, other_database: Addresses) -> None:
+    await cells.add_cell(database, other_database)
+    await cells.execute(
+        database,
+        "update pixconnect.cell set address = regexp_replace(address, '/[^/?]+([?]|$)', '/nowhere\\1'), state = 'MOVING', "
+        "other_address = 'postgresql://127.0.0.1:1/new', moving_since = now()",
+    )
+    settings = cells.home_settings(database)
+    async with cells.operating_at_home(settings) as operator:
+        known = await read_known_cell(operator, cells.NAME)
+        [cut_off, closed] = await cell_opening.look_for_faults(operator, settings, known)
+        assert "was cut off: run `pixconnect cell move second --to " in cut_off
+        assert "make no database nowhere" in closed
+        [missing] = await cell_opening.look_for_faults(operator, settings, structs.replace(known, state="OPEN"))
+        assert "there is no such database" in missing
 
 
 async def test_a_server_that_keeps_no_logical_log_is_named_with_its_setting(

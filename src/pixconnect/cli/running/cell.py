@@ -75,7 +75,12 @@ def move(
         take_over: Open the copy although the cell's server is lost, once that is fenced: what it had last is forgotten.
     """
     end = cell_moving.choose_end(to, cancels=cancel, takes_over=take_over)
-    known = _run(lambda operator, settings: end(cell_moving.prepare_move(operator, settings), name))
+
+    async def do(operator: Operator, settings: Settings) -> KnownCell:
+        with cell_moving.stopped_by_signals():
+            return await end(cell_moving.prepare_move(operator, settings), name)
+
+    known = _run(do)
     output.show(structs.asdict(known), as_json=json)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -19,6 +22,7 @@ from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.cell_mover import CellMove, MoveBounds
 
 _SHOWN_EVERY_S: Final = 5.0
+_STOPPING: Final = (signal.SIGTERM, signal.SIGHUP)
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -68,6 +72,38 @@ def prepare_move(context: OperatorContext, settings: Settings, bounds: MoveBound
     )
 
 
+@contextmanager
+def stopped_by_signals() -> Generator[None]:
+    """Let SIGTERM and SIGHUP stop this task as Ctrl-C does: whoever died of them in the wrong moment left the cell closed.
+
+    Raises:
+        CommandError: One of them came; what was to be undone is.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    came: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        # A terminal that is closed may send both, and the second is not to stop what undoes.
+        if task is not None and not came:
+            task.cancel()
+        came.append(number)
+
+    for each in _STOPPING:
+        loop.add_signal_handler(each, stop, each)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not came:
+            raise
+        raise CommandError(
+            f"stopped by {came[0].name}: run this again, or look at `pixconnect cell check`; a cell that was closed for the "
+            "move is open again"
+        ) from None
+    finally:
+        for each in _STOPPING:
+            loop.remove_signal_handler(each)
+
+
 class _Teller:
     """Says every few seconds how far a copy has come."""
 
@@ -87,6 +123,9 @@ class _Teller:
         terminal.notice(describe_progress(progress, now_s - began_at_s, progress.bytes_copied - copied_before))
 
 
+_CAUSES: Final = "a full disk is one; so are too few max_replication_slots or max_wal_senders at the cell's server"
+
+
 def describe_progress(progress: CopyProgress, passed_s: float, copied_since: int) -> str:
     """One line; the time that is left is that of the bytes, at the pace of this run."""
     words = [
@@ -99,7 +138,7 @@ def describe_progress(progress: CopyProgress, passed_s: float, copied_since: int
     if left > 0 and copied_since > 0:
         words.append(f"about {left * passed_s / copied_since:,.0f} s left")
     if progress.errors_count:
-        words.append(f"errors at the target: {progress.errors_count}, look at its log (a full disk is one)")
+        words.append(f"errors at the target: {progress.errors_count}, look at its log ({_CAUSES})")
     return ", ".join(words)
 
 

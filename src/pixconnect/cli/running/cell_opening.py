@@ -91,6 +91,8 @@ async def look_for_faults(context: OperatorContext, settings: Settings, known: K
         await (await pool.connect(reached.database_url, role=role, schema=_SCHEMA, name=_NAME)).close()
     except Exception as error:
         line = failures.explain(error)
+        if known is not None and isinstance(error, asyncpg.InvalidCatalogNameError):
+            line = cell_check.say_closed(known) or line
         # A defect of ours keeps its traceback.
         if line is None:
             raise

@@ -51,6 +51,16 @@ async def judge_move(context: OperatorContext, known: KnownCell) -> AsyncIterato
             )
 
 
+def say_closed(known: KnownCell) -> str | None:
+    """What is to be said of a cell whose database is not there, if a move may have closed it."""
+    if known.state != "MOVING":
+        return None
+    return (
+        "its holders are not served while a move has it closed: what was renamed gets its name back when `pixconnect cell "
+        f"move` runs again; make no database {known.database}, which would be in its place"
+    )
+
+
 async def look_at_cell(connection: Connection) -> CellLook:
     system_identifier, database_oid = await installation_store.read_database(connection)
     return CellLook(

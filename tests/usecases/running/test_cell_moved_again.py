@@ -3,19 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from msgspec import structs
 
 from pixconnect.store.running import cell_copy
-from support import postgres
-from support.cell_places import READ, Place, kill, open_owner, refuse_leftovers, serial, write
+from pixconnect.usecases.running import cell_move
+from pixconnect.usecases.running.installation import InstallationError
+from support import cells, postgres
+from support.cell_places import BOUNDS, READ, Place, kill, open_owner, refuse_leftovers, serial, write
 from support.dying import KilledError
+from support.postgres import Addresses
 
 pytestmark = pytest.mark.long
 
 _NOBODY = "postgresql://127.0.0.1:1/nobody"
 _ALL_SLOTS = "select slot_name::text, active_pid from pg_replication_slots"
+
+
+def postgres_name(addresses: Addresses) -> str:
+    return urlsplit(addresses.owner_url).path[1:]
 
 
 async def go_elsewhere(place: Place) -> Place:
@@ -80,6 +88,10 @@ async def test_a_cell_moves_on_although_its_last_move_was_cut_off_once_it_was_op
     empty = await postgres.make_empty(place.server, f"new_{next(serial)}")
     # Whoever moves it on ends the former move first, and the database that was left keeps no slot.
     place = structs.replace(place, new=empty)
+    # Another server writes values otherwise by default.
+    async with open_owner(place.home) as home:
+        for setting in ("datestyle = 'SQL, DMY'", "bytea_output = 'escape'", "intervalstyle = 'sql_standard'"):
+            await home.execute(f"alter database {postgres_name(empty)} set {setting}")
     await move_until(place, monkeypatch, "is_published", before=True)
     await refuse_leftovers(structs.replace(place, new=place.old))
     assert (await place.move()).address == place.target
@@ -114,3 +126,48 @@ async def test_a_copy_is_asked_about_by_its_own_database_alone(made: Place) -> N
             await cell_copy.unsubscribe(each, name)
         await cell_copy.drop_slots(source, name)
         await cell_copy.drop_slots(source, f"{name}_beside")
+
+
+async def test_a_cell_is_not_kept_closed_by_who_locks_the_home_cell_nor_by_a_target_that_is_lost(made: Place) -> None:
+    await made.begin()
+    closed = (await made.read_row()).closed_database
+    async with open_owner(made.home) as home, made.moving(makes_tables=False) as move, open_owner(made.home) as beside:
+        quick = structs.replace(move, bounds=structs.replace(BOUNDS, row_max_s=0.5))
+        async with home.transaction():
+            await home.execute("lock table audit in share mode")
+            moving = asyncio.create_task(cell_move.move_cell(quick, cells.NAME, made.target))
+            while not await made.has_database(closed):
+                assert not moving.done()
+                await asyncio.sleep(0.01)
+            # Once what it had last is there, nobody gets to the target any more.
+            async with open_owner(made.new) as there:
+                since = await there.fetchval("select clock_timestamp()")
+                while await there.fetchval("select exists (select from pg_stat_subscription where pid is not null)"):  # noqa: ASYNC110  the server tells nobody
+                    await asyncio.sleep(0.01)
+            await beside.execute(f"alter database {postgres_name(made.new)} allow_connections false")
+            with pytest.raises(
+                InstallationError, match=r"served where it was: .* lock timeout; its copy does not answer"
+            ):
+                await moving
+            # As long as any other statement waits for a lock would be too long.
+            assert (await beside.fetchval("select clock_timestamp()") - since).total_seconds() < 3
+        await beside.execute(f"alter database {postgres_name(made.new)} allow_connections true")
+    ids = list[int]()
+    await write(made.old, ids)
+    assert (await made.move(makes_tables=False)).address == made.target
+
+
+async def test_a_move_waits_for_who_writes_at_that_server_and_says_for_whom(made: Place) -> None:
+    await made.begin()
+    said = list[str]()
+    async with open_owner(made.home) as home, made.moving(makes_tables=False) as move:
+        waiting = structs.replace(move, say=said.append, bounds=structs.replace(BOUNDS, silent_max_s=0.2))
+        async with home.transaction():
+            await home.execute("select pg_current_xact_id()")
+            pid = await home.fetchval("select pg_backend_pid()")
+            moving = asyncio.create_task(cell_move.move_cell(waiting, cells.NAME, made.target))
+            # Longer than a statement waits for a lock elsewhere.
+            await asyncio.sleep(4)
+            assert not moving.done()
+        assert (await moving).address == made.target
+    assert any(f"until a transaction that writes has ended: process {pid} of " in line for line in said)

@@ -96,6 +96,11 @@ async def begin_move(connection: Connection, cell: KnownCell, other_address: str
     return CELL.read_found(await connection.fetchrow(_BEGIN_MOVE, cell.number, other_address))
 
 
+async def wait_at_most(connection: Connection, seconds: float) -> None:
+    """Let each statement of this transaction wait for no lock longer than that."""
+    await connection.execute("select set_config('lock_timeout', $1, true)", f"{round(seconds * 1000)}ms")
+
+
 _END_MOVE: Final[LiteralString] = f"""
     update cell set state = 'OPEN', address = $2, other_address = null, moving_since = null
     where number = $1 and state = 'MOVING' and moving_since = $3 returning {CELL.select}

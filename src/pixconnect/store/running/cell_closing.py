@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final, LiteralString
 
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 
 _POLL_S: Final = 0.02
 _END_SESSIONS: Final[LiteralString] = "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1"
+
+_END_AND_WAIT: Final[LiteralString] = "select pg_terminate_backend($1, 5000)"
 
 
 async def has_database(beside: Connection, database: str) -> bool:
@@ -37,5 +41,8 @@ async def rename_database(beside: Connection, another: Connection, database: str
     except BaseException:
         renaming.cancel()
         await asyncio.wait([renaming])
+        # It may be renamed all the same; whoever looks then by what name it is there must not be too early.
+        with suppress(*DATABASE_FAILED):
+            await another.execute(_END_AND_WAIT, beside.get_server_pid())
         raise
     await renaming

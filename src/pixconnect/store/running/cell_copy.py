@@ -96,7 +96,25 @@ async def find_slot(connection: Connection, name: str) -> CopySlot | None:
 
 async def make_slot(connection: Connection, name: str) -> None:
     # Two databases of one server would wait for each other if the subscription made it.
-    await connection.execute("select pg_create_logical_replication_slot($1, 'pgoutput')", name)
+    # It waits for all who write at that server, however long that takes.
+    await connection.execute("set lock_timeout = 0; set statement_timeout = 0")
+    try:
+        await connection.execute("select pg_create_logical_replication_slot($1, 'pgoutput')", name)
+    finally:
+        if not connection.is_closed():
+            await connection.execute("reset lock_timeout")
+
+
+_DESCRIBE_OLDEST: Final[LiteralString] = """
+    select format('process %s of %s in the database %s, for %s s', pid, usename, datname,
+        extract(epoch from clock_timestamp() - xact_start)::integer)
+    from pg_stat_activity where backend_xid is not null and pid <> pg_backend_pid() order by xact_start limit 1
+"""
+
+
+async def describe_oldest_write(beside: Connection) -> str | None:
+    """Which transaction of this server has been writing for the longest time, as an operator is told it."""
+    return await beside.fetchval(_DESCRIBE_OLDEST)
 
 
 # While tables are copied there are more of them.

@@ -61,7 +61,8 @@ async def _move(move: CellMove, name: str, address: str) -> KnownCell:
     async with known_cells.adding_alone(move.context) as home:
         known = await _begin(move, home, name, address)
         if known.state == "MOVING":
-            await _reopen(move, known)
+            await _go_back(move, known)
+            await _follow_on(move, known)
             async with move.connect(known.address) as source, move.connect(address) as target:
                 await _begin_copy(move, known, source, target)
                 await _catch_up(move, known, source, target)
@@ -139,8 +140,8 @@ async def _refuse_other_steps(connection: Connection, schemas: Mapping[str, str]
     await connection.execute("reset search_path")
 
 
-async def _reopen(move: CellMove, known: KnownCell) -> None:
-    """Let the cell be used at the source, and the target follow it, where somebody died who had kept it from that."""
+async def _go_back(move: CellMove, known: KnownCell) -> None:
+    """Let the cell be used at the source, where somebody died who had kept it from that, or the target failed."""
     try:
         await reopen_source(move, known)
     except DATABASE_AWAY as error:
@@ -149,8 +150,12 @@ async def _reopen(move: CellMove, known: KnownCell) -> None:
             "itself: run this again when it does; if it never will, fence it and run "
             f"`pixconnect cell move {known.name} --take-over`"
         ) from error
+
+
+async def _follow_on(move: CellMove, known: KnownCell) -> None:
+    """Let the target follow the source, if it had begun to."""
     async with move.connect(errors.require(known.other_address, "it is being moved")) as target:
-        if await cell_copy.find_subscription(target) is not None:
+        if await cell_copy.find_subscription(target) == known.copy_name:
             await cell_copy.follow(target, known.copy_name, move.url_of(known.address))
 
 
@@ -191,7 +196,7 @@ async def _begin_copy(move: CellMove, known: KnownCell, source: asyncpg.Connecti
     await move.make_tables(_as_open_at(known, address))
     await cell_copy.empty(target, [*await cell_copy.list_tables(target, schemas)])
     if await cell_copy.find_slot(source, name) is None:
-        await cell_copy.make_slot(source, name)
+        await _make_slot(move, known, source)
     try:
         await cell_copy.subscribe(target, name, move.url_of(known.address))
     except asyncpg.PostgresConnectionError as error:
@@ -200,6 +205,22 @@ async def _begin_copy(move: CellMove, known: KnownCell, source: asyncpg.Connecti
         raise InstallationError(
             f"the target's server does not reach the cell's by its address, as the owner of the tables: {error}"
         ) from None
+
+
+async def _make_slot(move: CellMove, known: KnownCell, source: Connection) -> None:
+    """Make the slot, which waits for transactions of all databases there; says for which."""
+    making = asyncio.ensure_future(cell_copy.make_slot(source, known.copy_name))
+    try:
+        async with move.connect(known.address, BESIDE) as beside:
+            while not (await asyncio.wait([making], timeout=move.bounds.silent_max_s))[0]:
+                oldest = await cell_copy.describe_oldest_write(beside)
+                if oldest is not None:
+                    move.say(f"waiting at the cell's server until a transaction that writes has ended: {oldest}")
+    except BaseException:
+        making.cancel()
+        await asyncio.wait([making])
+        raise
+    await making
 
 
 async def _read_home_database(move: CellMove) -> tuple[int, int]:
@@ -269,18 +290,24 @@ async def _switch(move: CellMove, home: Connection, known: KnownCell, comparison
                 await cell_closing.rename_database(beside, another, known.database, known.closed_database)
                 await _take_last(move, known, target, comparison)
             async with writing_row(move, home) as connection:
+                await cell_store.wait_at_most(connection, move.bounds.row_max_s)
                 opened_there = await cell_store.end_move(connection, known, address)
                 return await record_row(move, connection, known, opened_there)
         except errors.OutcomeUnknown:
             raise
         except BaseException as error:
-            await asyncio.shield(asyncio.ensure_future(_undo(move, home, known)))
+            undoing = asyncio.ensure_future(_undo(move, home, known))
+            # Whoever is stopped once more waits all the same until the cell is open.
+            while not undoing.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([undoing])
+            follows = undoing.result()
             if not isinstance(error, (InstallationError, *DATABASE_FAILED)):
                 raise
             why = "what it had last did not arrive in time" if isinstance(error, TimeoutError) else str(error)
             raise InstallationError(
-                f"the cell {known.name} was not moved, and is served where it was: {why}; its copy follows it, so run this "
-                "again"
+                f"the cell {known.name} was not moved, and is served where it was: {why}; its copy "
+                + ("follows it, so run this again" if follows else "does not answer: run this again once it does")
             ) from error
 
 
@@ -303,7 +330,8 @@ async def _take_last(move: CellMove, known: KnownCell, target: Connection, compa
     await installation_store.note_server(target, await installation_store.read_server(target))
 
 
-async def _undo(move: CellMove, home: Connection, known: KnownCell) -> None:
+async def _undo(move: CellMove, home: Connection, known: KnownCell) -> bool:
+    """Open the source again; whether the target follows it."""
     try:
         row = await cell_store.find(home, known.name)
     except DATABASE_AWAY as error:
@@ -313,4 +341,10 @@ async def _undo(move: CellMove, home: Connection, known: KnownCell) -> None:
         ) from error
     # Whoever is stopped in the COMMIT may have changed it.
     if row == known:
-        await _reopen(move, known)
+        await _go_back(move, known)
+        # It may be the target that failed, and holders are served without it.
+        try:
+            await _follow_on(move, known)
+        except DATABASE_FAILED:
+            return False
+    return True

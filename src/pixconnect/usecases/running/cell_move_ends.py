@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import asyncpg
 
 from pixconnect.domain.frame import errors
@@ -97,6 +99,9 @@ async def _answers(move: CellMove, known: KnownCell) -> bool:
     try:
         async with move.connect(known.address, "postgres"):
             return True
+    # Its certificate is not as it must be, which only an answer shows.
+    except ssl.SSLError:
+        return True
     except (OSError, asyncpg.PostgresConnectionError):
         return False
     # It refuses the login, is starting, or has no such database.

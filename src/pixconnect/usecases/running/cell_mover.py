@@ -23,6 +23,11 @@ from pixconnect.usecases.running.installation import InstallationError
 BESIDE: Final = "postgres"
 """A database that each server has: one cannot be renamed by who is connected to it."""
 _NAME: Final = "pixconnect cell move"
+# Rows are compared as text, and each database may have another default of how that is written.
+_SETTINGS: Final = """
+    set statement_timeout = 0; set bytea_output = hex; set datestyle = 'ISO, YMD'; set intervalstyle = iso_8601;
+    set extra_float_digits = 1; set xmlbinary = base64
+"""
 
 
 class MoveBounds(Struct, frozen=True, kw_only=True):
@@ -31,8 +36,12 @@ class MoveBounds(Struct, frozen=True, kw_only=True):
     """The gate is not closed before what is written now arrives so soon."""
     gate_max_s: float = 1.2
     """How long nobody can write before the source is opened again; processes need what is left of two seconds."""
+    row_max_s: float = 0.3
+    """How long the row in the home cell may wait for each lock that somebody has there, for the cell is closed meanwhile."""
     pause_max_s: float = 10
     """How long the target may take to ask the source for nothing, before that is closed."""
+    silent_max_s: float = 5
+    """After so long, and again and again, it is said for whom the beginning waits."""
     seen_within_s: float = SEEN_WITHIN_S + 1
     """After so long each process looks often enough not to miss the moment."""
 
@@ -60,7 +69,7 @@ class CellMove(Struct, frozen=True, kw_only=True):
         url = self.url_of(address) if database is None else in_other_database(self.url_of(address), database)
         connection = await pool.connect(url, role=None, schema=next(iter(self.schemas)), name=_NAME)
         try:
-            await connection.execute("set statement_timeout = 0")
+            await connection.execute(_SETTINGS)
             yield connection
         finally:
             await connection.close(timeout=5)

@@ -11,14 +11,12 @@ from itertools import count
 from typing import Any, ClassVar, Final, Literal
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 from msgspec import structs
 
@@ -29,6 +27,7 @@ from pixconnect.domain.money.rail import Abilities
 from support.both_sides import Kind, Seen, Thing
 from support.killed_process import POINTS
 from support.money_model import ANY_ENDING, Asked, MoneyModel
+from support.state_machine import run_examples
 from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
@@ -583,19 +582,7 @@ def test_money_is_conserved(capsys: pytest.CaptureFixture[str], abilities: Abili
     processes_count = "2" if IS_PROOF else "1"
     with open_whole_installation(structs.asdict(abilities), api_processes_count=processes_count) as service:
         Money.service, Money.abilities = service, abilities
-        run_state_machine_as_test(
-            Money,
-            settings=settings(
-                max_examples=EXAMPLES_COUNT,
-                stateful_step_count=STEPS_COUNT,
-                deadline=None,
-                derandomize=not IS_PROOF,
-                database=None,
-                phases=[Phase.generate],  # real processes: a run is never quite the same again
-                suppress_health_check=list(HealthCheck),
-                print_blob=False,
-            ),
-        )
+        run_examples(Money, EXAMPLES_COUNT, STEPS_COUNT, is_drawn_anew=IS_PROOF)
     with capsys.disabled():
         if IS_PROOF:
             print(f"\n{abilities}\n{Tally.tell()}\nlongest walk of the clock: {service.longest_walk_s:.1f} s")  # noqa: T201  the figures are what `make prove` is for

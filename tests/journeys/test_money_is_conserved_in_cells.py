@@ -10,10 +10,10 @@ from itertools import count
 from typing import Any, ClassVar, Final, Literal
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from support.state_machine import run_examples
 from support.two_cells import POINTS_OF_A_PIX, POINTS_OF_A_REFUND, TwoCells, open_two_cells
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
@@ -136,19 +136,7 @@ _NAMED: Final = """
 def test_money_is_conserved_in_cells(capsys: pytest.CaptureFixture[str]) -> None:
     with open_two_cells() as two:
         MoneyInCells.two = two
-        run_state_machine_as_test(
-            MoneyInCells,
-            settings=settings(
-                max_examples=EXAMPLES_COUNT,
-                stateful_step_count=STEPS_COUNT,
-                deadline=None,
-                derandomize=not IS_PROOF,
-                database=None,
-                phases=[Phase.generate],  # real processes: a run is never quite the same again
-                suppress_health_check=list(HealthCheck),
-                print_blob=False,
-            ),
-        )
+        run_examples(MoneyInCells, EXAMPLES_COUNT, STEPS_COUNT, is_drawn_anew=IS_PROOF)
         two.check_books()
     with capsys.disabled():
         if IS_PROOF:

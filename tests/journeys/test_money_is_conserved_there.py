@@ -20,9 +20,8 @@ from random import Random
 from typing import Any, ClassVar, Final, TypeVar, cast
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
@@ -37,6 +36,7 @@ from support.day_worker import Orders
 from support.faces import Bank, open_bank
 from support.killed_process import POINTS_OF_A_DAY, KillPoints
 from support.service import read_funds
+from support.state_machine import run_examples
 from support.two_books import MonthClock, TwoBooks, open_two_books
 from support.verifier import open_book_reader
 
@@ -410,20 +410,7 @@ async def test_money_is_conserved_at_an_institution(
         clock.advance(minutes=15)
         both = Installations(books, control, tmp_path, new_database)
         MoneyThere.begin(both, tells_contests=face == "efi")
-        await asyncio.to_thread(
-            run_state_machine_as_test,
-            MoneyThere,
-            settings=settings(
-                max_examples=EXAMPLES_COUNT,
-                stateful_step_count=STEPS_COUNT,
-                deadline=None,
-                derandomize=not IS_PROOF,
-                database=None,
-                phases=[Phase.generate],  # each example goes on where the last one ended
-                suppress_health_check=list(HealthCheck),
-                print_blob=False,
-            ),
-        )
+        await asyncio.to_thread(run_examples, MoneyThere, EXAMPLES_COUNT, STEPS_COUNT, is_drawn_anew=IS_PROOF)
     with capsys.disabled():
         if IS_PROOF:
             print(f"\n{face}: {dict(both.done)}\nkills: {dict(both.kills)}")  # noqa: T201  the figures are what `make prove` is for

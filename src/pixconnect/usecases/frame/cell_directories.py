@@ -14,18 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Final
 
 from pixconnect.domain.frame import cell, errors
 from pixconnect.domain.money.charge import Charge
 from pixconnect.store.running import name_cell as name_store
 from pixconnect.store.running.name_cell import NameKind
-from pixconnect.usecases.frame.cells import NO_ANSWER, RETRY_AFTER_S, Cells
+from pixconnect.usecases.frame.cells import ANSWER_WITHIN_S, NO_ANSWER, RETRY_AFTER_S, Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount
-
-ANSWERED_WITHIN_S: Final = 3.0
-"""How long another cell's database may take to say who a payee is."""
 
 
 class CellDirectories:
@@ -77,7 +73,7 @@ class CellDirectories:
 async def _asking() -> AsyncGenerator[None]:
     """Ask another cell in the block; ``ServiceUnavailable`` if it hangs."""
     try:
-        async with asyncio.timeout(ANSWERED_WITHIN_S):
+        async with asyncio.timeout(ANSWER_WITHIN_S):
             yield
     except TimeoutError:
         raise errors.ServiceUnavailable(

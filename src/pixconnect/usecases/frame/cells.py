@@ -21,7 +21,7 @@ from pixconnect.usecases.frame.context import Context
 
 RETRY_AFTER_S: Final = 2
 ANSWER_WITHIN_S: Final = 3.0
-"""What a cell that hangs costs a look over all of them."""
+"""What another cell that hangs costs whoever asks it."""
 NO_ANSWER: Final = (errors.ServiceUnavailable, *DATABASE_AWAY, *DATABASE_BUSY)
 """What a cell raises that cannot say now whether it knows something."""
 

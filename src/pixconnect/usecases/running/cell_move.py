@@ -26,6 +26,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
 import asyncpg
+from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell, in_other_database
@@ -193,7 +194,8 @@ async def _begin_copy(move: CellMove, known: KnownCell, source: asyncpg.Connecti
             "database"
         )
     address = errors.require(known.other_address, "it is being moved")
-    await move.make_tables(_as_open_at(known, address))
+    as_open = structs.replace(known, state="OPEN", address=address, other_address=None, moving_since=None)
+    await move.make_tables(as_open)
     await cell_copy.empty(target, [*await cell_copy.list_tables(target, schemas)])
     if await cell_copy.find_slot(source, name) is None:
         await _make_slot(move, known, source)
@@ -226,17 +228,6 @@ async def _make_slot(move: CellMove, known: KnownCell, source: Connection) -> No
 async def _read_home_database(move: CellMove) -> tuple[int, int]:
     async with move.context.pool.acquire() as home:
         return await installation_store.read_database(home)
-
-
-def _as_open_at(known: KnownCell, address: str) -> KnownCell:
-    return KnownCell(
-        number=known.number,
-        name=known.name,
-        identity=known.identity,
-        state="OPEN",
-        added_at=known.added_at,
-        address=address,
-    )
 
 
 def _lost_log(known: KnownCell) -> InstallationError:

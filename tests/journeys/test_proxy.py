@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import shutil
 import socket
 import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
@@ -29,13 +27,9 @@ from pixconnect.console.forms import DOOR_SIZE_MAX
 from pixconnect.domain.webhooks.feed import WAIT_MAX_S
 from pixconnect.http import limits
 from pixconnect.local import tls_files
-from support.installation import PIXCONNECT, ROOT, Installation, running, wait_until
+from support.installation import PIXCONNECT, Installation, running
+from support.nginx import NAMES, TEXT, let_in, running_nginx, skip_without_nginx, write_at
 from support.ports import reserved_port
-
-CONFIGURATION = ROOT / "deploy" / "nginx" / "pixconnect.conf"
-TEXT = CONFIGURATION.read_text(encoding="utf-8")
-NAMES = ("pix.example", "console.example", "mtls.pix.example")
-MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 
 
 def _values(name: str) -> list[float]:
@@ -136,17 +130,12 @@ class Proxied(Struct, frozen=True, kw_only=True):
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
-    if shutil.which("nginx") is None or not MODULE.exists():
-        pytest.skip(
-            "there is no nginx with its stream module (Debian: apt-get install nginx-light libnginx-mod-stream)"
-        )
+    skip_without_nginx()
     home = tmp_path_factory.mktemp("home")
-    home.chmod(0o711)
-    for folder in home.parents:
-        with suppress(PermissionError):
-            folder.chmod(folder.stat().st_mode | 0o011)
+    let_in(home)
     with ExitStack() as opened:
-        port, inner, tls, console = (opened.enter_context(reserved_port()) for _ in range(4))
+        # There is no second process: what would go to it goes to the first.
+        port, inner, tls, console, nobody = (opened.enter_context(reserved_port()) for _ in range(5))
         settings = {
             "trusted_proxies": "127.0.0.1/32",
             "tls_port": str(tls),
@@ -159,45 +148,12 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
         ours = service.base_url.rpartition(":")[2]
         own = tmp_path_factory.mktemp("nginx")
         both = tls_files.write_server(own, NAMES, datetime.now(UTC))
-        text = _at(
-            own, both, {"8081": ours, "8443": str(inner), "8444": str(tls), "9080": str(console), "443": str(port)}
-        )
-        opened.enter_context(_nginx(own, text, port))
+        ports = {"8081": ours, "8082": str(nobody), "8443": str(inner), "8444": str(tls), "9080": str(console)}
+        text = write_at(own, both, ports | {"443": str(port)})
+        opened.enter_context(running_nginx(own, text, port))
         authority = own / "both.pem"
         authority.write_text(tls_files.authority_file(own).read_text() + tls_files.authority_file(home).read_text())
         yield Proxied(service=service, port=port, tls_port=tls, authority=authority)
-
-
-def _at(folder: Path, both: Path, ports: Mapping[str, str]) -> str:
-    """The configuration with ports and files of this test; everything else is as it stands."""
-    text = TEXT.replace("        server 127.0.0.1:8082;\n", "")
-    for port, ours in ports.items():
-        text = re.sub(rf"(listen |127\.0\.0\.1:){port}\b", rf"\g<1>{ours}", text)
-    text = text.replace("listen ", "listen 127.0.0.1:", 1) if "listen 443" in text else text
-    text = re.sub(r"/etc/nginx/pixconnect\.(pem|key)", str(both), text).replace("/run/nginx.pid", f"{folder}/pid")
-    text = text.replace("modules/ngx_stream_module.so", str(MODULE)).replace(
-        "/var/log/nginx/error.log", f"{folder}/error.log"
-    )
-    return text.replace("user www-data;", "user root;" if os.geteuid() == 0 else "")
-
-
-@contextmanager
-def _nginx(folder: Path, text: str, port: int) -> Iterator[None]:
-    (folder / "nginx.conf").write_text(text)
-    words = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")]
-    tried = subprocess.run([*words, "-t"], capture_output=True, text=True, check=False)
-    assert tried.returncode == 0, tried.stderr
-    with subprocess.Popen([*words, "-g", "daemon off;"], stderr=subprocess.DEVNULL) as process:
-        try:
-            wait_until(lambda: _listens(port))
-            yield
-        finally:
-            process.terminate()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _charge(proxied: Proxied, external_id: str, size: int = 0) -> Answer:

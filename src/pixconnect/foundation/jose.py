@@ -28,7 +28,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import cell, errors
 
 ALGORITHM = "ES256"
 TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
@@ -86,9 +86,12 @@ class PrivateKey:
         self._key = _private_part(key)
         self._plain_head = _head({"alg": ALGORITHM, "kid": kid})
 
-    def sign(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
-        """A compact JWS with the members of ``header`` beside ``alg`` and ``kid``."""
-        head = _head({"alg": ALGORITHM, "kid": self.kid, **header}) if header else self._plain_head
+    def sign(
+        self, payload: bytes, header: Mapping[str, str] | None = None, *, opening: Mapping[str, str] | None = None
+    ) -> str:
+        """A compact JWS with the members of ``header`` behind ``alg`` and ``kid``, and those of ``opening`` before them."""
+        members = {**(opening or {}), "alg": ALGORITHM, "kid": self.kid, **(header or {})}
+        head = _head(members) if header or opening else self._plain_head
         signed = head + b"." + encode_base64url(payload)
         return (signed + b"." + self._sign(signed)).decode()
 
@@ -173,7 +176,12 @@ def is_signed_by(compact: str, key: ECKey) -> bool:
 
 
 def sign_token(key: PrivateKey, claims: Claims) -> str:
-    return key.sign(_write(claims), {"typ": TOKEN_TYPE})
+    """A token that also says to a proxy, where its holder is not in the home cell, which cell that is."""
+    number = cell.cell_of_id(int(claims.holder_id))
+    # First of all and with three digits: so it has its place in the encoded token too, ``eyJjZWxsIjoi`` and four characters.
+    # Proxies' configurations know that, so it stays as it is. No process of ours reads it: what counts are the claims.
+    opening = None if number == cell.HOME else {"cell": f"{number:03}"}
+    return key.sign(_write(claims), {"typ": TOKEN_TYPE}, opening=opening)
 
 
 def read_token_kid(token: bytes) -> str:

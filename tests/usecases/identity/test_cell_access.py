@@ -114,6 +114,15 @@ async def test_a_cell_cannot_sign_for_a_holder_of_another(house: House) -> None:
         assert verifier.recall(token) is None
 
 
+async def test_what_a_token_says_to_proxies_is_believed_by_nobody_and_needed_by_nobody(house: House) -> None:
+    """Tokens of before do not say it, and what says something else is judged by its claims."""
+    verifier, key = CellVerifier(house.verifiers), house.there.keyring.token_key()
+    claims = jose.decode_base64url(house.there.bearer().split(b".")[1])
+    for opening in (None, {"cell": "000"}, {"cell": "007"}, {"cell": "all of them"}):
+        token = key.sign(claims, {"typ": jose.TOKEN_TYPE}, opening=opening)
+        assert (await verifier.verify(b"Bearer " + token.encode())).holder_id == house.there.holder_id
+
+
 async def test_an_unknown_client_and_a_wrong_secret_are_refused_alike(house: House) -> None:
     issuer = CellIssuer(house.issuers)
     tagged = cell.draw_tagged(house.home.context.entropy, 24, NUMBER)

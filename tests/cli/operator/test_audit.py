@@ -89,6 +89,7 @@ _CHANGES: dict[str, Sequence[str]] = {
     "face add": ("--name", "efi", "--holder-id", "1"),
     "person export": ("--tax-id", "52998224725", "--file", "{file}"),
     "person erase": ("--tax-id", "12345678909", "--note", "{file}-of-notes", "--yes"),
+    "cell drain": ("home",),
 }
 # Live mode alone has these; the tests of each look at the row that it leaves.
 _LIVE = {

@@ -421,6 +421,48 @@ async def test_a_holder_is_opened_in_the_smallest_database_that_answers_unless_o
     assert await create() == (0, "")
 
 
+async def test_no_holder_is_opened_in_a_cell_that_is_drained(
+    database: Addresses, tables: Addresses, home: asyncpg.Connection, tmp_path: Path
+) -> None:
+    known = await cells.know(home, "second", tables)
+    await cells.let_claim(tables, known)
+    await make_ballast(tables, 20_000)
+    pixconnect = CommandLine(database, tmp_path, PIXCONNECT_OWNER_DATABASE_URL=database.owner_url)
+    new = ("holder", "create", "--name", "Maria Silva", "--tax-id", "52998224725", "--account-number")
+    drained_at = await asyncio.to_thread(lambda: pixconnect.json("cell", "drain", "home")["drained_at"])
+    # The home cell is the emptier one.
+    created = await asyncio.to_thread(lambda: pixconnect.json(*new, "1001"))
+    assert cell_of_id(created["holder_id"]) == 1
+    refusal = await asyncio.to_thread(pixconnect.refusal, *new, "1002", "--cell", "home")
+    assert "--cell: no holder is opened in this one any more" in refusal
+    # The same again changes nothing, not even the instant.
+    assert await asyncio.to_thread(lambda: pixconnect.json("cell", "drain", "home")["drained_at"]) == drained_at
+    await asyncio.to_thread(pixconnect.run, "cell", "drain", "second")
+    assert "all that answer are drained" in await asyncio.to_thread(pixconnect.refusal, *new, "1002")
+    rows = (await asyncio.to_thread(lambda: pixconnect.json("cell", "list")))["cells"]
+    assert [(row["name"], row["drained_at"] is not None, row["octets"] > 0) for row in rows] == [
+        ("home", True, True),
+        ("second", True, True),
+    ]
+    await asyncio.to_thread(pixconnect.run, "cell", "drain", "home", "--cancel")
+    created = await asyncio.to_thread(lambda: pixconnect.json(*new, "1002"))
+    assert cell_of_id(created["holder_id"]) == 0
+    query = "select verb || ' ' || subject from audit where verb = 'cell drain' order by 1"
+    assert await home.fetch(query) == [("cell drain cell home",)] * 2
+
+
+async def test_the_list_has_a_cell_that_does_not_answer(
+    database: Addresses, home: asyncpg.Connection, tmp_path: Path
+) -> None:
+    known = await cells.know(home, "second", database)
+    await home.execute("update cell set address = 'postgresql://127.0.0.1:1/nowhere'")
+    pixconnect = CommandLine(database, tmp_path, PIXCONNECT_OWNER_DATABASE_URL=database.owner_url)
+    done = await asyncio.to_thread(pixconnect.run, "cell", "list", "--json")
+    assert done.returncode == 0
+    assert [row["name"] for row in msgspec.json.decode(done.stdout)["cells"]] == ["home", known.name]
+    assert done.stderr.startswith("how much the cell second has is not known: the database cannot be reached")
+
+
 async def test_in_live_mode_holders_are_opened_in_the_home_cell_alone(database: Addresses) -> None:
     async with cells.operating_at_home(cells.home_settings(database)) as operator:
         assert await known_cells.find_cell_to_open_in(operator, None, has_account=False) is None

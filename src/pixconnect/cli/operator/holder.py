@@ -16,11 +16,13 @@ from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
+from pixconnect.domain.running.known_cell import CellFigures
+from pixconnect.usecases.frame.cell_figures import choose_emptiest, read_cell_figures
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
-from pixconnect.usecases.running.known_cells import find_cell_to_open_in, measure_cell
+from pixconnect.usecases.running.known_cells import find_cell_to_open_in
 
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
@@ -95,11 +97,14 @@ async def _find_cell(name: str | None, institution: str | None, home: OperatorCo
     number = await find_cell_to_open_in(home, name, has_account=institution is not None)
     if number is not None:
         return number
-    sizes = await cells.ask_cells(read_database_settings(), home, measure_cell)
+    sizes = await cells.ask_cells(read_database_settings(), home, _measure)
     for missing, why in sizes.missing.items():
         terminal.notice(f"the cell {missing} was passed over: {why}")
-    _, emptiest = min(size for _, size in sizes.found)
-    return emptiest
+    return choose_emptiest(sizes.results)
+
+
+async def _measure(context: OperatorContext) -> tuple[int, CellFigures]:
+    return context.policy.cell, await read_cell_figures(context)
 
 
 @app.command

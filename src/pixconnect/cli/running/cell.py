@@ -21,6 +21,7 @@ from pixconnect.config import Settings
 from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell, parse_address, parse_name
 from pixconnect.foundation.logging import set_up_logging
+from pixconnect.usecases.frame import cell_figures
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.running import cell_check, known_cells
 from pixconnect.usecases.running.cell_check import CellLook
@@ -88,8 +89,25 @@ def move(
 def list_cells(*, json: Json = False) -> None:
     """Print all cells, the home cell first."""
     known = operating.run(known_cells.list_cells)
-    columns = ("number", "name", "state", "address", "added_at", "other_address")
-    output.show_list("cells", [_HOME, *map(structs.asdict, known)], as_json=json, columns=columns)
+    answers = operating.run_everywhere(cell_figures.read_cell_figures)
+    sizes = {name: structs.asdict(size) for name, size in answers.found}
+    shown = [row | sizes.get(str(row["name"]), {}) for row in (_HOME, *map(structs.asdict, known))]
+    columns = ("number", "name", "state", "address", "octets", "drained_at", "added_at", "other_address")
+    output.show_list("cells", shown, as_json=json, columns=columns)
+    for name, why in answers.missing.items():
+        terminal.notice(f"how much the cell {name} has is not known: {why}")
+
+
+@app.command
+def drain(name: Name, *, cancel: Annotated[bool, Parameter(negative=())] = False, json: Json = False) -> None:
+    """Let no holder be opened in a cell any more; those who are there stay, and work as ever.
+
+    Args:
+        name: The cell, the home cell too.
+        cancel: Let holders be opened there again.
+    """
+    size = operating.run_in(name, lambda context: cell_figures.drain_cell(context, name, is_over=cancel))
+    output.show({"name": name} | structs.asdict(size), as_json=json)
 
 
 @app.command

@@ -1,9 +1,11 @@
 """Holders, who own an account with us, and parties: accounts as the network shows them."""
 
+from __future__ import annotations
+
 from datetime import datetime
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.due.address import Address
 from pixconnect.domain.money.limit import Limits
@@ -77,6 +79,16 @@ class Holder(Struct, frozen=True, kw_only=True):
             day_cents=self.day_limit_cents,
             night_cents=self.night_limit_cents,
             night_begins_late=self.night_begins_late,
+        )
+
+    def with_limits(self, limits: Limits) -> Holder:
+        """The same holder under other limits."""
+        return structs.replace(
+            self,
+            transfer_limit_cents=limits.transfer_cents,
+            day_limit_cents=limits.day_cents,
+            night_limit_cents=limits.night_cents,
+            night_begins_late=limits.night_begins_late,
         )
 
     @property

@@ -87,6 +87,17 @@ class KnownCell(CellAddress, frozen=True, kw_only=True):
         return f"{kept}{suffix}"
 
 
+class CellFigures(Struct, frozen=True, kw_only=True):
+    octets: int
+    """How many its database has on disk, as the file system says it."""
+    drained_at: datetime | None
+    """Since when no holder is opened there."""
+
+    @property
+    def is_drained(self) -> bool:
+        return self.drained_at is not None
+
+
 def in_other_database(url: str, database: str) -> str:
     """The same login and server, and another database there."""
     parts = urlsplit(url)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from typing import Final, LiteralString
 from uuid import UUID
 
 from msgspec import Struct
 
 from pixconnect.domain.frame.cell import CELLS_MAX
-from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.domain.running.known_cell import CellFigures, KnownCell
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table, fetch_row
@@ -112,12 +113,20 @@ async def end_move(connection: Connection, cell: KnownCell, address: str) -> Kno
     return CELL.read_found(await connection.fetchrow(_END_MOVE, cell.number, address, cell.moving_since))
 
 
-_MEASURE: Final[LiteralString] = "select pg_database_size(current_database())"
+_OCTETS: Final[LiteralString] = "pg_database_size(current_database()) as octets"
+# Tables whose mode nobody has said yet have no row.
+_READ_FIGURES: Final[LiteralString] = f"select {_OCTETS}, (select drained_at from installation) as drained_at"
+_DRAIN: Final[LiteralString] = f"update installation set drained_at = $1 returning {_OCTETS}, drained_at"
 
 
-async def measure(connection: Connection | Pool) -> int:
-    """How many octets this database has on disk, as the file system says it."""
-    return await connection.fetchval(_MEASURE)
+async def read_cell_figures(connection: Connection | Pool) -> CellFigures:
+    """Of the cell that these tables are."""
+    return CellFigures(**await fetch_row(connection, _READ_FIGURES))
+
+
+async def drain(connection: Connection, at: datetime | None) -> CellFigures:
+    """Let no holder be opened in this cell since then; with ``None`` they are."""
+    return CellFigures(**await fetch_row(connection, _DRAIN, at))
 
 
 _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1)"

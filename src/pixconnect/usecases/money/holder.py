@@ -24,7 +24,6 @@ from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import (
-    Limits,
     WaitingLimits,
     cut_limits,
     read_night_begin,
@@ -38,6 +37,7 @@ from pixconnect.store.money import waiting_limits as waiting_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.cell_figures import refuse_drained
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.name_claim import ACCOUNT_TAKEN, check_claim, claim_account, claim_name
@@ -105,6 +105,7 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
 
     Raises:
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
+        BadRequest: The cell is drained.
         InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
     """
     claim = await claim_account(context, new.branch, new.account_number)
@@ -122,6 +123,7 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
     tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
     tax_id_rules.check_tax_id(tax_id, "tax_id", "with its mask or without")
     account_rules.check_account(new.branch, new.account_number, context.policy.ispb)
+    await refuse_drained(connection)
     now = await service_now_to_write(context.clock, connection)
     holder = Holder(
         id=await holder_store.next_id(connection),
@@ -223,7 +225,7 @@ async def confirm_limits(context: OperatorContext, holder_id: int, code: str) ->
         if code != wanted.code:
             raise errors.BadRequest("code: what waits is another: read it again, by `pixconnect holder show`")
         await waiting_store.forget(connection, holder_id)
-        holder = _with_limits(before, wanted.limits)
+        holder = before.with_limits(wanted.limits)
         await holder_store.update(connection, holder)
         await audit.record(
             context, connection, "holder confirm-limits", f"holder {holder_id}", before=before, after=holder
@@ -322,17 +324,7 @@ async def _keep_higher(context: OperatorContext, connection: Connection, before:
     wanted = want_higher(before.id, asked.limits, context.operator, context.clock.real_now())
     await waiting_store.insert(connection, wanted)
     await audit.record(context, connection, "holder set", f"limits of holder {before.id}", after=wanted)
-    return _with_limits(asked, at_once)
-
-
-def _with_limits(holder: Holder, limits: Limits) -> Holder:
-    return msgspec.structs.replace(
-        holder,
-        transfer_limit_cents=limits.transfer_cents,
-        day_limit_cents=limits.day_cents,
-        night_limit_cents=limits.night_cents,
-        night_begins_late=limits.night_begins_late,
-    )
+    return asked.with_limits(at_once)
 
 
 async def _check_removal(connection: Connection, key: PixKey, holder_id: int) -> None:

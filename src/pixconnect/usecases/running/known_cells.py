@@ -81,14 +81,6 @@ def _find_reason_for_home(*, is_sandbox: bool, has_account: bool) -> str | None:
     return None
 
 
-async def measure_cell(context: OperatorContext) -> tuple[int, int]:
-    """How many octets a cell has on disk, and its number: the least of these is the emptiest cell.
-
-    Size is what a cell runs out of first, and asking for it reads no table.
-    """
-    return await cell_store.measure(context.pool), context.policy.cell
-
-
 def find_open_cell(known: Sequence[KnownCell], number: int) -> KnownCell:
     """The one of this number among those that the home cell knows; ``ServiceUnavailable`` if it is not open."""
     for each in known:

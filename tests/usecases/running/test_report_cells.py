@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 from msgspec import Struct, structs
@@ -11,8 +12,10 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.rail import Report, ReturnReport, SettledReport
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.foundation.pool import Pool
 from pixconnect.store.money.refused_credit import hold_accounts
 from pixconnect.usecases.frame.cells import Cells, UnreachableCells
+from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
@@ -269,3 +272,34 @@ async def claim(two: Two, key: str) -> None:
 async def let_go(two: Two, key: str) -> None:
     """The sweep finds that the other cell has a key no more."""
     await two.home.execute_as_owner(f"delete from key_cell where key = '{key}'")
+
+
+class CountingPool:
+    """A pool that counts what it is asked for itself."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.asked_count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    async def fetch(self, query: str, *args: object) -> Any:
+        self.asked_count += 1
+        return await self._pool.fetch(query, *args)
+
+
+async def test_a_cell_is_asked_once_for_all_its_orders_and_not_for_those_that_were_handed_over_here(two: Two) -> None:
+    context = two.there.context
+    asked_counts: list[int] = []
+    for orders_count, is_forgotten in ((1, True), (5, True), (5, False)):
+        names = [(await send(two.there, two.elsewhere)).end_to_end_id for _ in range(orders_count)]
+        context.under_way.forget_all()
+        if not is_forgotten:
+            context.under_way.remember((await read_ordered(context.pool, names)).values())
+        counting = CountingPool(context.pool)
+        two.cells.add(NUMBER, structs.replace(context, pool=cast("Pool", counting)))
+        assert await two.take(*map(settled, names)) == orders_count
+        asked_counts.append(counting.asked_count)
+    assert asked_counts[1] == asked_counts[0]
+    assert asked_counts[2] < asked_counts[0]

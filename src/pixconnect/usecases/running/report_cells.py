@@ -54,8 +54,8 @@ async def take_reports_of_others(cells: Cells, reports: Sequence[Report]) -> int
     Raises:
         RailUnavailable: It will report again, and get the same answers.
     """
-    traces = await _find_traces(cells, reports)
-    found = await asyncio.gather(*(_find_context(cells, report, traces) for report in reports))
+    traces, ended = await _find_traces(cells, reports), await _find_orders(cells, reports)
+    found = await asyncio.gather(*(_find_context(cells, report, traces, ended) for report in reports))
     of: dict[int, tuple[ReportContext, list[Report]]] = {}
     for context, report in zip(found, reports, strict=True):
         if context is not None:
@@ -73,6 +73,33 @@ async def _find_traces(cells: Cells, reports: Sequence[Report]) -> Traces:
     return await name_store.find_traces(cells.home.pool, keys) if keys else {}
 
 
+async def _find_orders(cells: Cells, reports: Sequence[Report]) -> Mapping[str, ReportContext]:
+    """The cells of orders that have ended, by their names, of those that are where their names lead.
+
+    That is nearly all, and under load they are many at once: each cell is asked once for all of its own, and for nothing that
+    this process has handed over itself.
+    """
+    led: dict[int, list[str]] = {}
+    for report in reports:
+        if isinstance(report, SettledReport | RejectedReport):
+            number = cell.find_named_cell(report.id)
+            if number is not None:
+                led.setdefault(number, []).append(report.id)
+    found = await asyncio.gather(*(_find_ordered(cells, number, names) for number, names in led.items()))
+    return {name: context for context, names in found if context is not None for name in names}
+
+
+async def _find_ordered(cells: Cells, number: int, names: list[str]) -> tuple[ReportContext | None, set[str]]:
+    """Which of these a cell knows; none where it gives no answer, so that each is looked for like one that leads nowhere."""
+    try:
+        context = cells.at(number)
+        known = set(context.under_way.recall(names))
+        others = [name for name in names if name not in known]
+        return context, known | (await read_ordered(context.pool, others)).keys()
+    except NO_ANSWER:
+        return None, set()
+
+
 async def _is_home(cells: Cells, report: Report, traces: Traces) -> bool:
     # What cannot even be read is kept there.
     if kept_report.find_fault(report) is not None:
@@ -84,8 +111,12 @@ async def _is_home(cells: Cells, report: Report, traces: Traces) -> bool:
     return await _knows(cells.home, report)
 
 
-async def _find_context(cells: Cells, report: Report, traces: Traces) -> ReportContext | None:
+async def _find_context(
+    cells: Cells, report: Report, traces: Traces, ended: Mapping[str, ReportContext]
+) -> ReportContext | None:
     """The context of the cell that a report is of; ``None`` if it may be one that gives no answer."""
+    if isinstance(report, SettledReport | RejectedReport) and report.id in ended:
+        return ended[report.id]
 
     async def look(context: ReportContext) -> ReportContext:
         if not await _knows(context, report):

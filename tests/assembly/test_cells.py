@@ -317,6 +317,25 @@ async def test_a_database_that_is_not_there_when_the_processes_start_is_served_o
         await eventually(partial(is_healthy, house))
 
 
+async def test_who_has_not_read_yet_which_cells_there_are_does_not_say_that_nobody_knows_something(
+    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        await connection.execute("begin; lock table cell in access exclusive mode")
+        async with open_house(database, other_database, tmp_path, monkeypatch, is_added=False) as house:
+            nobodys = f"/v1/qr/{cell.draw_tagged(house.contexts[cell.HOME].entropy, 26, NUMBER)}"
+            assert (await house.http.get(nobodys)).status_code == 503
+            await connection.execute("commit")
+
+            async def is_known() -> bool:
+                return (await house.http.get(nobodys)).status_code == 404
+
+            await eventually(is_known)
+    finally:
+        await connection.close()
+
+
 async def test_a_cell_that_is_added_is_served_without_a_restart(
     database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,8 @@ async def open_cells(
         plans_once: As in ``open_pool``.
     """
     stop = stop or asyncio.Event()
+    # The home cell may be away just now: who took itself for alone would refuse what is another cell's.
+    away.are_known = False
     others = _Others(home, name, away, serve, stop, plans_once=plans_once)
     try:
         async with running_beside(others.keep_looking(), others.leave_at_stop()):
@@ -134,6 +136,7 @@ class _Others:
                 is_moving = any(known.state == "MOVING" for known in known_cells)
                 for known in known_cells:
                     self._note(known)
+                self._away.are_known = True
             except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
                 _log.debug("the cells are not known", reason=type(error).__name__)
             self._has_looked.set()
@@ -141,6 +144,8 @@ class _Others:
                 await asyncio.sleep(LOOK_WHILE_MOVING_S)
                 continue
             await asyncio.sleep(LOOK_EVERY_MIN_S)
+            if not self._away.are_known:
+                continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY_S - LOOK_EVERY_MIN_S):
                     await self._away.is_wanted.wait()

@@ -93,6 +93,21 @@ async def test_what_nobody_knows_is_said_not_to_exist_only_if_all_have_answered(
     assert await parts(away).find(look) == "cell 2"
 
 
+async def test_until_it_is_known_which_cells_there_are_nobody_is_alone() -> None:
+    away = UnreachableCells()
+    alone, (_, look) = ByCell("home", away), known_in()
+    away.are_known = False
+    assert not alone.is_alone
+    assert [alone.has_other(number) for number in (None, cell.HOME, 1)] == [False, False, True]
+    with pytest.raises(errors.ServiceUnavailable, match="may know it"):
+        await alone.find(look)
+    away.are_known = True
+    assert alone.is_alone
+    assert not alone.has_other(1)
+    with pytest.raises(errors.NotFound):
+        await alone.find(look)
+
+
 async def test_a_cell_that_gives_no_answer_hides_nothing_that_another_knows() -> None:
     async def look(part: str) -> str:
         if part == "home":

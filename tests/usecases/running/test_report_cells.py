@@ -95,6 +95,30 @@ async def test_with_one_cell_nobody_is_asked(two: Two) -> None:
     assert await split_reports(Cells(two.home.context), reports) == (reports, [])
 
 
+async def test_who_does_not_know_yet_which_cells_there_are_lets_the_network_tell_it_again(two: Two) -> None:
+    # As a worker that was started while the home cell was away for a moment.
+    starting = UnreachableCells()
+    starting.are_known = False
+    cells = Cells(two.home.context, starting)
+    ours, theirs = await send(two.home, two.at_home), await send(two.there, two.elsewhere)
+    returned = ReturnReport(
+        report_id="r",
+        return_id=f"D{OUTSIDE_ISPB}202607011500abcdefghijk",
+        original_end_to_end_id=theirs.end_to_end_id,
+        amount_cents=40,
+        reason="MD06",
+        description=None,
+        reported_at=STARTED_AT,
+    )
+    told = [settled(theirs.end_to_end_id), returned, credit_report(two.there, account_number="2")]
+    here, others = await split_reports(cells, [settled(ours.end_to_end_id), *told])
+    assert (here, others) == ([settled(ours.end_to_end_id)], told)
+    assert await take_reports_of_others(cells, others) == 0
+    assert not await two.home.fetch("select from kept_report")
+    assert [await two.take(each) for each in told] == [1, 1, 1]
+    assert sum(await read_funds(two.there, two.elsewhere)) == FUNDS_CENTS - 100 + 40 + 1000
+
+
 async def test_each_report_goes_to_the_cell_that_knows_what_it_is_about(two: Two) -> None:
     for service, caller, account_number in (
         (two.home, two.at_home, "1"),

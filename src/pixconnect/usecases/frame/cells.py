@@ -34,6 +34,8 @@ class UnreachableCells:
 
     def __init__(self) -> None:
         self.numbers = set[int]()
+        self.are_known = True
+        """Whether it was read which cells there are. Before that, what the home cell does not know may be any other's."""
         self.is_wanted = asyncio.Event()
         """Set when somebody asks for a cell that is not known, or one is away: there may be a new one, or it is elsewhere."""
 
@@ -79,10 +81,12 @@ class ByCell(Generic[Part]):
     @property
     def is_alone(self) -> bool:
         """Whether there is the home cell only, as far as this process knows."""
-        return not self._others and not self._away.numbers
+        return not self._others and not self._away.numbers and self._away.are_known
 
     def has_other(self, number: int | None) -> bool:
-        """Whether this is a cell beside the home cell, served now or away."""
+        """Whether this is a cell beside the home cell, served now or away, or may be one."""
+        if not self._away.are_known:
+            return number not in (None, cell.HOME)
         return number in self._others or number in self._away.numbers
 
     def __iter__(self) -> Iterator[Part]:
@@ -119,7 +123,7 @@ class ByCell(Generic[Part]):
         """
         if self.is_alone:
             return await look(self.home)
-        has_all, not_found = not self._away.numbers, errors.NotFound("nobody knows it")
+        has_all, not_found = self._away.are_known and not self._away.numbers, errors.NotFound("nobody knows it")
         for part in self._led_by(name):
             try:
                 return await look(part)

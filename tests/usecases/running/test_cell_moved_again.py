@@ -101,6 +101,15 @@ async def test_a_cell_moves_on_although_its_last_move_was_cut_off_once_it_was_op
         assert [each["id"] for each in await there.fetch(READ)] == ids
 
 
+async def test_a_target_that_is_killed_has_not_forgotten_of_which_tables_the_slot_is_gone(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # By default it would keep that for the next flush, and a copy whose slot is gone never goes on.
+    async with a_stale_copy(made, monkeypatch) as name, open_owner(made.new) as target:
+        query = "select subsynccommit from pg_subscription where subname = $1"
+        assert await target.fetchval(query, name) == "on"
+
+
 async def test_a_copy_is_asked_about_by_its_own_database_alone(made: Place) -> None:
     """Another database of the same server may have a subscription of the same name, as one that was copied file by file."""
     other = await go_elsewhere(made)

@@ -157,7 +157,9 @@ async def find_subscription(connection: Connection) -> str | None:
 
 async def subscribe(connection: Connection, name: str, source_url: str) -> None:
     """Let the target copy the source's tables, and follow it."""
-    options = "with (create_slot = false, slot_name = %I, streaming = off)"
+    # Of each table the slot at the source is dropped once it has been copied: a target that forgot that, because it was killed
+    # before it was on disk, would ask for that slot for ever.
+    options = "with (create_slot = false, slot_name = %I, streaming = off, synchronous_commit = 'on')"
     await _execute(
         connection, "create subscription %I connection %L publication %I " + options, name, source_url, name, name
     )

@@ -42,6 +42,8 @@ class Running(Struct, frozen=True, kw_only=True):
     database_url: str
     """The embedded server's address; empty if the settings name a database."""
     owner_database_url: str
+    console_database_url: str = ""
+    """As the others: verbs that make tables on another server let the console use them."""
     rail_url: str
     faces: str = ""
     """The faces that listen, with their ports."""

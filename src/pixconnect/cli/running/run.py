@@ -130,6 +130,7 @@ def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxF
         # An address from the settings may hold a password: verbs read it where the other secrets are.
         database_url="" if given.database_url else settings.database_url,
         owner_database_url="" if given.database_url else settings.owner_database_url,
+        console_database_url="" if given.database_url else settings.console_database_url,
         rail_url=settings.rail_url,
         faces=settings.faces,
         secret_files=make_secret_files(given),

@@ -45,7 +45,7 @@ damage: dev-environment ## Plant every kind of damage among a million entries, a
 	@PIXCONNECT_DAMAGE_ENTRIES=$${PIXCONNECT_DAMAGE_ENTRIES:-1000000} \
 		.venv/bin/pytest tests/store/proof/test_damage.py -q -s -m long
 
-chaos: dev-environment ## Let everything fail under load for minutes or hours, and judge what was seen (PIXCONNECT_CHAOS_SEED, _MINUTES, _THERE)
+chaos: dev-environment ## Let everything fail under load for minutes or hours, and judge what was seen (PIXCONNECT_CHAOS_SEED, _MINUTES, _THERE, _CELLS)
 	@.venv/bin/python -m support.chaos
 
 chaos-defects: dev-environment ## Plant known defects in a copy of the service, and let chaos find each (PIXCONNECT_CHAOS_DEFECT, _SEEDS, _MINUTES)

@@ -139,6 +139,13 @@ class Wire:
         """Let the other end go without a word: whoever is connected now is never answered, and never told."""
         self._vanished_count += 1
 
+    def mend(self) -> None:
+        """Pass everything on again."""
+        self.is_away = self.is_still = False
+        self.delay_s = 0.0
+        self.cuts.clear()
+        self.held.clear()
+
     async def end(self) -> None:
         """Cut every connection that there is."""
         for task in list(self._tasks):

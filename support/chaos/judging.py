@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.domain.frame.cell import cell_of_id
 from support.both_sides import Seen
+from support.chaos.crossings import find_torn
 from support.chaos.history import NAMED, UNKNOWN, Call, History, find_contradictions
 from support.damage import read_catalogue
 from support.money_model import ANY_ENDING, Asked, MoneyModel
@@ -28,6 +30,8 @@ _OUTAGE_OR_RACE: Final = (
         "out of memory",
     ),
     *("could not obtain lock", "deadlock detected", "the database system is", "connection to client lost"),
+    # Of a cell that moves: its server copies the other one's tables as often as it takes, and must come to its end.
+    *("replication slot", "WAL stream", "publisher"),
 )
 """What PostgreSQL says of these is no refusal: two processes that made one row, whoever was too slow, and what was broken."""
 _LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+ UTC \[\d+\] (?=[A-Z]+:  )")
@@ -39,18 +43,30 @@ PLANTED: Final = ("a cent from one account to the other", "the last number set b
 
 
 def judge_history(
-    service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen
+    service: WholeInstallation,
+    accounts: Sequence[Account],
+    calls: Sequence[Call],
+    seen: Seen,
+    other_homes: Sequence[Path] = (),
 ) -> list[str]:
-    """What is wrong whether or not anything is still under way."""
+    """What is wrong whether or not anything is still under way; ``other_homes`` have logs of PostgreSQL too."""
     history = History(calls=calls, things=seen.things, entries=service.read_entries(accounts))
     contradictions = [f"history: {each}" for each in find_contradictions(history)]
-    return [*contradictions, *read_refusals(service.installation.home), *read_broken(service)]
+    refusals = [each for home in (service.installation.home, *other_homes) for each in read_refusals(home)]
+    return [*contradictions, *refusals, *read_broken(service)]
 
 
-def judge(service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen) -> list[str]:
+def judge(
+    service: WholeInstallation,
+    accounts: Sequence[Account],
+    calls: Sequence[Call],
+    seen: Seen,
+    other_homes: Sequence[Path] = (),
+) -> list[str]:
     """Everything that is wrong, in words."""
-    found = judge_history(service, accounts, calls, seen)
+    found = judge_history(service, accounts, calls, seen, other_homes)
     model = model_of(calls)
+    found += [f"crossings: {each}" for each in find_torn(seen.things, calls)]
     # Of what is still under way it is said elsewhere that it does not end.
     found += _said_by("both sides", lambda: (model.check_at_rest if seen.is_at_rest else model.check)(seen))
     found += _said_by("webhooks", lambda: service.check_events(accounts))
@@ -65,7 +81,9 @@ def read_refusals(home: Path) -> list[str]:
     said = Counter(
         line.removeprefix("ERROR:  ")
         for line in lines
-        if line.startswith("ERROR:  ") and not any(words in line for words in _OUTAGE_OR_RACE)
+        # A login that lacks a right never gets in: that is no outage.
+        if line.startswith(("ERROR:  ", "FATAL:  permission denied"))
+        and not any(words in line for words in _OUTAGE_OR_RACE)
     )
     return [f"database's log: refused {number} times: {words}" for words, number in said.most_common(5)]
 
@@ -101,9 +119,11 @@ def judge_planted(service: WholeInstallation, accounts: Sequence[Account]) -> li
     """Plant damage, each kind for a holder of its own: what ``verify`` finds must be exactly that."""
     kinds = {kind.name: kind for kind in read_catalogue().of_holders}
     expected: set[tuple[str, int]] = set()
-    for name, account in zip(PLANTED, accounts, strict=False):
+    # In several cells, since those of the second one are last.
+    chosen = [accounts[0], accounts[-1], *accounts[1:-1]]
+    for name, account in zip(PLANTED, chosen, strict=False):
         ids = dict.fromkeys(("seller", "buyer", "debtor"), account.holder_id)
-        service.damage(read_catalogue().statements(kinds[name].sql, **ids))
+        service.damage(read_catalogue().statements(kinds[name].sql, **ids), cell_of_id(account.holder_id))
         expected |= {(rule, account.holder_id) for rule in kinds[name].rules}
     try:
         found = {(each["rule"], each["holder_id"]) for each in _find(service)}

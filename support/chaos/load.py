@@ -83,6 +83,13 @@ class Purse(Struct):
     codes: list[tuple[str, int]] = field(default_factory=list)
     asked: list[_Request] = field(default_factory=list)
 
+    def take_code(self) -> tuple[str, int] | None:
+        """The code of a charge, for nobody else."""
+        try:
+            return self.codes.pop(0)
+        except IndexError:
+            return None
+
 
 class _Request(Struct, frozen=True):
     kind: CallKind
@@ -91,6 +98,7 @@ class _Request(Struct, frozen=True):
     body: dict[str, Any]
     name: str
     amount_cents: int
+    payee_id: int | None = None
 
 
 class Caller:
@@ -148,8 +156,8 @@ class Caller:
 
     def _pay(self) -> None:
         """Pay a charge from outside, or let two pay it at the same time: a payment has no name to be repeated by."""
-        if self._purse.codes:
-            emv, amount_cents = self._purse.codes.pop(0)
+        if (code := self._purse.take_code()) is not None:
+            emv, amount_cents = code
             body = {"emv": emv, "amount": amount_cents}
             with self._twice(lambda: self._pay_with(1, body, amount_cents)):
                 self._pay_with(0, body, amount_cents)
@@ -201,7 +209,7 @@ class Caller:
         """Ask again for what was asked for before, under its name; it may be under way at this moment."""
         if self._purse.asked:
             asked = self._chance.choice(self._purse.asked[-_LATELY:])
-            self._ask(asked.kind, asked.method, asked.path, asked.body, asked.name, asked.amount_cents)
+            self._ask_for(asked, 0)
 
     def _read_balance(self) -> None:
         self._ask("balance", "GET", "/v1/connect/ledger/balance")
@@ -217,11 +225,17 @@ class Caller:
             self._ask("look", "GET", f"/v1/connect/transfer/id/{thing_id}", name=str(thing_id))
 
     def _insist(
-        self, kind: CallKind, path: str, body: dict[str, Any], amount_cents: int | None = None
+        self,
+        kind: CallKind,
+        path: str,
+        body: dict[str, Any],
+        amount_cents: int | None = None,
+        payee_id: int | None = None,
     ) -> dict[str, Any]:
         amount_cents = amount_cents or next(self._amounts)
         name = self._name()
-        request = _Request(kind, "POST", path, body | dict(amount=amount_cents, external_id=name), name, amount_cents)
+        body = body | dict(amount=amount_cents, external_id=name)
+        request = _Request(kind, "POST", path, body, name, amount_cents, payee_id)
         # Before it is asked for: another caller of the holder's may ask for it at the same time.
         self._purse.asked.append(request)
         with self._twice(lambda: self._until_answered(request, 1)):
@@ -243,13 +257,15 @@ class Caller:
 
     def _until_answered(self, asked: _Request, client: int = 0) -> dict[str, Any]:
         while True:
-            call, told = self._ask(
-                asked.kind, asked.method, asked.path, asked.body, asked.name, asked.amount_cents, client
-            )
+            call, told = self._ask_for(asked, client)
             is_believed = call.status == 503 and self._chance.random() < _BELIEVED
             if is_believed or call.status not in UNKNOWN | NOTHING_DONE:
                 return told if call.status in {200, 201} else {}
             time.sleep(self._chance.uniform(*_REPEATED_AFTER_S))
+
+    def _ask_for(self, asked: _Request, client: int) -> tuple[Call, dict[str, Any]]:
+        named = asked.name, asked.amount_cents
+        return self._ask(asked.kind, asked.method, asked.path, asked.body, *named, client, asked.payee_id)
 
     def _ask(
         self,
@@ -260,6 +276,7 @@ class Caller:
         name: str = "",
         amount_cents: int = 0,
         client: int = 0,
+        payee_id: int | None = None,
     ) -> tuple[Call, dict[str, Any]]:
         """Ask once, by one of both clients, and write down what came of it."""
         call = Call(
@@ -270,6 +287,7 @@ class Caller:
             began_s=time.monotonic(),
             ended_s=1e12,
             status=NO_ANSWER,
+            payee_id=payee_id,
         )
         told: dict[str, Any] = {}
         try:

@@ -82,8 +82,8 @@ class ThereCaller(Caller):
 
     def _pay(self) -> None:
         """Pay a charge once: what a bank does with a second payment of the same is not what is looked for here."""
-        if self._purse.codes:
-            emv, amount_cents = self._purse.codes.pop(0)
+        if (code := self._purse.take_code()) is not None:
+            emv, amount_cents = code
             self._pay_with(0, dict(emv=emv, amount=amount_cents), amount_cents)
 
     def _pay_with(self, client: int, body: dict[str, Any], amount_cents: int) -> None:

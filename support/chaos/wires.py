@@ -8,8 +8,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from support.cut_connections import Wire
 from support.loop_thread import LoopThread
+
+
+class Cable(Struct, frozen=True):
+    """A wire, and the thread that serves it."""
+
+    wire: Wire
+    thread: LoopThread
+
+    def cut(self) -> None:
+        self.thread.ask(self.wire.end())
 
 
 class Wires:
@@ -19,11 +31,14 @@ class Wires:
         self.folder = Path(tempfile.mkdtemp(prefix="wire-"))
         self.by_name = {"database": Wire(database_socket), "rail": Wire(rail)}
         self._servers: list[asyncio.Server] = []
-        self._thread = LoopThread("wires")
+        self.thread = LoopThread("wires")
         self.rail_port = self.ask(self._listen(Path(database_socket).name))
 
+    def cable(self, name: str) -> Cable:
+        return Cable(self.by_name[name], self.thread)
+
     def ask(self, work: Any) -> Any:
-        return self._thread.ask(work)
+        return self.thread.ask(work)
 
     async def _listen(self, socket_name: str) -> int:
         database = await asyncio.start_unix_server(self.by_name["database"].accept, self.folder / socket_name)
@@ -33,15 +48,12 @@ class Wires:
 
     def mend(self) -> None:
         for wire in self.by_name.values():
-            wire.is_away = wire.is_still = False
-            wire.delay_s = 0.0
-            wire.cuts.clear()
-            wire.held.clear()
+            wire.mend()
 
     def end(self) -> None:
         """Cut whatever is connected."""
         self.ask(self._end())
-        self._thread.end()
+        self.thread.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     async def _end(self) -> None:

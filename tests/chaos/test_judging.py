@@ -21,6 +21,13 @@ def test_what_the_schema_refuses_is_told_once_with_its_number(tmp_path: Path) ->
     ]
 
 
+def test_a_login_that_lacks_a_right_is_told_and_one_that_came_too_early_is_not(tmp_path: Path) -> None:
+    lacks = 'FATAL:  permission denied to set role "x"'
+    assert refusals(tmp_path, f"{_AT}{lacks}", f"{_AT}FATAL:  the database system is starting up") == [
+        f"database's log: refused 1 times: {lacks}"
+    ]
+
+
 def test_an_outage_and_a_race_are_no_refusals(tmp_path: Path) -> None:
     said = ("could not extend file: No space left on device", "duplicate key value violates unique constraint")
     assert refusals(tmp_path, *(f"{_AT}ERROR:  {words}" for words in said)) == []

@@ -95,7 +95,8 @@ class Mover:
             self.counts["mover killed"] += 1
             return False
         self.counts[f"cell move {running.returncode}"] += 1
-        if "Traceback" in said:
+        # One in a line of its log is the driver's, which tries again.
+        if any(line.startswith("Traceback") for line in said.splitlines()):
             self._found.append(f"cell move fails: {said[-800:]}")
         if running.returncode:
             self._tell(f"cell move ends with {running.returncode}: {said.strip()[-300:]}")

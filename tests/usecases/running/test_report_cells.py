@@ -312,6 +312,10 @@ class CountingPool:
         self.asked_count += 1
         return await self._pool.fetch(query, *args)
 
+    def acquire(self) -> Any:
+        self.asked_count += 1
+        return self._pool.acquire()
+
 
 async def test_a_cell_is_asked_once_for_all_its_orders_and_not_for_those_that_were_handed_over_here(two: Two) -> None:
     context = two.there.context
@@ -327,3 +331,20 @@ async def test_a_cell_is_asked_once_for_all_its_orders_and_not_for_those_that_we
         asked_counts.append(counting.asked_count)
     assert asked_counts[1] == asked_counts[0]
     assert asked_counts[2] < asked_counts[0]
+
+
+async def test_the_home_cell_is_asked_once_for_all_payments_to_keys_of_others(two: Two) -> None:
+    await claim(two, own_key("2"))
+    asked_counts: list[int] = []
+    for batch, payments_count in enumerate((1, 5)):
+        counting = CountingPool(two.home.context.pool)
+        cells = Cells(structs.replace(two.home.context, pool=cast("Pool", counting)), two.away)
+        cells.add(NUMBER, two.there.context)
+        reports = [
+            credit_report(two.there, account_number="2", report_id=f"r{batch}{number}")
+            for number in range(payments_count)
+        ]
+        assert await take_reports_of_others(cells, reports) == payments_count
+        asked_counts.append(counting.asked_count)
+    assert await read_funds(two.there, two.elsewhere) == (FUNDS_CENTS + 6 * 1000, 0)
+    assert asked_counts == [asked_counts[0]] * 2

@@ -19,7 +19,7 @@ its account to somebody. What a cell has answered once stays its own, whoever ge
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pixconnect.domain.frame import cell, errors
 from pixconnect.domain.money import kept_report
@@ -36,6 +36,8 @@ from pixconnect.usecases.money.report import ReportContext, take_reports
 
 Traces = Mapping[str, KeyTrace]
 """By key, of those that lead to other cells, or did."""
+Answered = Mapping[int, Collection[str] | None]
+"""By cell, the payments that it has answered before of those that may be its own; ``None`` where it gives no answer."""
 
 
 async def split_reports(cells: Cells, reports: Sequence[Report]) -> tuple[list[Report], list[Report]]:
@@ -55,7 +57,8 @@ async def take_reports_of_others(cells: Cells, reports: Sequence[Report]) -> int
         RailUnavailable: It will report again, and get the same answers.
     """
     traces, ended = await _find_traces(cells, reports), await _find_orders(cells, reports)
-    found = await asyncio.gather(*(_find_context(cells, report, traces, ended) for report in reports))
+    answered = await _find_answered(cells, reports, traces)
+    found = await asyncio.gather(*(_find_context(cells, report, traces, ended, answered) for report in reports))
     of: dict[int, tuple[ReportContext, list[Report]]] = {}
     for context, report in zip(found, reports, strict=True):
         if context is not None:
@@ -89,6 +92,25 @@ async def _find_orders(cells: Cells, reports: Sequence[Report]) -> Mapping[str, 
     return {name: context for context, names in found if context is not None for name in names}
 
 
+async def _find_answered(cells: Cells, reports: Sequence[Report], traces: Traces) -> Answered:
+    """Of payments to keys that lead to other cells, or did: what the home cell and those have answered; each is asked once."""
+    led: dict[int, list[str]] = {}
+    for report in reports:
+        if isinstance(report, CreditReport) and (trace := traces.get(report.credit_party.key or "")) is not None:
+            for number in (cell.HOME, *trace.former):
+                led.setdefault(number, []).append(report.end_to_end_id)
+    return dict(await asyncio.gather(*(_read_answered(cells, number, names) for number, names in led.items())))
+
+
+async def _read_answered(cells: Cells, number: int, names: Sequence[str]) -> tuple[int, Collection[str] | None]:
+    try:
+        async with cells.at(number).pool.acquire() as connection:
+            known, refused = await transfer_store.find_received(connection, names)
+    except NO_ANSWER:
+        return number, None
+    return number, known.keys() | refused.keys()
+
+
 async def _find_ordered(cells: Cells, number: int, names: list[str]) -> tuple[ReportContext | None, set[str]]:
     """Which of these a cell knows; none where it gives no answer, so that each is looked for like one that leads nowhere."""
     try:
@@ -112,7 +134,7 @@ async def _is_home(cells: Cells, report: Report, traces: Traces) -> bool:
 
 
 async def _find_context(
-    cells: Cells, report: Report, traces: Traces, ended: Mapping[str, ReportContext]
+    cells: Cells, report: Report, traces: Traces, ended: Mapping[str, ReportContext], answered: Answered
 ) -> ReportContext | None:
     """The context of the cell that a report is of; ``None`` if it may be one that gives no answer."""
     if isinstance(report, SettledReport | RejectedReport) and report.id in ended:
@@ -125,7 +147,7 @@ async def _find_context(
 
     try:
         if isinstance(report, CreditReport) and (trace := traces.get(report.credit_party.key or "")) is not None:
-            traced = await _find_traced(cells, report, trace)
+            traced = await _find_traced(cells, report, trace, answered)
             if traced is not None:
                 return traced
         return await cells.find(look, _name_that_leads(report))
@@ -135,15 +157,18 @@ async def _find_context(
         return None
 
 
-async def _find_traced(cells: Cells, report: CreditReport, trace: KeyTrace) -> ReportContext | None:
+async def _find_traced(cells: Cells, report: CreditReport, trace: KeyTrace, answered: Answered) -> ReportContext | None:
     """The cell of a payment to a key that leads to another cell, or did; ``None`` if it is any other's, or nobody's.
 
     Raises:
         ServiceUnavailable: It may be a cell's that gives no answer, or that is about to have the key.
     """
-    for context in (cells.home, *(cells.at(number) for number in trace.former)):
-        if await _was_answered(context, report):
-            return context
+    for number in (cell.HOME, *trace.former):
+        names = answered[number]
+        if names is None:
+            raise errors.ServiceUnavailable("a cell that may have answered the payment before gives no answer")
+        if report.end_to_end_id in names:
+            return cells.at(number)
     if trace.cell is None:
         # A cell that has lost the key still knows that, and would refuse what is the home cell's by now.
         return cells.home if await _knows(cells.home, report) else None

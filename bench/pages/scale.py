@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from bench.figures import RESULTS, Row
 from bench.pages.charts import Bar, draw_bars
+from pixconnect.config import Settings
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "explanations" / "scale.md"
 DRAWINGS: Final = "scale"
@@ -26,6 +27,13 @@ RESTORE_HOURS: Final = 4
 LARGE_HOUSE: Final = 10_000_000
 SMALL_HOUSE: Final = 100_000
 """Pix a day, as of the large one."""
+PROCESSES: Final = {"a small machine": (2, 1), "a large one": (8, 2), "many machines": (30, 10)}
+"""API processes and workers, as connections are counted of."""
+CELLS_DRAWN: Final = (1, 4, 12)
+CONNECTIONS_MAX: Final = 500
+"""As many as one PostgreSQL carries without a pooler."""
+_BESIDE: Final = {"API process": 2, "worker": 1}
+"""Connections of a process in each cell beside its pool: those that listen, look at access, hold leases."""
 _DAYS: Final = 365
 _RECORD: Final = "the record day"
 _LIVES: Final = {"transfer_life": "a transfer sent and settled", "charge_paid": "a charge made and paid"}
@@ -108,6 +116,7 @@ def write_page() -> str:
 def write_drawings() -> dict[str, str]:
     """By the names of their files."""
     lives, days = _read()
+    rate_max, connections_mark = _read_rates(days), ("max_connections", float(CONNECTIONS_MAX))
     bars = [
         Bar(
             f"{life.what.split()[1]}: {table}",
@@ -124,7 +133,50 @@ def write_drawings() -> dict[str, str]:
     ]
     return {
         "life.svg": draw_bars("What one leaves on disk: octets of each table with its indexes", bars),
+        "connections.svg": draw_bars(
+            "Connections at most: of all processes to one server, and of one API process to all",
+            _connections(),
+            connections_mark,
+        ),
+        "breaks.svg": draw_bars(
+            "What one database does, by what breaks first: Pix a second",
+            [Bar(what, [("", rate)], f"{_short(rate)} a second") for what, rate in rate_max.items()],
+        ),
         "cells.svg": draw_bars("How many cells, by what limits them", cells, ("as many as can be numbered", 256.0)),
+    }
+
+
+def _connections() -> list[Bar]:
+    pool = Settings().database_connections_max
+    api, worker = (pool + beside for beside in _BESIDE.values())
+    to_one = [
+        Bar(
+            f"{where}: {apis} API processes, {workers} workers",
+            [("API", float(apis * api)), ("workers", float(workers * worker))],
+            f"{apis * api + workers * worker:,} to each server",
+        )
+        for where, (apis, workers) in PROCESSES.items()
+    ]
+    of_one = [
+        Bar(
+            f"one API process, {cells} cells" if cells > 1 else "one API process, one cell",
+            [("API", float(cells * api))],
+            f"{cells * api:,} of it",
+        )
+        for cells in CELLS_DRAWN
+    ]
+    return to_one + of_one
+
+
+def _read_rates(days: Mapping[str, Day]) -> Mapping[str, float]:
+    """Pix a second, by what ends there; the least last."""
+    rows: dict[str, Row] = {row["name"]: row for row in json.loads(RESULTS.read_text())["rows"]}
+    day = days[_RECORD]
+    return {
+        "two cores: transfers, for seconds": rows["transfer_life"]["per_second"],
+        "two cores: charges, for seconds": rows["charge_paid"]["per_second"],
+        "two cores: transfers, for an hour": day.kept_rate,
+        f"a year's size, restored in {RESTORE_HOURS} h": day.average * day.restored_octets / day.year_octets,
     }
 
 

@@ -1,0 +1,66 @@
+"""What a row of results about cells says, in a line of the page of figures."""
+
+from bench.figures import Row
+
+_OF = {"one_of_four": "one of four", "two": "two of four", "four": "all four"}
+
+
+def say_spread(row: Row) -> str:
+    one = row["one"]
+    others = "; ".join(
+        f"{what} {row[name]['ratio']:.2f} ({min(row[name]['ratios']):.2f} to {max(row[name]['ratios']):.2f}; processes "
+        f"{row[name]['ours_ratio']:.2f}, PostgreSQL {row[name]['postgres_ratio']:.2f}), {row[name]['batch']:.1f} in a batch, "
+        f"{row[name]['commits']:.2f} commits"
+        for name, what in _OF.items()
+    )
+    return (
+        f"one cell {one['cpu_us_each_in_all']:,.0f} µs a life (processes {one['ours_us']:,.0f}, PostgreSQL "
+        f"{one['postgres_us']:,.0f}), {one['batch']:.1f} in a batch, {one['commits']:.2f} commits; of that, on three servers: "
+        f"{others}; {row['rounds']} rounds, {say_load(row)}"
+    )
+
+
+def say_rest(row: Row) -> str:
+    in_all = row["cpu_percent_in_all"]
+    return (
+        f"{row['each_percent']:.2f} % of a core for each cell beside the home cell, its part of a server included: one cell "
+        f"{in_all['one']:.1f} %, four on three servers {in_all['four']:.1f} %; load average {row['load']:.1f}"
+    )
+
+
+def say_outage(row: Row) -> str:
+    said = "; ".join(
+        f"{what} p50 {_by_phase(row[name], 'p50_ms')}, p99 {_by_phase(row[name], 'p99_ms')} before, during and after (p99 "
+        f"during by before {row['p99_ratio'][name]:.2f}; rounds "
+        f"{', '.join(f'{ratio:.2f}' for ratio in row['p99_ratios'][name])})"
+        for name, what in (("accepted", "answered after"), ("confirmed", "CONFIRMED after"))
+    )
+    return (
+        f"{said}; {row['refused']} refused; the others were served again {row['back_after_s']:.1f} s after their server was "
+        f"there at most; {say_load(row)}"
+    )
+
+
+def _by_phase(by_phase: Row, name: str) -> str:
+    return ", ".join(f"{by_phase[phase][name]:.0f}" for phase in ("before", "during", "after")) + " ms"
+
+
+def say_moves(row: Row) -> str:
+    return (
+        f"{row['rounds']} moves, {row['answered']:,} answers: lost {row['lost']}, extra {row['extra']}, wrong sums "
+        f"{row['wrong_sums']}; outcome unknown {row['unknown']}, refused {row['refused']}; nobody answered for p50 "
+        f"{row['silence_p50_s']:.1f} s, at most {row['silence_max_s']:.1f} s; {row['undone']} moves undone by themselves and "
+        f"run again; {say_load(row)}"
+    )
+
+
+def say_copy(row: Row) -> str:
+    return (
+        f"{row['rows_per_second']:,.0f} rows and {row['mb_per_second']:.1f} MB a second, {row['mb']:,.0f} MB in "
+        f"{row['seconds']:.0f} s, of which {row['empty_s']:.0f} s are any cell's; CPU of PostgreSQL "
+        f"{row['cpu_s']['postgres']:.0f} s, load average {row['load']:.1f}"
+    )
+
+
+def say_load(row: Row) -> str:
+    return f"load average {row['load'][0]:.1f} to {row['load'][1]:.1f}"

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
+from msgspec import structs
+
 from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.config import Settings
 from pixconnect.domain.running.known_cell import KnownCell
@@ -34,3 +36,9 @@ def test_each_login_of_the_settings_has_its_own_at_a_cell() -> None:
         read_database_url="",
         database_cluster="",
     )
+
+
+def test_the_cluster_of_a_cell_stands_in_its_address() -> None:
+    clustered = structs.replace(CELL, address="postgresql://db:5432/pix?cluster=pix-2")
+    reached = settings_of(Settings(database_url="postgresql://service@home/h", database_cluster="home"), clustered)
+    assert (reached.database_url, reached.database_cluster) == ("postgresql://service@db:5432/pix", "pix-2")

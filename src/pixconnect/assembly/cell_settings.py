@@ -20,6 +20,5 @@ _LOGINS: Final = (
 def settings_of(settings: Settings, cell: CellAddress) -> Settings:
     """The same logins at the cell's database."""
     reached = {name: cell.address_for(getattr(settings, name)) for name in _LOGINS}
-    # The home's standby and the name of its cluster say nothing of another server. Without a name, whatever takes over there
-    # counts as having forgotten something.
-    return dataclasses.replace(settings, **reached, read_database_url="", database_cluster="")
+    # The home's standby says nothing of another server.
+    return dataclasses.replace(settings, **reached, read_database_url="", database_cluster=cell.cluster)

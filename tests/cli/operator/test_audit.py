@@ -116,8 +116,8 @@ _LIVE = {
         "webhook restore",
     )
 } | {"case adjust", "holder confirm-limits"}
-_OF_CELLS = ("cell add", "cell move")
-"""Leave a row for each of their two changes, which ``test_cell.py`` and ``test_cell_move.py`` look at."""
+_OF_CELLS = ("cell add", "cell move", "cell set")
+"""Leave a row for each of their changes, which the tests of each look at."""
 _RECORDED_AS = {"face add": "client create"}
 
 _KEPT_REPORT = """

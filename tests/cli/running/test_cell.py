@@ -3,7 +3,7 @@
 import asyncio
 import re
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,35 +23,12 @@ from pixconnect.foundation import migrations
 from pixconnect.foundation.migrations import NewerSchemaError
 from pixconnect.store.running import cell as cell_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.running import installation, known_cells
+from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.installation import InstallationError
-from support import cells, postgres
+from support import cells
 from support.command_line import CommandLine
 from support.dying import KilledError, die
 from support.postgres import Addresses
-
-
-@pytest.fixture
-async def empty(postgres_server: Addresses) -> AsyncIterator[Addresses]:
-    async with cells.beside(postgres_server, postgres.make_empty) as made:
-        yield made
-
-
-@pytest.fixture
-async def tables(postgres_server: Addresses) -> AsyncIterator[Addresses]:
-    """A database with all tables, whose mode nobody has said."""
-    async with cells.beside(postgres_server) as made:
-        yield made
-
-
-@pytest.fixture
-async def home(database: Addresses) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await installation.check_mode(connection, "sandbox")
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 async def add(settings: Settings, target: Addresses, name: str = "second") -> KnownCell:

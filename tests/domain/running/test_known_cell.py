@@ -37,6 +37,7 @@ def a_cell(address: str) -> KnownCell:
         ),
         ("postgresql:///pix?host=/run/pg", "postgresql:///pix?host=/run/pg"),
         ("postgresql://db/a%20b", "postgresql://db:5432/a%20b"),
+        ("postgresql://db/pix?cluster=pix-2", "postgresql://db:5432/pix?cluster=pix-2"),
     ],
 )
 def test_addresses_of_one_place_are_written_alike(text: str, written: str) -> None:
@@ -64,6 +65,9 @@ def test_addresses_of_one_place_are_written_alike(text: str, written: str) -> No
         ("postgresql://db,/pix", "host"),
         ("postgresql://db/pix?search_path=secret", "'search_path'"),
         ("postgresql://db/pix?secret", "is no address"),
+        ("postgresql://db/pix?cluster=", "names a cluster of none"),
+        ("postgresql://db/pix?cluster=%1bpix", "names a cluster of none"),
+        (f"postgresql://db/pix?cluster={'x' * 65}", "names a cluster of none"),
         ("postgresql://[db/pix", "is no address"),
     ],
 )
@@ -85,6 +89,8 @@ def test_what_is_no_address_of_one_database_is_refused_and_not_shown(text: str, 
             "postgresql://db:5432/pix?sslmode=verify-full&user=pix&sslkey=/pix.key",
         ),
         ("", "postgresql://db/pix", ""),
+        # Ours alone: a driver would refuse it.
+        ("postgresql://pix@home/home", "postgresql://db/pix?cluster=pix-2", "postgresql://pix@db:5432/pix"),
     ],
 )
 def test_a_cell_is_reached_by_the_login_of_the_home_cell(login: str, address: str, reached: str) -> None:

@@ -85,6 +85,22 @@ def move(
     output.show(structs.asdict(known), as_json=json)
 
 
+@app.command(name="set")
+def set_address(name: Name, *, database_url: str, json: Json = False) -> None:
+    """Say that a cell's database is at another address: restored there, or called otherwise. Nothing is copied.
+
+    It is refused while another database of this cell answers at the former address. Of a restored one the services see what it
+    has forgotten, as in the home cell.
+
+    Args:
+        database_url: Where it is now, as `postgresql://HOST:PORT/DATABASE`, without user and password; `?cluster=NAME` says of
+            which cluster its servers are.
+    """
+    address = _parsed("--database-url", parse_address, database_url)
+    known = _run(lambda operator, settings: cell_opening.set_address(operator, settings, name, address))
+    output.show(structs.asdict(known), as_json=json)
+
+
 @app.command(name="list")
 def list_cells(*, json: Json = False) -> None:
     """Print all cells, the home cell first."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 import asyncpg
+from msgspec import structs
 
 from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.cli.frame import failures, live_mode
@@ -17,7 +18,7 @@ from pixconnect.domain.running.known_cell import CellAddress, KnownCell
 from pixconnect.foundation import pool, privileges
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.running import cell_check, known_cells
+from pixconnect.usecases.running import cell_address, cell_check, known_cells
 
 _SCHEMA: Final = migrate.SCHEMAS[0][0]
 _NAME: Final = "pixconnect cell"
@@ -49,6 +50,23 @@ async def add_cell(context: OperatorContext, settings: Settings, name: str, addr
         if findings:
             raise CommandError(f"the cell {name} is not open yet: {findings[0]}; then run this again")
         return await known_cells.open_cell(context, known)
+
+
+async def set_address(context: OperatorContext, settings: Settings, name: str, address: str) -> KnownCell:
+    """Let a cell be at another address, at which its own database is; raises as ``add_cell``."""
+    async with known_cells.adding_alone(context) as home:
+        known = await cell_address.find_to_set(context, name, address)
+        if known.address == address:
+            return known
+        there = structs.replace(known, address=address)
+        _refuse_unsafe(settings_of(settings, there))
+        if findings := await look_for_faults(context, settings, there):
+            raise CommandError(f"that is not the cell {name}: {findings[0]}; nothing was changed")
+
+        def connect(where: str) -> AbstractAsyncContextManager[asyncpg.Connection]:
+            return connected_as_operator(settings_of(settings, CellAddress(address=where)))
+
+        return await cell_address.set_address(context, home, connect, known, address)
 
 
 def _refuse_unsafe(reached: Settings) -> None:

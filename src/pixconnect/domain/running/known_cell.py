@@ -21,6 +21,9 @@ CellState = Literal["OPENING", "OPEN", "MOVING"]
 
 _LOGIN_WORDS: Final = frozenset({"user", "password", "passfile", "sslcert", "sslkey", "sslpassword"})
 _PLACE_WORDS: Final = frozenset({"host", "port", "sslmode", "sslrootcert", "sslcrl", "target_session_attrs"})
+_CLUSTER: Final = "cluster"
+"""No driver's word but ours: the ``cluster_name`` of the servers that may answer at an address."""
+_CLUSTER_LENGTH_MAX: Final = 64
 HOME_NAME: Final = "home"
 """What the home cell is called, so no other cell is."""
 SEEN_WITHIN_S: Final = 5.0
@@ -44,8 +47,14 @@ class CellAddress(Struct, frozen=True, kw_only=True):
             return ""
         login, place = urlsplit(login_url), urlsplit(self.address)
         login_text, at, _ = login.netloc.rpartition("@")
-        words = [*parse_qsl(place.query), *((key, word) for key, word in parse_qsl(login.query) if key in _LOGIN_WORDS)]
+        place_words = [(key, word) for key, word in parse_qsl(place.query) if key != _CLUSTER]
+        words = [*place_words, *((key, word) for key, word in parse_qsl(login.query) if key in _LOGIN_WORDS)]
         return _write(f"{login_text}{at}{place.netloc}", place.path[1:], words)
+
+    @property
+    def cluster(self) -> str:
+        """That of its servers; empty where none is named: whoever takes over there may have forgotten something."""
+        return dict(parse_qsl(urlsplit(self.address).query)).get(_CLUSTER, "")
 
     @property
     def database(self) -> str:
@@ -133,8 +142,13 @@ def parse_address(text: str) -> str:
             "says who logs in: leave user, password and certificate out, since each process logs in to a cell as it does to "
             "the home cell"
         )
-    if unknown := sorted({key for key, _ in words} - _PLACE_WORDS):
-        raise ValueError(f"has {unknown[0]!r} in its query, which may have {', '.join(sorted(_PLACE_WORDS))}")
+    if unknown := sorted({key for key, _ in words} - _PLACE_WORDS - {_CLUSTER}):
+        raise ValueError(
+            f"has {unknown[0]!r} in its query, which may have {', '.join(sorted({*_PLACE_WORDS, _CLUSTER}))}"
+        )
+    cluster = dict(words).get(_CLUSTER)
+    if cluster is not None and not (1 <= len(cluster) <= _CLUSTER_LENGTH_MAX and cluster.isprintable()):
+        raise ValueError(f"names a cluster of none or more than {_CLUSTER_LENGTH_MAX} printable characters")
     database = unquote(parts.path[1:])
     if not database or "/" in database:
         raise ValueError("names no database: write postgresql://HOST:PORT/DATABASE")

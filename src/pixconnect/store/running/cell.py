@@ -113,6 +113,16 @@ async def end_move(connection: Connection, cell: KnownCell, address: str) -> Kno
     return CELL.read_found(await connection.fetchrow(_END_MOVE, cell.number, address, cell.moving_since))
 
 
+_SET_ADDRESS: Final[LiteralString] = f"""
+    update cell set address = $2 where number = $1 and state = 'OPEN' and address = $3 returning {CELL.select}
+"""
+
+
+async def set_address(connection: Connection, cell: KnownCell, address: str) -> KnownCell | None:
+    """Let an open cell be at another address; ``None`` if somebody else has changed it."""
+    return CELL.read_found(await connection.fetchrow(_SET_ADDRESS, cell.number, address, cell.address))
+
+
 _OCTETS: Final[LiteralString] = "pg_database_size(current_database()) as octets"
 # Tables whose mode nobody has said yet have no row.
 _READ_FIGURES: Final[LiteralString] = f"select {_OCTETS}, (select drained_at from installation) as drained_at"

@@ -114,7 +114,8 @@ class ServerWatch:
             raise ConnectionRefusedError(f"the database runs with {' and '.join(session.weak)} off")
         if self._cluster and session.cluster != self._cluster:
             raise ConnectionRefusedError(
-                f'the server is of the cluster "{session.cluster}", and PIXCONNECT_DATABASE_CLUSTER names "{self._cluster}"'
+                f'the server is of the cluster "{session.cluster}", and the settings, or its cell\'s address, name '
+                f'"{self._cluster}"'
             )
         known = self._known
         if known is not None and session.server.made_at != known.made_at:

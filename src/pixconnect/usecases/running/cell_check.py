@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -33,6 +33,7 @@ class CellLook(Struct, frozen=True, kw_only=True):
     claim: Claim | None
     mode: Mode | None
     postgresql: str
+    cluster: str
     system_identifier: int
     database_oid: int
     is_standby: bool
@@ -67,6 +68,7 @@ async def look_at_cell(connection: Connection) -> CellLook:
         claim=await cell_store.find_claim(connection),
         mode=await installation_store.find_mode(connection),
         postgresql=await connection.fetchval("select current_setting('server_version')"),
+        cluster=await connection.fetchval("select current_setting('cluster_name')"),
         system_identifier=system_identifier,
         database_oid=database_oid,
         is_standby=await connection.fetchval("select pg_is_in_recovery()"),
@@ -96,8 +98,8 @@ async def judge_cell(
         yield "its database is a cell of another installation, with the same number: look at its address"
     if look.mode != mode:
         yield f"its database is in {look.mode} mode, and the settings say {mode}: look at its address, and at PIXCONNECT_MODE"
-    if look.is_standby:
-        yield "its database only reads: promote it, or name the server that it follows"
+    for finding in _judge_server(look, known):
+        yield finding
     for finding in await _judge_tables(connection):
         yield finding
     if mode == "live":
@@ -109,6 +111,16 @@ async def judge_cell(
         await refuse_other_key(connection, context.secret_box)
     except SealBroken:
         yield "its secrets were sealed with another key: set PIXCONNECT_SECRET_KEY_PREVIOUS to that one"
+
+
+def _judge_server(look: CellLook, known: KnownCell | None) -> Iterator[str]:
+    if known is not None and known.cluster and look.cluster != known.cluster:
+        yield (
+            f'its server is of the cluster "{look.cluster}", and its address names "{known.cluster}": look at which server '
+            "that is, or let `pixconnect cell set` say so"
+        )
+    if look.is_standby:
+        yield "its database only reads: promote it, or name the server that it follows"
 
 
 async def _judge_tables(connection: Connection) -> list[str]:

@@ -166,7 +166,8 @@ async def refuse_taken(context: OperatorContext, name: str, address: str) -> Kno
     for each in known:
         if each.name == name and each.is_open and each.address != address:
             raise InstallationError(
-                f"the cell {name} is open at {each.address}: `pixconnect cell move {name} --to URL` moves it elsewhere"
+                f"the cell {name} is open at {each.address}: `pixconnect cell move {name} --to URL` moves it elsewhere, and "
+                "`pixconnect cell set` says that it is there already"
             )
         if each.name != name and address in {each.address, each.other_address}:
             raise InstallationError(f"the database at {address} is that of the cell {each.name}")

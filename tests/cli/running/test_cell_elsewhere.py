@@ -1,0 +1,87 @@
+"""A cell's database may be at another address, restored or called otherwise; there are never two of one cell."""
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.store.running import cell as cell_store
+from support import cells, postgres
+from support.command_line import CommandLine
+from support.postgres import Addresses
+
+
+@pytest.fixture
+async def second(tables: Addresses, home: asyncpg.Connection) -> KnownCell:
+    known = await cells.know(home, "second", tables)
+    await cells.let_claim(tables, known)
+    return known
+
+
+@pytest.fixture
+def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
+    return CommandLine(database, tmp_path, PIXCONNECT_OWNER_DATABASE_URL=database.owner_url)
+
+
+async def test_a_cell_is_where_its_database_was_restored_once_the_former_one_is_gone(
+    postgres_server: Addresses,
+    database: Addresses,
+    home: asyncpg.Connection,
+    second: KnownCell,
+    tables: Addresses,
+    pixconnect: CommandLine,
+) -> None:
+    _, former = tables.owner_url.split("?")[0].rsplit("/", 1)
+    restored = postgres.in_database(postgres_server, f"{former}_restored")
+    await postgres.execute_as_owner(database, f"create database {former}_restored template {former}")
+    try:
+        ask = ("cell", "set", "second", "--database-url", cells.address_of(restored))
+        refusal = await asyncio.to_thread(pixconnect.refusal, *ask)
+        assert "answers, and is another one: stop or rename that first" in refusal
+        assert await cell_store.find(home, "second") == second
+        await postgres.execute_as_owner(database, f"alter database {former} rename to {former}_lost")
+        done = await asyncio.to_thread(pixconnect.json, *ask)
+        assert done["address"] == cells.address_of(restored)
+        # The same again changes nothing.
+        assert await asyncio.to_thread(pixconnect.json, *ask) == done
+        assert await asyncio.to_thread(pixconnect.run, "cell", "check", "second")
+        rows = await home.fetch(
+            "select subject, before ->> 'address', after ->> 'address' from audit where verb = 'cell set'"
+        )
+        assert [tuple(row) for row in rows] == [("cell second", second.address, cells.address_of(restored))]
+        await postgres.execute_as_owner(database, f"alter database {former}_lost rename to {former}")
+    finally:
+        await postgres.execute_as_owner(database, f"drop database {former}_restored with (force)")
+
+
+async def test_a_server_that_is_called_otherwise_is_the_same(
+    home: asyncpg.Connection, second: KnownCell, pixconnect: CommandLine
+) -> None:
+    otherwise = f"{second.address}&sslmode=disable"
+    done = await asyncio.to_thread(pixconnect.json, "cell", "set", "second", "--database-url", otherwise)
+    assert done["address"] == otherwise
+    known = await cell_store.find(home, "second")
+    assert known is not None
+    assert known.address == otherwise
+
+
+async def test_no_other_database_is_set_in_the_place_of_a_cell(
+    home: asyncpg.Connection, second: KnownCell, empty: Addresses, database: Addresses, pixconnect: CommandLine
+) -> None:
+    def refusal(address: str) -> str:
+        return pixconnect.refusal("cell", "set", "second", "--database-url", address)
+
+    assert "has no tables of ours" in await asyncio.to_thread(refusal, cells.address_of(empty))
+    assert "says that it is cell 0" in await asyncio.to_thread(refusal, cells.address_of(database))
+    assert "cannot be reached" in await asyncio.to_thread(refusal, "postgresql://127.0.0.1:1/nowhere")
+    # This server is of no cluster.
+    of_cluster = await asyncio.to_thread(refusal, f"{second.address}&cluster=pix-2")
+    assert 'its server is of the cluster "", and its address names "pix-2"' in of_cluster
+    await home.execute("update cell set state = 'OPENING'")
+    assert "the cell second is OPENING" in await asyncio.to_thread(refusal, cells.address_of(empty))
+    assert "there is no cell 'third'" in await asyncio.to_thread(
+        pixconnect.refusal, "cell", "set", "third", "--database-url", "postgresql://db/pix"
+    )
+    assert await home.fetchval("select address from cell") == second.address

@@ -18,6 +18,7 @@ from pixconnect.config import Settings
 from pixconnect.domain.running.known_cell import KnownCell, parse_address
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.running import installation, known_cells
 from support import postgres
@@ -104,15 +105,17 @@ async def lead_to(home: Addresses, addresses: Addresses) -> None:
         await connection.execute("update cell set address = $2 where number = $1", NUMBER, address_of(addresses))
 
 
-async def let_claim(addresses: Addresses, known: KnownCell) -> None:
+async def let_claim(addresses: Addresses, known: KnownCell, mode: Mode = "sandbox") -> None:
     """Let the tables of a database say that they are this cell."""
     async with _owning(addresses) as connection:
-        await known_cells.claim_tables(connection, "sandbox", known)
+        await known_cells.claim_tables(connection, mode, known)
 
 
-async def add_cell(home: Addresses, other: Addresses, *, has_other_identity: bool = False) -> None:
+async def add_cell(
+    home: Addresses, other: Addresses, *, has_other_identity: bool = False, mode: Mode = "sandbox"
+) -> None:
     """Make the other database a cell that the home cell knows, as ``cell add`` does."""
     async with _owning(home) as connection:
-        await installation.check_mode(connection, "sandbox")
+        await installation.check_mode(connection, mode)
         known = await know(connection, NAME, other)
-    await let_claim(other, structs.replace(known, identity=uuid4()) if has_other_identity else known)
+    await let_claim(other, structs.replace(known, identity=uuid4()) if has_other_identity else known, mode)

@@ -102,6 +102,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "cell",
             "key_cell",
             "account_cell",
+            "institution_cell",
             "former_key_cell",
             "clock",
             "worker",

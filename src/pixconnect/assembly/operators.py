@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Final
 
 from msgspec import Struct, structs
@@ -16,6 +17,7 @@ from pixconnect.assembly.base import (
     SERVICE_SCHEMA,
     make_policy,
     open_base,
+    open_cell_base,
     open_own_secret_box,
 )
 from pixconnect.assembly.cell_settings import settings_of
@@ -43,6 +45,11 @@ FindNumber = Callable[[Operator], Awaitable[int]]
 """Answers in which cell a verb acts, asking the home cell."""
 _CONNECTIONS_MAX: Final = 4
 """One holds a lock while others read and write."""
+
+
+async def find_home(home: Operator) -> int:
+    """Of verbs that act in the home cell."""
+    return HOME
 
 
 def prepare_home(settings: Settings) -> AesSecretBox:
@@ -136,15 +143,23 @@ async def open_operator_at(settings: Settings, find_number: FindNumber) -> Async
     Raises:
         ServiceUnavailable: There is no such cell that is open.
     """
+    async with _open_at(settings, find_number) as (operator, _):
+        yield operator
+
+
+@asynccontextmanager
+async def _open_at(settings: Settings, find_number: FindNumber) -> AsyncGenerator[tuple[Operator, KnownCell | None]]:
+    """The same with the cell; ``None`` is the home cell."""
     async with AsyncExitStack() as opened:
-        home = await opened.enter_async_context(open_operator(settings))
+        home = await opened.enter_async_context(open_operator(settings, connections_max=_CONNECTIONS_MAX))
         number = await find_number(home)
         if number == HOME:
-            yield home
+            yield home, None
             return
         known = find_open_cell(await list_cells(home), number)
-        there = await opened.enter_async_context(open_operator(settings_of(settings, known), known=known))
-        yield structs.replace(there, home=home.pool)
+        opening = open_operator(settings_of(settings, known), known=known, connections_max=_CONNECTIONS_MAX)
+        there = await opened.enter_async_context(opening)
+        yield structs.replace(there, home=home.pool), known
 
 
 class OperatorsWrites(Struct, frozen=True, kw_only=True):
@@ -158,9 +173,11 @@ class OperatorsWrites(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[Operator, OperatorsWrites]]:
+async def open_operator_who_writes(
+    settings: Settings, find_number: FindNumber = find_home
+) -> AsyncGenerator[tuple[Operator, OperatorsWrites]]:
     """Open what a verb needs that records as an operator, and has money written as the service writes it; no rail."""
-    async with open_operator(settings, connections_max=_CONNECTIONS_MAX) as operator:
+    async with open_operator_at(settings, find_number) as operator:
         notifier = Notifier(operator.pool)
         writes = WriteQueues(
             pool=operator.pool,
@@ -184,10 +201,25 @@ async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[O
 
 
 @asynccontextmanager
-async def open_operator_beside_service(settings: Settings, name: str) -> AsyncGenerator[tuple[Operator, Context]]:
+async def open_operator_beside_service(
+    settings: Settings, name: str, find_number: FindNumber
+) -> AsyncGenerator[tuple[Operator, Context]]:
     """Open what a verb needs that records as an operator and does what the service does, with its rail and its accounts."""
-    async with open_operator(settings) as operator, open_base(settings, name) as base:
-        yield operator, base.context
+    async with _open_at(settings, find_number) as (operator, known), open_base(settings, name) as home:
+        if known is None:
+            yield operator, home.context
+            return
+        opening = open_cell_base(
+            settings_of(settings, known),
+            name,
+            home.context.secret_box,
+            nullcontext(home.shared),
+            SystemClock(),
+            number=known.number,
+            check=partial(refuse_other_cell, known=known),
+        )
+        async with opening as base:
+            yield operator, base.context
 
 
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:

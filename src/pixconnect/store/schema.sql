@@ -2385,6 +2385,23 @@ begin
 end $function$;
 revoke execute on function check_institution_account() from public;
 
+-- refuse_institution_of_another_cell: migration 0158
+create function refuse_institution_of_another_cell() returns trigger language plpgsql
+as $function$
+declare
+    is_taken boolean;
+begin
+    perform hold_name('institution', new.name);
+    is_taken := case tg_table_name when 'institution_account' then exists (select from institution_cell where name = new.name)
+        else exists (select from institution_account where name = new.name and removed_at is null) end;
+    if is_taken then
+        raise exception 'this account is of another cell'
+            using errcode = 'unique_violation', constraint = 'a_name_is_of_one_cell';
+    end if;
+    return new;
+end $function$;
+revoke execute on function refuse_institution_of_another_cell() from public;
+
 -- institution_account: Accounts at institutions, over which live mode moves money.
 create table institution_account (
     id smallint not null,
@@ -2411,7 +2428,9 @@ create table institution_account (
     paused_because text,
     removed_at timestamp with time zone,
     lost_at timestamp with time zone,
+    held_at timestamp with time zone,
     constraint institution_account_pkey primary key (id),
+    constraint held_at_is_finite check (isfinite(held_at)),
     constraint institution_account_account_check check (length(account) <= 40),
     constraint institution_account_authorities_check check (length(authorities) <= 65536),
     constraint institution_account_base_url_check check (length(base_url) >= 1 and length(base_url) <= 255),
@@ -2441,6 +2460,8 @@ create trigger add_allowance after insert on institution_account for each row ex
 create trigger check_closed before update of state on institution_account for each row when (old.state <> new.state and
     ('closed' = old.state or 'closed' = new.state)) execute function check_closed_account();
 create trigger check_new before insert on institution_account for each row execute function check_institution_account();
+create trigger institution_is_of_one_cell before insert on institution_account for each row execute function
+    refuse_institution_of_another_cell();
 grant delete, insert, update (state, base_url, token_url, authorities, keys, poll_s, options, receiving_sealed, sending_sealed,
     revision, paused_because, removed_at, lost_at) on table institution_account to pixconnect_operator;
 grant select on table institution_account to pixconnect_service;
@@ -2473,6 +2494,8 @@ comment on column institution_account.removed_at is
     'When an operator has removed it, in real time; the row stays, without credentials, for what names it.';
 comment on column institution_account.lost_at is
     'When the database was seen to have forgotten something, in real time, until an operator has said that it is in the books again: the account is read, and nothing leaves it.';
+comment on column institution_account.held_at is
+    'Since when whoever moves the cell keeps money from leaving it, in real time; null while nobody does.';
 
 -- refuse_name_of_another_cell: migration 0154
 create function refuse_name_of_another_cell() returns trigger language plpgsql
@@ -5569,6 +5592,27 @@ comment on table account_cell is
 comment on column account_cell.account_number is 'The number, which one holder of all cells has.';
 comment on column account_cell.cell is 'The cell that was to have it; whether it has it, its own tables say.';
 comment on column account_cell.claimed_at is
+    'When it was last claimed for that cell, in real time: soon after that, the cell may not have it yet.';
+
+-- institution_cell: The accounts at institutions in other cells than the home cell, in which alone this table has rows.
+create table institution_cell (
+    name text collate "C" not null,
+    cell smallint not null,
+    claimed_at timestamp with time zone default clock_timestamp() not null,
+    constraint institution_cell_pkey primary key (name),
+    constraint name_of_an_account check (name ~ '^[a-z][a-z0-9-]{0,39}$'),
+    constraint institution_of_a_known_cell foreign key (cell) references cell(number)
+);
+create index institution_of_cell on institution_cell (cell, name);
+create trigger institution_is_of_one_cell before insert on institution_cell for each row execute function
+    refuse_institution_of_another_cell();
+grant insert (name, cell), update (claimed_at) on table institution_cell to pixconnect_operator;
+grant delete, insert (name, cell), select, update (claimed_at) on table institution_cell to pixconnect_service;
+comment on table institution_cell is
+    'The accounts at institutions in other cells than the home cell, in which alone this table has rows.';
+comment on column institution_cell.name is 'The name, which one account of all cells has.';
+comment on column institution_cell.cell is 'The cell that was to have it; whether it has it, its own tables say.';
+comment on column institution_cell.claimed_at is
     'When it was last claimed for that cell, in real time: soon after that, the cell may not have it yet.';
 
 -- former_key_cell: The cells that a key of another cell than the home cell has led to and leads to no more, in the home cell

@@ -179,7 +179,7 @@ async def test_what_a_cells_database_has_forgotten_is_shown_and_closed_there(
         second, "select oid::int from pg_database where datname = current_database()"
     )
     refusal = await verbs.refusal("database", "recovered", *words, "--institution", "inter")
-    assert "accounts at institutions are in the home cell" in refusal
+    assert "says the cell by itself" in refusal
     [loss] = (await verbs.json("database", "recovered", *words))["losses"]
     assert loss["reason"] == "another timeline"
     assert (await verbs.json("database", "show", *words))["losses_count"] == 0

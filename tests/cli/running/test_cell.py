@@ -292,7 +292,7 @@ async def test_the_verbs_of_cells(
         await run("cell", "show", "third")
     ).stderr == "pixconnect: there is no cell 'third': `pixconnect cell list` names them\n"
     again = await run("cell", "add", "second", "--database-url", known.address, "--json")
-    assert (again.returncode, '"state":"OPEN"' in again.stdout, "no Pix goes" in again.stderr) == (0, True, True)
+    assert (again.returncode, '"state":"OPEN"' in again.stdout, again.stderr) == (0, True, "")
     for name, url, refusal in (
         ("home", known.address, "NAME: a cell's name"),
         ("third", "postgresql://pix:secret@db/pix", "--database-url: says who logs in"),
@@ -382,12 +382,6 @@ async def test_a_holder_is_opened_in_the_smallest_database_that_answers_unless_o
     await make_ballast(tables, 50_000)
     assert await create() == (0, "")
     await make_ballast(database, 100_000)
-    # An account at an institution is in the home cell, and its holders with it.
-    refusal = await asyncio.to_thread(
-        pixconnect.refusal, "holder", "create", "--name", "Maria Silva", "--tax-id", "52998224725", "--account-number", "7",
-        "--cell", "second", "--institution", "efi",
-    )  # fmt: skip
-    assert "the accounts at institutions are in the home cell" in refusal
     # The second one would be next, and is away.
     await home.execute("update cell set address = 'postgresql://127.0.0.1:1/nowhere'")
     number, said = await create()
@@ -440,13 +434,24 @@ async def test_the_list_has_a_cell_that_does_not_answer(
     assert done.stderr.startswith("how much the cell second has is not known: the database cannot be reached")
 
 
-async def test_in_live_mode_holders_are_opened_in_the_home_cell_alone(database: Addresses) -> None:
+async def test_a_holder_is_opened_in_its_accounts_cell_and_in_live_mode_otherwise_at_home_or_where_it_is_said(
+    database: Addresses, home: asyncpg.Connection
+) -> None:
+    await home.execute(
+        "insert into cell (number, name, address, state) values (1, 'second', $1, 'OPEN')", "postgresql://h/d"
+    )
     async with cells.operating_at_home(cells.home_settings(database)) as operator:
-        assert await known_cells.find_cell_to_open_in(operator, None, has_account=False) is None
-        assert await known_cells.find_cell_to_open_in(operator, None, has_account=True) == 0
         live = structs.replace(operator, policy=structs.replace(operator.policy, is_sandbox=False))
-        assert await known_cells.find_cell_to_open_in(live, None, has_account=False) == 0
-        assert await known_cells.find_cell_to_open_in(live, "home", has_account=True) == 0
-        for has_account in (True, False):
-            with pytest.raises(errors.BadRequest, match="opened in the home cell"):
-                await known_cells.find_cell_to_open_in(live, "second", has_account=has_account)
+        for said, name, account_in, number in (
+            (operator, None, None, None),
+            (live, None, None, 0),
+            (live, "home", None, 0),
+            (live, "second", None, 1),
+            (live, None, 1, 1),
+            (live, "second", 1, 1),
+            (live, None, 0, 0),
+        ):
+            assert await known_cells.find_cell_to_open_in(said, name, account_in) == number
+        for name, account_in, where in (("home", 1, "second"), ("second", 0, "home")):
+            with pytest.raises(errors.BadRequest, match=f"the account is in the cell {where}"):
+                await known_cells.find_cell_to_open_in(live, name, account_in)

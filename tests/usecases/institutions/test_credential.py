@@ -20,7 +20,12 @@ from pixconnect.domain.institutions.institution import InstitutionUnavailable, O
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import secret_key
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions.credential import list_ending, note_certificates, read_sending_credential
+from pixconnect.usecases.institutions.credential import (
+    list_ending,
+    note_certificates,
+    read_sending_credential,
+    try_permissions,
+)
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import make_owner, open_shop
@@ -53,7 +58,7 @@ async def test_what_sends_is_sealed_under_a_key_that_what_serves_callers_has_not
     assert await read_sending_credential(live.context.pool, box, account.id) == SENDING
     with pytest.raises(SealBroken):
         await read_sending_credential(live.context.pool, live.context.secret_box, account.id)
-    tried = await account_usecases.try_permissions(operator, there.open, "loja")
+    tried = await try_permissions(operator, there.open, account)
     assert [one.name for one in tried] == ["cob.write", "send: cob.write"]
 
 
@@ -61,13 +66,13 @@ async def test_a_sending_key_that_is_missing_or_another_is_told_where_permission
     live: Service, there: FakeInstitution
 ) -> None:
     house = await make_owner(live)
-    await account_usecases.add_account(
+    account = await account_usecases.add_account(
         with_sending_key(live), there.open, "loja", a_description(sending=SENDING), house
     )
     # The receiving credential and its account are tried all the same.
     seen = list[str]()
     for said, operator in (("no", as_operator(live.context)), ("another", with_sending_key(live, bytes([8]) * 32))):
-        tried = await account_usecases.try_permissions(operator, there.open, "loja")
+        tried = await try_permissions(operator, there.open, account)
         assert [(one.name, one.is_given) for one in tried] == [("cob.write", True), ("send: key", False)]
         seen.append(f"institution check, {said} key: {tried[-1].name}: no, {tried[-1].explanation}")
     assert quoted("The key of sending credentials is missing") == seen
@@ -180,7 +185,7 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
             await check_accounts(shop.context)
         shown = await account_usecases.read_account(as_operator(live.context), "loja")
         assert [(one.used.part, one.said) for one in shown.ending] == [("receiving", said)]
-        tried = await account_usecases.try_permissions(as_operator(live.context), there.open, "loja")
+        tried = await try_permissions(as_operator(live.context), there.open, shop.account)
         assert (tried[-1].name, tried[-1].is_given, tried[-1].explanation) == ("certificate receiving", days > 0, said)
     assert quoted("A certificate at an institution has ended") == [
         f"health: degraded; institutions: {told.value.message}"

@@ -10,7 +10,7 @@ from pixconnect.domain.institutions.account import Credential, InstitutionAccoun
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions.pause import pause_all
+from pixconnect.usecases.institutions.account import pause_all
 from pixconnect.usecases.money import transfer as transfer_usecases
 from support.account_shop import Shop, make_owner
 from support.books import check_books

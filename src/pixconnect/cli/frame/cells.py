@@ -12,6 +12,7 @@ from pixconnect.cli.frame import failures
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.config import Settings
+from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.frame.errors import NotFound, PixConnectError, ServiceUnavailable
 from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell
 from pixconnect.store.running import cell as cell_store
@@ -79,6 +80,28 @@ async def ask_cells(
         else:
             found.append((known.name, answer))
     return CellAnswers(found=found, missing=missing, is_alone=not others)
+
+
+async def ask_others(
+    settings: Settings, context: OperatorContext, ask: Callable[[OperatorContext], Awaitable[None]]
+) -> dict[str, str]:
+    """Ask every cell but the context's, one after the other; answers which do not answer, and why; raises what one refuses."""
+    from pixconnect.assembly import operators  # noqa: PLC0415  as in ``ask_cells``
+    from pixconnect.assembly.cell_settings import settings_of  # noqa: PLC0415
+
+    own, missing = context.policy.cell, dict[str, str]()
+    others = await cell_store.list_open_cells(context.home or context.pool)
+    for known in (None, *others):
+        name, number = (HOME_NAME, HOME) if known is None else (known.name, known.number)
+        if number == own:
+            continue
+        reached = settings if known is None else settings_of(settings, known)
+        try:
+            async with operators.open_operator(reached, known=known) as operator:
+                await ask(operator)
+        except Exception as error:  # noqa: BLE001  what is no silence is raised again
+            missing[name] = say_why_missing(error)
+    return missing
 
 
 def drop_unknowing(answers: CellAnswers[Result | NotFound]) -> CellAnswers[Result]:

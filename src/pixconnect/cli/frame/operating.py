@@ -117,14 +117,17 @@ def run_at(
         return asyncio.run(do())
 
 
-def run_writing(use_case: Callable[[OperatorContext, SettlingContext], Awaitable[Result]]) -> Result:
-    """Run a use case that also writes money, through queues as the service does; fails as ``run`` does."""
+def run_writing(
+    find_number: Callable[[OperatorContext], Awaitable[int]],
+    use_case: Callable[[OperatorContext, SettlingContext], Awaitable[Result]],
+) -> Result:
+    """As ``run_at``, for a use case that also writes money, through queues as the service does."""
     settings = read_database_settings()
     set_up_logging(settings.log_format, "warning")
     from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
 
     async def do() -> Result:
-        async with operators.open_operator_who_writes(settings) as (operator, writes):
+        async with operators.open_operator_who_writes(settings, find_number) as (operator, writes):
             return await use_case(operator, writes)
 
     with complaining_of_home(settings):

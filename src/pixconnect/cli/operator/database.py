@@ -11,12 +11,11 @@ from msgspec import structs
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.operator.institution_opening import run_at_institution
+from pixconnect.cli.operator.institution_opening import make_opener, run_at_account
 from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.store.running.installation import Loss
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import loss
-from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.running import installation as installation_usecases
 
 TheCell = Annotated[str, Parameter(name="--cell", help="The cell whose database it is.")]
@@ -43,28 +42,22 @@ def recovered(
     An account must have been read whole since, which a worker does by itself.
 
     Args:
-        institution: Say it of this account alone; otherwise it is said of all accounts, and of the rail.
+        institution: Say it of this account alone, wherever it is; otherwise of all accounts of the cell, and the rail.
         statement_was_read: You have read the statement of accounts whose institution's API tells none.
     """
-    if cell != HOME_NAME:
-        _show_losses(_recover_cell(cell, institution), as_json=json)
-        return
+    if institution is not None and cell != HOME_NAME:
+        raise CommandError("--institution: says the cell by itself; leave --cell out")
+    opener = make_opener()
 
-    async def recover(context: OperatorContext, opener: OpenInstitution) -> Sequence[Loss]:
+    async def recover(context: OperatorContext) -> Sequence[Loss]:
         names = [account.name for account in await loss.list_lost(context)] if institution is None else [institution]
         for name in names:
             account = await loss.recover_account(context, opener, name, statement_was_read=statement_was_read)
             terminal.notice(f"{name} is {account.state}")
         return await installation_usecases.close_losses(context) if institution is None else ()
 
-    _show_losses(run_at_institution(recover), as_json=json)
-
-
-def _recover_cell(cell: str, institution: str | None) -> Sequence[Loss]:
-    # Only the rail's orders are there.
-    if institution is not None:
-        raise CommandError("--institution: accounts at institutions are in the home cell; leave --cell out")
-    return operating.run_in(cell, installation_usecases.close_losses)
+    losses = operating.run_in(cell, recover) if institution is None else run_at_account(institution, recover)
+    _show_losses(losses, as_json=json)
 
 
 def _show_losses(losses: Sequence[Loss], *, as_json: bool) -> None:

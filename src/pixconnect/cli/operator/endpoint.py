@@ -64,9 +64,9 @@ def allow(host: str, *, json: Json = False) -> None:
     Args:
         host: Its name, such as hooks.example.com.
     """
-    # It says something in live mode alone, where all holders are in the home cell.
-    kept = operating.run(lambda context: webhook_host_usecases.allow_host(context, host))
-    output.show(dict(host=kept), as_json=json)
+    answers = operating.run_everywhere(lambda context: webhook_host_usecases.allow_host(context, host))
+    output.show(dict(host=answers.results[0]), as_json=json)
+    answers.refuse_undone()
 
 
 @app.command

@@ -13,13 +13,14 @@ from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
+from pixconnect.cli.operator.institution_opening import find_cell_of
 from pixconnect.domain.money.holder import AccountType, Holder
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
 from pixconnect.domain.running.known_cell import CellFigures
 from pixconnect.usecases.frame.cell_figures import choose_emptiest, read_cell_figures
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
+from pixconnect.usecases.institutions.holder import create_holder_there, move_holder, refuse_other_cells_account
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
 from pixconnect.usecases.running.known_cells import find_cell_to_open_in
@@ -69,7 +70,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
         no_limits: No limits but those that are named.
         institution: The account at an institution on which its money lies; by default none.
-        cell: The cell of all it has: by default the smallest database; in live mode, and with `--institution`, the home cell.
+        cell: The cell of all it has: that of the account; without one the smallest database, and in live mode the home cell.
     """
     # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET
@@ -93,8 +94,16 @@ def create(  # noqa: PLR0913  each is an option on the command line
     output.show(_shown(operating.run_at(partial(_find_cell, cell, institution), make)), as_json=json)
 
 
+def _put_on_account(holder_id: int, institution: str) -> None:
+    async def find_own_cell(home: OperatorContext) -> int:
+        return refuse_other_cells_account(holder_id, institution, await find_cell_of(institution)(home))
+
+    operating.run_at(find_own_cell, lambda context: move_holder(context, holder_id, institution))
+
+
 async def _find_cell(name: str | None, institution: str | None, home: OperatorContext) -> int:
-    number = await find_cell_to_open_in(home, name, has_account=institution is not None)
+    account_in = None if institution is None else await find_cell_of(institution)(home)
+    number = await find_cell_to_open_in(home, name, account_in)
     if number is not None:
         return number
     sizes = await cells.ask_cells(read_database_settings(), home, _measure)
@@ -190,7 +199,7 @@ def change(  # noqa: PLR0913  as above
         institution: The account at an institution on which its money lies from now on; it must have none, and nothing open.
     """
     if institution is not None:
-        operating.run_for(holder_id, lambda context: move_holder(context, holder_id, institution))
+        _put_on_account(holder_id, institution)
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
         may_withdraw=_flag(able_to_withdraw),

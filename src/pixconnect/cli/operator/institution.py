@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame import cells, operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.cli.frame.settings import read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
 from pixconnect.cli.operator.institution_closing import close, confirm
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.cli.operator.institution_inquiry import ask
-from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_at_institution
+from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_at_account, run_at_institution
 from pixconnect.cli.operator.institution_penny import send_penny
 from pixconnect.cli.operator.institution_rehearsal import rehearse
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.cell import cell_of_id
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.domain.institutions.allowance import Allowance
@@ -30,12 +33,12 @@ from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import credential as credential_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
-from pixconnect.usecases.institutions.account import ShownAccount
+from pixconnect.usecases.institutions.account import ShownAccount, pause_all
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.day import ReadDays
-from pixconnect.usecases.institutions.pause import pause_all
 from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.running import account_alarm as alarm_usecases
@@ -68,25 +71,32 @@ def add(
     Args:
         name: How other verbs call it: small letters, digits and dashes.
         file: The TOML file that describes it.
-        house: The holder to whom belongs what belongs to nobody else there; it needs the owner's CPF or CNPJ, and no money.
+        house: The holder to whom belongs what belongs to nobody else there; it needs the owner's CPF or CNPJ, and no money. The
+            account is in its cell.
         opening_balance: What is on it, in cents, where the institution's API tells no balance.
     """
     said = _read_file(file)
     opener = make_opener()
 
     async def do(operator: OperatorContext, writes: SettlingContext) -> None:
-        account = await account_usecases.add_account(operator, opener, name, said, house, opening_balance)
+        others = partial(cells.ask_others, read_database_settings(), operator)
+        account = await account_usecases.add_account(operator, opener, name, said, house, opening_balance, others)
         await post_opening(writes, account)
 
-    operating.run_writing(do)
+    async def find(home: OperatorContext) -> int:
+        return cell_of_id(house)
+
+    operating.run_writing(find, do)
     _show_account(name, as_json=json)
 
 
 @app.command(name="list")
 def list_all(*, json: Json = False) -> None:
-    """List the accounts."""
-    found = operating.run(account_usecases.list_institutions)
-    output.show_list("institutions", [_shown(one) for one in found], as_json=json)
+    """List the accounts of all cells."""
+    answers = operating.run_everywhere(account_usecases.list_institutions)
+    rows = [_shown(one) | answers.name(cell) for cell, found in answers.found for one in found]
+    output.show_list("institutions", rows, as_json=json)
+    answers.refuse_missing()
 
 
 @app.command
@@ -122,10 +132,11 @@ def check(
         return
 
     async def do(context: OperatorContext, opener: OpenInstitution) -> list[PermissionTried]:
-        tried = await account_usecases.try_permissions(context, opener, name)
+        account = (await account_usecases.read_account(context, name)).account
+        tried = await credential_usecases.try_permissions(context, opener, account)
         return [*tried, *webhook_usecases.judge_webhooks(await webhook_usecases.read_webhooks(context, opener, name))]
 
-    tried = run_at_institution(do)
+    tried = run_at_institution(name, do)
     shown: list[Shown] = [
         dict(
             permission=one.name,
@@ -154,10 +165,12 @@ def pause(
     if name:
         _set_state(name, "pause")
     else:
-        paused = operating.run(pause_all)
-        failed += paused.failed
-        for one in paused.names:
-            terminal.say(f"{one} is paused")
+        answers = operating.run_everywhere(pause_all)
+        for paused in answers.results:
+            failed += paused.failed
+            for one in paused.names:
+                terminal.say(f"{one} is paused")
+        failed += [f"those of the cell {cell} ({why})" for cell, why in answers.missing.items()]
     operating.wait_until_in_force()
     if failed:
         raise CommandError(f"all: these were not paused: {', '.join(failed)}; all others were")
@@ -178,15 +191,20 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
         file: The TOML file that describes it now.
     """
     said = _read_file(file)
-    operating.run(lambda context: account_usecases.rotate_account(context, name, said))
+
+    async def do(context: OperatorContext) -> None:
+        others = partial(cells.ask_others, read_database_settings(), context)
+        await account_usecases.rotate_account(context, name, said, others)
+
+    run_at_account(name, do)
     _show_account(name, as_json=json)
 
 
 @app.command
 def remove(name: AccountName) -> None:
     """Forget an account on which no holder is and nothing has happened for 90 days, with its credentials."""
-    left = run_at_institution(lambda context, opener: webhook_usecases.withdraw_webhooks(context, opener, name))
-    operating.run(lambda context: account_usecases.remove_account(context, name))
+    left = run_at_institution(name, lambda context, opener: webhook_usecases.withdraw_webhooks(context, opener, name))
+    run_at_account(name, lambda context: account_usecases.remove_account(context, name))
     if left is not None:
         terminal.say(f"look at what is registered there: {terminal.on_one_line(left)}")
     terminal.say(f"{name} is removed")
@@ -194,7 +212,7 @@ def remove(name: AccountName) -> None:
 
 def _set_state(name: str, verb: str) -> None:
     state = "paused" if verb == "pause" else "active"
-    account = operating.run(lambda context: account_usecases.set_state(context, name, state))
+    account = run_at_account(name, lambda context: account_usecases.set_state(context, name, state))
     terminal.say(f"{account.name} is {account.state}")
 
 
@@ -210,7 +228,7 @@ def _show_account(name: str, *, as_json: bool) -> None:
             return _shown(shown, there) | alarm | _show_days(days)
         return _shown(shown, there, webhooks.whose or "none") | alarm | _show_days(days)
 
-    output.show(run_at_institution(read), as_json=as_json)
+    output.show(run_at_institution(name, read), as_json=as_json)
 
 
 def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook: str | None = None) -> Shown:

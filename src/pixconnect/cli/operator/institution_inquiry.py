@@ -7,7 +7,7 @@ import asyncio
 from pixconnect.cli.frame import output
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
-from pixconnect.cli.operator.institution_opening import AccountName
+from pixconnect.cli.operator.institution_opening import AccountName, find_cell_of
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import ReceivedPix
 from pixconnect.foundation.logging import set_up_logging
@@ -27,7 +27,7 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
     from pixconnect.assembly import inquiry  # noqa: PLC0415  it imports everything; help need not
 
     with complaining_of_home(settings):
-        says = asyncio.run(inquiry.ask(settings, name, asked))
+        says = asyncio.run(inquiry.ask(settings, name, asked, find_cell_of(name)))
         if says.is_unknown:
             raise errors.NotFound(f"asked: the institution knows nothing of {asked}")
     rows = [_show(says, pix) for pix in says.received]

@@ -13,6 +13,7 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Shown
 from pixconnect.cli.frame.pix_key import guess_key_type
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.operator.institution_opening import find_cell_of
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.frame.context import Context
@@ -33,7 +34,8 @@ def send_penny(
     from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help need not
 
     async def do() -> PennySent:
-        async with operators.open_operator_beside_service(settings, "pixconnect check") as (operator, context):
+        opening = operators.open_operator_beside_service(settings, "pixconnect check", find_cell_of(name))
+        async with opening as (operator, context):
             plan = await penny_usecases.read_penny_terms(context, name)
             _ask(plan, key, is_agreed=is_agreed)
             return await _send(context, operator, plan, key, kind, timeout_s)

@@ -18,7 +18,10 @@ app = App(name="webhook", help="What is registered at the institution for an acc
 @app.command
 def show(name: AccountName, *, json: Json = False) -> None:
     """List what is registered there, and whose it is."""
-    _show(run_at_institution(lambda context, opener: webhook_usecases.read_webhooks(context, opener, name)), json=json)
+    _show(
+        run_at_institution(name, lambda context, opener: webhook_usecases.read_webhooks(context, opener, name)),
+        json=json,
+    )
 
 
 @app.command(name="set")
@@ -36,9 +39,10 @@ def register(
         new_secret: Make another secret; the address before it rings no more.
     """
     there = run_at_institution(
+        name,
         lambda context, opener: webhook_usecases.set_webhooks(
             context, opener, name, replaces=replace, has_new_secret=new_secret
-        )
+        ),
     )
     _show(there, json=json)
 
@@ -46,7 +50,7 @@ def register(
 @app.command
 def restore(name: AccountName, *, json: Json = False) -> None:
     """Put back what stood there before ours, or nothing."""
-    there = run_at_institution(lambda context, opener: webhook_usecases.restore_webhooks(context, opener, name))
+    there = run_at_institution(name, lambda context, opener: webhook_usecases.restore_webhooks(context, opener, name))
     _show(there, json=json)
 
 

@@ -1,4 +1,4 @@
-"""``pixconnect cell``: the databases beside the home cell's, over which holders are to be spread."""
+"""``pixconnect cell``: the databases beside the home cell's, over which holders are spread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HOME: Final[output.Shown] = {"number": HOME, "name": HOME_NAME, "state": "OPEN"
 
 app = App(
     name="cell",
-    help="Databases beside the home cell's, over which holders are to be spread: not ready for holders yet.",
+    help="Databases beside the home cell's, over which holders are spread.",
 )
 
 Name = Annotated[str, Parameter(help="The cell.")]
@@ -42,7 +42,7 @@ Name = Annotated[str, Parameter(help="The cell.")]
 
 @app.command
 def add(name: Name, *, database_url: str, json: Json = False) -> None:
-    """Make a cell of an empty database; in live mode no holder can be opened in it yet, and no Pix goes from cell to cell.
+    """Make a cell of an empty database, in which holders and their accounts at institutions are opened from then on.
 
     Its tables are made, say their number for ever, and are kept in step by `migrate` from then on. Every process logs in there
     as it does to the home cell, so its server must have the same logins. Run it again after whatever kept it from its end.
@@ -53,7 +53,6 @@ def add(name: Name, *, database_url: str, json: Json = False) -> None:
     wanted = _parsed("NAME", parse_name, name), _parsed("--database-url", parse_address, database_url)
     known = _run(lambda operator, settings: cell_opening.add_cell(operator, settings, *wanted))
     output.show(structs.asdict(known), as_json=json)
-    terminal.notice("in live mode no holder can be opened in it yet, and no Pix goes from one cell to another")
 
 
 @app.command

@@ -18,7 +18,7 @@ from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.api.frame import browser
 from pixconnect.assembly import inquiry
 from pixconnect.assembly.base import open_base
-from pixconnect.assembly.console_cells import open_console_cells
+from pixconnect.assembly.console_cells import ConsoleCells, open_console_cells
 from pixconnect.assembly.standby import open_standby
 from pixconnect.cli.frame import live_mode, private_files
 from pixconnect.cli.frame.failures import CommandError
@@ -35,7 +35,9 @@ from pixconnect.foundation.logging import set_up_logging
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.supervised import Lifeline
+from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn
+from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.running.health_watches import watch_health
 
 IDLE_MAX_S = 900.0
@@ -98,7 +100,7 @@ async def _answer(
             hosts=_own_names(address.netloc.lower(), port),
             health=watch_health(base.context, base.keyring, standby=standby, find_more=cells.health.find_check),
             draw_qr=render_qr_png,
-            ask_institution=partial(inquiry.ask_at, base.context),
+            ask_institution=partial(_ask_institution, cells),
             is_secure=is_secure,
             # A browser sends cookies to every port of a host: two consoles on one machine must not sign each other out.
             cookie_name="__Host-pixconnect" if is_secure else f"pixconnect_{port}",
@@ -129,6 +131,11 @@ def _safe_headers(*, is_secure: bool) -> list[tuple[str, str]]:
     headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "same-origin")]
     # Said over http, no browser would believe it.
     return [*headers, browser.STRICT_TRANSPORT] if is_secure else headers
+
+
+async def _ask_institution(cells: ConsoleCells, operator: Operator, name: str, asked: str) -> InquiryAnswer:
+    # The operator's is the cell that was chosen, in which the account is.
+    return await inquiry.ask_at(cells.contexts.at(operator.policy.cell), operator, name, asked)
 
 
 class _IdleWatch:

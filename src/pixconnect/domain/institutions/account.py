@@ -92,6 +92,8 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     """What the database has forgotten, where that alone has paused it (``database_loss``), and no operator."""
     lost_at: datetime | None = None
     """When that was seen: the account is read, and nothing leaves it, until an operator says that it is in the books again."""
+    held_at: datetime | None = None
+    """Since when whoever moves its cell keeps money from leaving it; what may leave is accepted all the same."""
 
     @property
     def profile_name(self) -> str:

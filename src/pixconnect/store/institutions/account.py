@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
+import asyncpg
 import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.institutions.account import AccountState, Environment, InstitutionAccount, Option
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
+from pixconnect.store.running.name_cell import IS_OF_ONE_CELL
 
 _decode_options = msgspec.json.Decoder(dict[str, Option]).decode
 _encode = msgspec.json.Encoder().encode
@@ -23,7 +25,7 @@ ACCOUNT: Final = Table(
     id smallint, name text, kind text, profile text, environment text, state text, tax_id text, base_url text,
     token_url text, authorities text, account text, keys text[], poll_s integer, options jsonb, house_id bigint,
     opened_at timestamptz, opening_cents bigint, revision bigint, created_at timestamptz, paused_because text,
-    lost_at timestamptz
+    lost_at timestamptz, held_at timestamptz
     """,
     key=("id",),
     read={"options": (_decode_options, "options")},
@@ -47,14 +49,19 @@ async def next_id(connection: Connection) -> int:
 
 _INSERT: Final[LiteralString] = f"""
     insert into institution_account ({ACCOUNT.names}, receiving_sealed, sending_sealed)
-    values ({ACCOUNT.parameters}, $22, $23) on conflict (name) where removed_at is null do nothing returning id
+    values ({ACCOUNT.parameters}, $23, $24) on conflict (name) where removed_at is null do nothing returning id
 """
 
 
 async def insert(connection: Connection, account: InstitutionAccount, sealed: SealedCredentials) -> bool:
-    """Remember a new account; ``False`` if its name is taken."""
+    """Remember a new account; ``False`` if its name is taken, here or in another cell."""
     values = ACCOUNT.values(account)
-    return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
+    try:
+        return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
+    except asyncpg.UniqueViolationError as error:
+        if error.constraint_name != IS_OF_ONE_CELL:
+            raise
+        return False
 
 
 _FIND: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account where id = $1"
@@ -164,6 +171,14 @@ _TAKE_ENVIRONMENT: Final[LiteralString] = """
 async def take_environment(connection: Connection, environment: Environment) -> Environment:
     """The environment of this installation; the given one if it has none yet. Nobody adds an account until we have ended."""
     return await connection.fetchval(_TAKE_ENVIRONMENT, environment)
+
+
+_READ_ENVIRONMENT: Final[LiteralString] = "select environment from installation"
+
+
+async def read_environment(connection: Connection) -> Environment | None:
+    """That of the accounts of this database; ``None`` before the first one."""
+    return await connection.fetchval(_READ_ENVIRONMENT)
 
 
 # A return may be asked for during 90 days, so one of the last 90 days is of a Pix of the last 180.

@@ -23,6 +23,7 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table, fetch_row
 
 _LOCK_KEY: Final = 0x7078_6106
+_ACCOUNTS_LOCK_KEY: Final = 0x7078_6107
 
 CELL: Final = Table(
     "cell",
@@ -146,14 +147,31 @@ _UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1)"
 @asynccontextmanager
 async def adding_cells(connection: Connection) -> AsyncGenerator[bool]:
     """Lock out all others who add or move cells, for as long as this session lasts; yields ``False`` if somebody else does."""
-    is_alone: bool = await connection.fetchval(_TRY_LOCK, _LOCK_KEY)
+    async with _locking(connection, _LOCK_KEY) as is_alone:
+        yield is_alone
+
+
+@asynccontextmanager
+async def naming_accounts(connection: Connection) -> AsyncGenerator[bool]:
+    """The same for all others who add accounts at institutions in any cell, or change by what they are known there.
+
+    Args:
+        connection: To the home cell.
+    """
+    async with _locking(connection, _ACCOUNTS_LOCK_KEY) as is_alone:
+        yield is_alone
+
+
+@asynccontextmanager
+async def _locking(connection: Connection, key: int) -> AsyncGenerator[bool]:
+    is_alone: bool = await connection.fetchval(_TRY_LOCK, key)
     try:
         yield is_alone
     finally:
         # The lock ends with its session too.
         if is_alone:
             with suppress(*DATABASE_AWAY):
-                await connection.execute(_UNLOCK, _LOCK_KEY)
+                await connection.execute(_UNLOCK, key)
 
 
 class Claim(Struct, frozen=True, kw_only=True):

@@ -1,8 +1,10 @@
-"""Which Pix keys and account numbers are another cell's, as the home cell knows: its tables ``key_cell`` and ``account_cell``.
+"""Which Pix keys, account numbers and accounts at institutions are another cell's, as the home cell knows.
+
+Its tables ``key_cell``, ``account_cell`` and ``institution_cell`` say it.
 
 What has no row is the home cell's own or nobody's, so where there is one cell nothing is written and nothing is asked. A row is
 written before the cell has the name and goes after the cell has lost it: it says where to ask, and the cell decides. The
-triggers ``key_is_of_one_cell`` and ``account_is_of_one_cell`` keep the home cell and the others from having the same name.
+triggers ``key_is_of_one_cell`` and the like keep the home cell and the others from having the same name.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from msgspec import Struct, field
 
 from pixconnect.foundation.pool import Connection, Pool
 
-NameKind = Literal["key", "account"]
+NameKind = Literal["key", "account", "institution"]
 IS_OF_ONE_CELL: Final = "a_name_is_of_one_cell"
 
 
@@ -80,6 +82,20 @@ _KEPT: Final[Mapping[NameKind, _Names]] = {
         """
         select name from unnest($1::text[]) as name
         where $2::interval is not null and exists (select from holder where account_number = name)
+        """,
+    ),
+    "institution": _write(
+        "institution_cell",
+        "name",
+        """
+        select name, house_id as holder_id from institution_account
+        where removed_at is null and name > $1 order by name limit $2
+        """,
+        """
+        select name from unnest($1::text[]) as name
+        where $2::interval is not null and exists (
+            select from institution_account as account where account.name = name.name and removed_at is null
+        )
         """,
     ),
 }

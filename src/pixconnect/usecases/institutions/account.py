@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
@@ -19,14 +19,14 @@ from pixconnect.domain.institutions.account import (
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, check_name
 from pixconnect.domain.institutions.allowance import Allowance
-from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, say_end
-from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, PermissionTried
+from pixconnect.domain.institutions.certificate import EndingCertificate
+from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable
 from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import allowance as allowance_store
-from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions import webhook as webhook_store
@@ -34,16 +34,17 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.account_naming import AskOthers, naming_alone, nobody, refuse_other_environment
 from pixconnect.usecases.institutions.credential import (
     OpenInstitution,
-    find_why_sealed,
     list_ending,
     open_for_operator,
-    read_sending_credential,
     refuse_same_account,
     seal_credentials,
 )
 
+# Few: each takes a connection of its own, and no account should wait long for its turn.
+_PAUSED_AT_ONCE: Final = 4
 STILL_TRIES_MAX: Final = 5
 """So often we look for a moment in which nothing moves, to begin the books in it."""
 
@@ -52,6 +53,12 @@ class OpeningBalance(Struct, frozen=True, kw_only=True):
     cents: int
     at: datetime
     """The books begin here."""
+
+
+class PausedAccounts(Struct, frozen=True, kw_only=True):
+    names: Sequence[str]
+    failed: Sequence[str]
+    """Of which nobody knows that nothing leaves them any more, each with the reason."""
 
 
 class ShownAccount(Struct, frozen=True, kw_only=True):
@@ -75,16 +82,19 @@ async def add_account(
     said: AccountDescription,
     house_id: int,
     opening_cents: int | None = None,
+    ask_others: AskOthers = nobody,
 ) -> InstitutionAccount:
     """Read an account's balance at the institution, and begin its books there; the house is on it from then on.
 
     Args:
+        context: Of the house's cell, in which the account is from then on.
         opening_cents: What is on it, where the institution's API tells no balance.
+        ask_others: Asks the other cells whether they have it.
 
     Raises:
         BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot lie there.
         NotFound: There is no such holder.
-        ServiceUnavailable: The institution gave no answer; nothing was done.
+        ServiceUnavailable: The institution or a cell that may have the account gave no answer; nothing was done.
     """
     check_name(name)
     if context.policy.is_sandbox:
@@ -95,24 +105,21 @@ async def add_account(
             raise errors.BadRequest(f"name: there is an account {name}")
         await _check_house(connection, said.tax_id, house_id)
     opening = await _read_opening(context, open_institution(account, said.receiving), opening_cents)
-    async with write_alone(context.pool) as connection:
-        environment = await account_store.take_environment(connection, said.environment)
-        if environment != said.environment:
-            raise errors.BadRequest(
-                f"environment: this installation is of {environment}, and all its accounts are: begin with another database"
-            )
-        account = msgspec.structs.replace(
-            account,
-            id=await account_store.next_id(connection),
-            opened_at=opening.at,
-            opening_cents=opening.cents,
-        )
-        await refuse_same_account(connection, context.secret_box, account, said.receiving)
-        sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
-        if not await account_store.insert(connection, account, sealed):
-            raise errors.BadRequest(f"name: there is an account {name}")
-        await put_on_account(connection, account, house_id)
-        await audit.record(context, connection, "institution add", name_account(name), after=account)
+    async with naming_alone(context) as alone:
+        await alone.refuse_elsewhere(ask_others, account, said.receiving)
+        await alone.claim(account)
+        async with write_alone(context.pool) as connection:
+            taken = await account_store.take_environment(connection, said.environment)
+            refuse_other_environment(said.environment, taken)
+            number = await account_store.next_id(connection)
+            account = msgspec.structs.replace(account, id=number, opened_at=opening.at, opening_cents=opening.cents)
+            await refuse_same_account(connection, context.secret_box, account, said.receiving)
+            sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
+            if not await account_store.insert(connection, account, sealed):
+                raise errors.BadRequest(f"name: there is an account {name}")
+            await put_on_account(connection, account, house_id)
+            await audit.record(context, connection, "institution add", name_account(name), after=account)
+            await alone.check()
     return account
 
 
@@ -139,62 +146,6 @@ async def read_balance_there(
         return None
     finally:
         await institution.close()
-
-
-async def try_permissions(
-    context: OperatorContext, open_institution: OpenInstitution, name: str
-) -> Sequence[PermissionTried]:
-    """Try each permission of the credentials without moving money, and note and tell when their certificates end."""
-    account = (await read_account(context, name)).account
-    institution = await open_for_operator(context, open_institution, account)
-    tried = await _check(institution, account)
-    async with write_alone(context.pool) as connection:
-        await certificate_store.note(connection, account.id, institution.traits.certificates)
-        why_sealed = await find_why_sealed(context, connection, account.id)
-        sending = None if why_sealed else await _open_sending(context, connection, open_institution, account)
-        if sending is not None:
-            await _note_sending(connection, account, sending)
-    tried += _tell_ends(institution.traits.certificates, context.clock.real_now())
-    if why_sealed:
-        tried.append(PermissionTried(name="send: key", is_given=False, explanation=why_sealed))
-    if sending is not None:
-        tried += [structs.replace(one, name=f"send: {one.name}") for one in await _check(sending, account)]
-    return tried
-
-
-async def _check(institution: Institution, account: InstitutionAccount) -> list[PermissionTried]:
-    try:
-        return list(await institution.check(account.keys))
-    except InstitutionUnavailable as error:
-        raise errors.ServiceUnavailable(f"the institution gave no answer: {error.reason}") from error
-    finally:
-        await institution.close()
-
-
-def _tell_ends(certificates: Sequence[AccountCertificate], now: datetime) -> list[PermissionTried]:
-    return [
-        PermissionTried(
-            name=f"certificate {one.part}",
-            is_given=one.ends_at > now,
-            explanation=say_end(one.ends_at, now) or f"ends at {one.ends_at.isoformat()}",
-        )
-        for one in certificates
-    ]
-
-
-async def _open_sending(
-    context: OperatorContext, connection: Connection, open_institution: OpenInstitution, account: InstitutionAccount
-) -> Institution | None:
-    """What speaks by the sending credential; ``None`` where there is none, or no key to open it here."""
-    if context.sending_box is None:
-        return None
-    credential = await read_sending_credential(connection, context.sending_box, account.id)
-    return None if credential is None else open_institution(account, credential)
-
-
-async def _note_sending(connection: Connection, account: InstitutionAccount, sending: Institution) -> None:
-    own = [structs.replace(one, part="sending") for one in sending.traits.certificates if one.part == "receiving"]
-    await certificate_store.note(connection, account.id, own, of_sending=True)
 
 
 async def set_state(context: OperatorContext, name: str, state: AccountState) -> InstitutionAccount:
@@ -224,31 +175,65 @@ async def set_state(context: OperatorContext, name: str, state: AccountState) ->
     return before
 
 
-async def rotate_account(context: OperatorContext, name: str, said: AccountDescription) -> InstitutionAccount:
+async def pause_all(context: OperatorContext) -> PausedAccounts:
+    """Let no money leave any account any more; those that are closed for good are left as they are."""
+    # Given back before the turns begin, which take their own connections.
+    async with context.pool.acquire() as connection:
+        found = [one.name for one in await account_store.list_all(connection) if one.state != "closed"]
+    turns = asyncio.Semaphore(_PAUSED_AT_ONCE)
+
+    async def pause(name: str) -> str | None:
+        async with turns:
+            try:
+                await set_state(context, name, "paused")
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                # One that was closed or removed meanwhile is told of too: whoever stops all looks at each.
+                return f"{name} ({error or type(error).__name__})"
+        return None
+
+    failures = await asyncio.gather(*map(pause, found))
+    return PausedAccounts(
+        names=[name for name, failure in zip(found, failures, strict=True) if failure is None],
+        failed=[failure for failure in failures if failure is not None],
+    )
+
+
+async def rotate_account(
+    context: OperatorContext, name: str, said: AccountDescription, ask_others: AskOthers = nobody
+) -> InstitutionAccount:
     """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
-    async with write_alone(context.pool) as connection:
-        before = found(await account_store.lock_named(connection, name), name)
-        if before.state == "closed":
-            raise errors.BadRequest(f"name: the account {name} is closed for good")
-        for field in ("kind", "profile", "environment", "tax_id", "account"):
-            if getattr(before, field) != getattr(said, field):
-                raise errors.BadRequest(
-                    f"{field}: is {getattr(before, field)!r} and stays so; add another account instead"
-                )
-        after = msgspec.structs.replace(
-            before,
-            base_url=said.base_url,
-            token_url=said.token_url,
-            authorities=said.authorities,
-            keys=said.keys,
-            poll_s=said.poll_s,
-            options=said.options,
-            revision=before.revision + 1,
+    async with naming_alone(context) as alone:
+        async with context.pool.acquire() as connection:
+            known = found(await account_store.find_named(connection, name), name)
+        await alone.refuse_elsewhere(
+            ask_others, msgspec.structs.replace(known, base_url=said.base_url, keys=said.keys), said.receiving
         )
-        await refuse_same_account(connection, context.secret_box, after, said.receiving)
-        sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
-        await account_store.rotate(connection, after, sealed)
-        await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)
+        async with write_alone(context.pool) as connection:
+            before = found(await account_store.lock_named(connection, name), name)
+            if before.state == "closed":
+                raise errors.BadRequest(f"name: the account {name} is closed for good")
+            for field in ("kind", "profile", "environment", "tax_id", "account"):
+                if getattr(before, field) != getattr(said, field):
+                    raise errors.BadRequest(
+                        f"{field}: is {getattr(before, field)!r} and stays so; add another account instead"
+                    )
+            after = msgspec.structs.replace(
+                before,
+                base_url=said.base_url,
+                token_url=said.token_url,
+                authorities=said.authorities,
+                keys=said.keys,
+                poll_s=said.poll_s,
+                options=said.options,
+                revision=before.revision + 1,
+            )
+            await refuse_same_account(connection, context.secret_box, after, said.receiving)
+            sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
+            await account_store.rotate(connection, after, sealed)
+            await audit.record(
+                context, connection, "institution rotate", name_account(name), before=before, after=after
+            )
+            await alone.check()
     return after
 
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal, find_shared_member
 from pixconnect.domain.institutions.account_file import AccountDescription
-from pixconnect.domain.institutions.certificate import EndingCertificate, find_ending
-from pixconnect.domain.institutions.institution import Institution, OpenAccount
+from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, find_ending, say_end
+from pixconnect.domain.institutions.institution import (
+    Institution,
+    InstitutionUnavailable,
+    OpenAccount,
+    PermissionTried,
+)
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions.account import SealedCredentials
+from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 
 OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
@@ -116,3 +123,58 @@ async def _read(connection: Connection, box: SecretBox, account: InstitutionAcco
         return errors.require(await read_credential(connection, box, account.id), "what is listed is there")
     except SealBroken:
         return Credential()  # health tells of it; the numbers and keys are compared all the same
+
+
+async def try_permissions(
+    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+) -> Sequence[PermissionTried]:
+    """Try each permission of the credentials without moving money, and note and tell when their certificates end."""
+    institution = await open_for_operator(context, open_institution, account)
+    tried = await _check(institution, account)
+    async with write_alone(context.pool) as connection:
+        await certificate_store.note(connection, account.id, institution.traits.certificates)
+        why_sealed = await find_why_sealed(context, connection, account.id)
+        sending = None if why_sealed else await _open_sending(context, connection, open_institution, account)
+        if sending is not None:
+            await _note_sending(connection, account, sending)
+    tried += _tell_ends(institution.traits.certificates, context.clock.real_now())
+    if why_sealed:
+        tried.append(PermissionTried(name="send: key", is_given=False, explanation=why_sealed))
+    if sending is not None:
+        tried += [structs.replace(one, name=f"send: {one.name}") for one in await _check(sending, account)]
+    return tried
+
+
+async def _check(institution: Institution, account: InstitutionAccount) -> list[PermissionTried]:
+    try:
+        return list(await institution.check(account.keys))
+    except InstitutionUnavailable as error:
+        raise errors.ServiceUnavailable(f"the institution gave no answer: {error.reason}") from error
+    finally:
+        await institution.close()
+
+
+def _tell_ends(certificates: Sequence[AccountCertificate], now: datetime) -> list[PermissionTried]:
+    return [
+        PermissionTried(
+            name=f"certificate {one.part}",
+            is_given=one.ends_at > now,
+            explanation=say_end(one.ends_at, now) or f"ends at {one.ends_at.isoformat()}",
+        )
+        for one in certificates
+    ]
+
+
+async def _open_sending(
+    context: OperatorContext, connection: Connection, open_institution: OpenInstitution, account: InstitutionAccount
+) -> Institution | None:
+    """What speaks by the sending credential; ``None`` where there is none, or no key to open it here."""
+    if context.sending_box is None:
+        return None
+    credential = await read_sending_credential(connection, context.sending_box, account.id)
+    return None if credential is None else open_institution(account, credential)
+
+
+async def _note_sending(connection: Connection, account: InstitutionAccount, sending: Institution) -> None:
+    own = [structs.replace(one, part="sending") for one in sending.traits.certificates if one.part == "receiving"]
+    await certificate_store.note(connection, account.id, own, of_sending=True)

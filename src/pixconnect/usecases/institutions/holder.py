@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.cell import cell_of_id
 from pixconnect.domain.money.holder import Holder
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
@@ -23,6 +25,17 @@ async def create_holder_there(context: OperatorContext, new: NewHolder, name: st
         await put_on_account(connection, account, holder.id)
         check_claim(claim)
     return structs.replace(holder, institution_id=account.id)
+
+
+def refuse_other_cells_account(holder_id: int, name: str, account_in: int) -> int:
+    """The cell of a holder, which is its account's too; ``BadRequest`` where the account is in another one."""
+    own = cell_of_id(holder_id)
+    if own != account_in:
+        raise errors.BadRequest(
+            f"institution: the account {name} is in another cell than holder {holder_id}, which stays in its own: open one "
+            f"there by `pixconnect holder create --institution {name}`"
+        )
+    return own
 
 
 async def move_holder(context: OperatorContext, holder_id: int, name: str) -> None:

@@ -112,7 +112,8 @@ async def _look_key_up(
         lookup.found = "somebody"
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
-    there = await context.directories.find_owner(context.policy.cell, key.key)
+    # In live mode two cells are two accounts at institutions, and whose a key is the payer's finds out, as of any other.
+    there = await context.directories.find_owner(context.policy.cell, key.key) if context.policy.is_sandbox else None
     if there is not None:
         lookup.found = "somebody"
         return Payee(party=with_key(there.party, key), holder_id=None)
@@ -162,6 +163,7 @@ async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, 
     if own is not None:
         return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
     if there is not None:
+        _refuse_between_accounts(context)
         return Payee(party=with_key(there.party, key), holder_id=None)
     raise errors.InvalidAccount("credit_party.account_number: no such account at this institution")
 
@@ -219,8 +221,17 @@ async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: 
     _check_code_amount(fixed_amount_cents(charge, context.clock.now()), amount_cents)
     party = with_key((await directory.read_account(charge.holder_id)).party, pix_key.parse_pix_key(charge.key))
     if directory is not context.directory:
+        _refuse_between_accounts(context)
         return Payee(party=party, holder_id=None, txid=charge.txid)
     return Payee(party=party, holder_id=charge.holder_id, txid=charge.txid, charge=charge)
+
+
+def _refuse_between_accounts(context: PayeeContext) -> None:
+    # No institution knows an account number or a code of ours: as between two accounts of one cell, a key does.
+    if not context.policy.is_sandbox:
+        raise errors.ServiceUnavailable(
+            "between two accounts at institutions of this service nothing is sent but to a key; nothing was done"
+        )
 
 
 async def _find_charge(context: PayeeContext, path: str) -> tuple[HolderDirectory, Charge | None]:

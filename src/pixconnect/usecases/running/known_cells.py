@@ -46,39 +46,37 @@ async def read_known_cell(context: OperatorContext, name: str) -> KnownCell:
     return found
 
 
-async def find_cell_to_open_in(home: OperatorContext, name: str | None, *, has_account: bool) -> int | None:
+async def find_cell_to_open_in(home: OperatorContext, name: str | None, account_in: int | None = None) -> int | None:
     """The number of the cell in which a holder is to be opened; ``None`` where it may be any, so the emptiest is best.
 
     Args:
         home: The home cell's.
         name: The cell that the operator has chosen.
-        has_account: Whether the holder's money is to lie on an account at an institution.
+        account_in: The cell of the account at an institution on which the holder's money is to lie.
 
     Raises:
-        BadRequest: The holder may be in the home cell only, and another one was chosen.
+        BadRequest: Another cell than the account's was chosen.
         NotFound: The home cell knows none of this name.
     """
-    if name == HOME_NAME:
+    chosen = None
+    if name is not None:
+        chosen = cell.HOME if name == HOME_NAME else (await read_known_cell(home, name)).number
+    # An account and all its holders are in one cell, since who pays whom by book shares a transaction.
+    if account_in is not None:
+        if chosen not in (None, account_in):
+            where = await name_cell(home, account_in)
+            raise errors.BadRequest(f"cell: the account is in the cell {where}, and all its holders with it")
+        return account_in
+    if chosen is None and not home.policy.is_sandbox:
+        # Who has no account yet is the first of one that is about to be added, and of two cells an operator chooses the second.
         return cell.HOME
-    reason = _find_reason_for_home(is_sandbox=home.policy.is_sandbox, has_account=has_account)
-    if name is None:
-        return None if reason is None else cell.HOME
-    if reason is not None:
-        raise errors.BadRequest(f"cell: {reason}, so it is opened in the home cell")
-    return (await read_known_cell(home, name)).number
+    return chosen
 
 
-def _find_reason_for_home(*, is_sandbox: bool, has_account: bool) -> str | None:
-    # An account and all its holders are in one cell, since who pays whom by book shares a transaction; and no verb opens an
-    # account elsewhere than at home.
-    if has_account:
-        return "the accounts at institutions are in the home cell, and their holders with them"
-    # The rail's own account is an account too, and there is only one: in live mode two cells would share its position.
-    if not is_sandbox:
-        return (
-            "in live mode what lies on no account at an institution lies on that of the rail, which is the home cell's"
-        )
-    return None
+async def name_cell(home: OperatorContext, number: int) -> str:
+    """The name of a cell by its number."""
+    names = {known.number: known.name for known in await list_cells(home)}
+    return HOME_NAME if number == cell.HOME else names.get(number, str(number))
 
 
 def find_open_cell(known: Sequence[KnownCell], number: int) -> KnownCell:

@@ -1,0 +1,125 @@
+"""One account at an institution is in one cell, under one name: two that read it would credit everything twice.
+
+::
+
+    locked ────── at the home cell: nobody else adds an account in any cell, or changes by what one is known there
+    compared ──── with the accounts of every other cell; one that gives no answer may have it
+    claimed ───── its name, as that of a key (``usecases/frame/name_claim.py``), where the cell is not the home cell
+    written ───── in the cell, with those of which it is compared once more; only while the lock is held
+
+Killed anywhere, nothing is left but a name that the sweep forgets, and whoever adds the account again goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.cell import HOME
+from pixconnect.domain.institutions.account import Credential, Environment, InstitutionAccount
+from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import name_cell as name_store
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.name_claim import NameClaim, check_claim, claim_name
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.institutions.credential import refuse_same_account
+
+AskOthers = Callable[[Callable[[OperatorContext], Awaitable[None]]], Awaitable[Mapping[str, str]]]
+"""Asks each other cell, and answers which of them give no answer, and why; what one of them refuses is raised."""
+
+
+async def nobody(ask: Callable[[OperatorContext], Awaitable[None]]) -> Mapping[str, str]:
+    """Where there is the home cell only."""
+    return {}
+
+
+class AccountNaming(Struct, kw_only=True):
+    """What nobody else does meanwhile."""
+
+    context: OperatorContext
+    lock: Connection
+    claimed: NameClaim | None = None
+
+    async def refuse_elsewhere(self, ask_others: AskOthers, account: InstitutionAccount, client: Credential) -> None:
+        """Refuse an account that another cell has, by its name or by what it is there.
+
+        Raises:
+            BadRequest: One has it, or its accounts are of another environment.
+            ServiceUnavailable: One gives no answer.
+        """
+
+        async def compare(there: OperatorContext) -> None:
+            async with there.pool.acquire() as connection:
+                if await account_store.find_named(connection, account.name) is not None:
+                    raise errors.BadRequest(f"name: there is an account {account.name} in another cell")
+                refuse_other_environment(account.environment, await account_store.read_environment(connection))
+                # Each cell numbers its accounts for itself.
+                stranger = structs.replace(account, id=0)
+                await refuse_same_account(connection, there.secret_box, stranger, client)
+
+        missing = await ask_others(compare)
+        if missing:
+            said = "; ".join(f"{cell}: {why}" for cell, why in missing.items())
+            raise errors.ServiceUnavailable(
+                f"a cell that may have this account gives no answer, so nothing was done: {said}"
+            )
+
+    async def claim(self, account: InstitutionAccount) -> None:
+        """Claim the name of an account that is about to be added, and the environment that all of them are of."""
+        taken = errors.BadRequest(f"name: there is an account {account.name} in another cell")
+        self.claimed = await claim_name(self.context, "institution", account.name, taken)
+        if self.context.home is not None:
+            async with write_alone(self.context.home) as connection:
+                environment = await account_store.take_environment(connection, account.environment)
+                refuse_other_environment(account.environment, environment)
+
+    async def check(self) -> None:
+        """Raise ``ServiceUnavailable`` if somebody else may do the same by now: call it at the end of what is written."""
+        check_claim(self.claimed)
+        try:
+            await self.lock.execute("select 1")
+        except DATABASE_AWAY as error:
+            raise errors.ServiceUnavailable("the home cell was lost meanwhile; nothing was done") from error
+
+
+@asynccontextmanager
+async def naming_alone(context: OperatorContext) -> AsyncGenerator[AccountNaming]:
+    """Lock out everybody else who adds an account, or changes by what it is known.
+
+    Raises:
+        ServiceUnavailable: Somebody does.
+    """
+    home = context.home or context.pool
+    async with home.acquire() as connection, cell_store.naming_accounts(connection) as is_alone:
+        if not is_alone:
+            raise errors.ServiceUnavailable(
+                "somebody else is adding or changing an account at an institution; nothing was done: try again in a moment"
+            )
+        yield AccountNaming(context=context, lock=connection)
+
+
+def refuse_other_environment(environment: Environment, taken: Environment | None) -> None:
+    if taken not in (None, environment):
+        raise errors.BadRequest(
+            f"environment: this installation is of {taken}, and all its accounts are: begin with another database"
+        )
+
+
+async def find_cell_of(home: OperatorContext, name: str) -> int | None:
+    """The cell of an account as the home cell knows it; ``None`` for a name that it does not know."""
+    async with home.pool.acquire() as connection:
+        if await account_store.find_named(connection, name) is not None:
+            return HOME
+        return (await name_store.find_cells(connection, "institution", [name])).get(name)
+
+
+async def has_account(context: OperatorContext, name: str) -> bool:
+    """Whether this very cell has one of this name."""
+    async with context.pool.acquire() as connection:
+        return await account_store.find_named(connection, name) is not None

@@ -13,6 +13,7 @@ from pixconnect.cli.running import cell_moving
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.running import cell_move
 from pixconnect.usecases.running.cell_move_ends import cancel_move
 from pixconnect.usecases.running.cell_mover import CellMove, MoveBounds
@@ -34,6 +35,8 @@ class Place(Struct, frozen=True, kw_only=True):
     home: Addresses
     old: Addresses
     new: Addresses
+    mode: Mode = "sandbox"
+    bounds: MoveBounds = BOUNDS
 
     @property
     def target(self) -> str:
@@ -53,13 +56,13 @@ class Place(Struct, frozen=True, kw_only=True):
         async with open_owner(self.home) as home:
             known = await cell_store.begin_move(home, await self.read_row(), self.target)
         assert known is not None
-        await cells.let_claim(self.new, known)
+        await cells.let_claim(self.new, known, self.mode)
 
     @asynccontextmanager
     async def moving(self, *, makes_tables: bool = True) -> AsyncIterator[CellMove]:
-        settings = cells.home_settings(self.home)
+        settings = cells.home_settings(self.home, mode=self.mode)
         async with cells.operating_at_home(settings) as operator:
-            move = cell_moving.prepare_move(operator, settings, BOUNDS)
+            move = cell_moving.prepare_move(operator, settings, self.bounds)
 
             async def has_them(_: KnownCell) -> None: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -45,6 +45,9 @@ from pixconnect.usecases.running import account_alarm as alarm_usecases
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
 
+_HELD: Final = (
+    "its cell is being moved, and money leaves again afterwards: `pixconnect cell check` says if that was cut off"
+)
 app = App(name="institution", help="Accounts at institutions.")
 app.command(statement)
 app.command(days)
@@ -239,7 +242,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
         profile=account.profile,
         environment=account.environment,
         state=account.state,
-        paused_because=account.paused_because,
+        paused_because=account.paused_because or (_HELD if account.held_at is not None else None),
         lost_at=account.lost_at,
         certificates=[f"{one.used.part} {one.said}" for one in shown.ending] or None,
         house=account.house_id,

@@ -93,6 +93,17 @@ async def count_in_flight(pool: Pool, institution_id: int, since: datetime) -> i
     return await pool.fetchval(_COUNT_IN_FLIGHT, institution_id, since)
 
 
+# Beside open orders, which are few: most rows here have ended.
+_COUNT_CALLING: Final[LiteralString] = """
+    select count(*) from open_order join rail_step on order_name = name where state = 'calling'
+"""
+
+
+async def count_calling(connection: Connection) -> int:
+    """How many calls are under way over all accounts, or were when their process died."""
+    return await connection.fetchval(_COUNT_CALLING)
+
+
 _FIND_LOSS: Final[LiteralString] = """
     select min(coalesce(known_until, noticed_at - interval '1 day')) from database_loss where noticed_at > $1
 """
@@ -114,14 +125,15 @@ async def insert(connection: Connection | Pool, step: RailStep) -> None:
 
 
 # With the fence in it, it is one statement: it holds the account's slot before it touches the row. A worker that goes on
-# behind a pause begins no call; that one was made which nobody remembers is noted all the same.
+# behind a pause, or beside a move of the cell, begins no call; that one was made which nobody remembers is noted all the same.
 _TAKE: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD})
     update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10,
         code_there = $11, owner_tax_id = $13, owner_name = $14
     where order_name = $3 and state = $4 and only_asked = $12 and (select count(*) from held) = cardinality($1)
         and ($5 <> 'calling' or ($4 = 'minted' and $6) or exists (
-            select from institution_account as account where account.id = institution_id and account.state = 'active'
+            select from institution_account as account
+            where account.id = institution_id and account.state = 'active' and held_at is null
         ))
     returning order_name
 """

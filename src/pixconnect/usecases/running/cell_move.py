@@ -6,9 +6,10 @@
     tables are made at the target      by the migrations, as for any cell, and emptied
     publication, slot, subscription    PostgreSQL copies all tables, and follows what is written meanwhile
     the target has caught up           all processes look often at the row by now
+    accounts are held                  no money leaves, and no call at an institution is under way (``account_hold``)
     ┌ the source is renamed            all its sessions are ended, and nobody finds it again: this is the gate
     │ what it had last arrives         and is compared; sequences are copied
-    │ the target's server is noted     so that processes do not take it for one that has forgotten something
+    │ the target's server is noted     so that processes do not take it for one that has forgotten something; it may send
     └ the row is OPEN at the target    before its COMMIT whatever fails is undone: the source gets its name back
     the subscription is dropped        and the slot with it, which would fill the source's disk
 
@@ -34,12 +35,22 @@ from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.schema_history import SchemaError
+from pixconnect.store.institutions import account as account_store
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
-from pixconnect.usecases.running.cell_mover import BESIDE, CellMove, end_copy, record_row, reopen_source, writing_row
+from pixconnect.usecases.running.account_hold import holding_accounts
+from pixconnect.usecases.running.cell_mover import (
+    BESIDE,
+    CellMove,
+    end_copy,
+    record_row,
+    reopen_source,
+    until_done,
+    writing_row,
+)
 from pixconnect.usecases.running.installation import InstallationError
 
 _POLL_S: Final = 0.01
@@ -69,7 +80,8 @@ async def _move(move: CellMove, name: str, address: str) -> KnownCell:
                 await _catch_up(move, known, source, target)
                 tables = await cell_copy.list_tables(source, [*move.schemas])
                 comparison = await cell_copy.write_comparison(source, [*tables])
-            known = await _switch(move, home, known, comparison)
+                async with holding_accounts(move, known, source):
+                    known = await _switch(move, home, known, comparison)
         await end_copy(move, known)
         return known
 
@@ -287,12 +299,7 @@ async def _switch(move: CellMove, home: Connection, known: KnownCell, comparison
         except errors.OutcomeUnknown:
             raise
         except BaseException as error:
-            undoing = asyncio.ensure_future(_undo(move, home, known))
-            # Whoever is stopped once more waits all the same until the cell is open.
-            while not undoing.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([undoing])
-            follows = undoing.result()
+            follows = await until_done(_undo(move, home, known))
             if not isinstance(error, (InstallationError, *DATABASE_FAILED)):
                 raise
             why = "what it had last did not arrive in time" if isinstance(error, TimeoutError) else str(error)
@@ -319,6 +326,7 @@ async def _take_last(move: CellMove, known: KnownCell, target: Connection, compa
             raise InstallationError(f"the copy is not like the cell ({unlike or 'partitions'})")
     await cell_copy.pause(target, known.copy_name)
     await installation_store.note_server(target, await installation_store.read_server(target))
+    await account_store.let_send(target)
 
 
 async def _undo(move: CellMove, home: Connection, known: KnownCell) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Final
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Final, TypeVar
 
 import asyncpg
 from msgspec import Struct
@@ -13,12 +14,15 @@ from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell, in_ot
 from pixconnect.foundation import pool
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account as account_store
 from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running.cell_copy import CopyProgress
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import writing
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running.installation import InstallationError
+
+Result = TypeVar("Result")
 
 BESIDE: Final = "postgres"
 """A database that each server has: one cannot be renamed by who is connected to it."""
@@ -40,8 +44,10 @@ class MoveBounds(Struct, frozen=True, kw_only=True):
     """How long the row in the home cell may wait for each lock that somebody has there, for the cell is closed meanwhile."""
     pause_max_s: float = 10
     """How long the target may take to ask the source for nothing, before that is closed."""
+    calls_max_s: float = 90
+    """After so long no call at an institution is under way: it leaves within 30 seconds, and is given up 20 later."""
     silent_max_s: float = 5
-    """After so long, and again and again, it is said for whom the beginning waits."""
+    """After so long, and again and again, it is said for whom the move waits."""
     seen_within_s: float = SEEN_WITHIN_S + 1
     """After so long each process looks often enough not to miss the moment."""
 
@@ -89,8 +95,23 @@ async def record_row(move: CellMove, connection: Connection, before: KnownCell, 
     return after
 
 
+async def until_done(ending: Coroutine[None, None, Result]) -> Result:
+    """The result of what is not to be left half done: whoever is stopped once more waits all the same."""
+    task = asyncio.ensure_future(ending)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
+
+
 async def reopen_source(move: CellMove, known: KnownCell) -> None:
-    """Give the source its name back, if it was closed."""
+    """Let the source be used: it gets its name back, if it was closed, and money may leave its accounts."""
+    await _give_name_back(move, known)
+    async with move.connect(known.address) as source:
+        await account_store.let_send(source)
+
+
+async def _give_name_back(move: CellMove, known: KnownCell) -> None:
     async with move.connect(known.address, BESIDE) as beside, move.connect(known.address, BESIDE) as another:
         if not await cell_closing.has_database(beside, known.closed_database):
             return

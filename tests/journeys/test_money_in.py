@@ -76,8 +76,8 @@ def kill_all(installation: Installation, part: str) -> bool:
 class Caller:
     """The holder's program, which asks again under the same name until it knows."""
 
-    def __init__(self, both: Both, *scopes: str) -> None:
-        made = run(both.live, "client", "create", "--holder-id", "1", *_options("--scope", scopes), "--json")
+    def __init__(self, both: Both, *scopes: str, holder_id: str = "1") -> None:
+        made = run(both.live, "client", "create", "--holder-id", holder_id, *_options("--scope", scopes), "--json")
         self._client = {key: made[key] for key in ("client_id", "client_secret")}
         self._url = both.url
         self._token = "none-yet"

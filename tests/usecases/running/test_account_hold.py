@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 import pytest
@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.running import cell_copy
+from pixconnect.usecases.frame.cells import NO_ANSWER
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -26,6 +27,7 @@ from support.dying import KilledError, die
 from support.live_cells import LiveCells, open_live_cells
 from support.postgres import Addresses
 from support.service import open_service
+from usecases.institutions.test_callback import reading
 
 pytestmark = pytest.mark.long
 
@@ -167,3 +169,35 @@ async def test_money_leaves_again_where_the_move_is_undone_cut_off_or_taken_back
                 with pytest.raises(KilledError):
                     await place.move(makes_tables=False)
             assert await moving.read_held() is None
+
+
+async def test_what_leaves_while_the_cell_moves_is_paid_once_by_workers_at_either_place(moving: Moving) -> None:
+    place, shop = moving.place, moving.shop
+    sums = range(100, 110)
+
+    async def answer_late() -> None:
+        await asyncio.sleep(0.3)
+
+    shop.there.before_answer = answer_late
+    async with reading(shop):
+        for cents in sums[:5]:
+            await moving.send(cents)
+        move = asyncio.create_task(place.move(makes_tables=False))
+        await moving.wait_until_held()
+        for cents in sums[5:]:
+            # As its caller would, until the cell is closed.
+            with suppress(*NO_ANSWER):
+                await moving.send(cents)
+        assert (await move).address == place.target
+    async with moving.opened_there() as there, reading(there):
+        clock = there.live.clock
+        open_count = "select count(*) from transfer where status = 'PROCESSING'"
+        async with asyncio.timeout(120):
+            while (await there.live.fetch(open_count))[0]["count"]:
+                clock.advance(seconds=1)  # type: ignore[attr-defined]  it is a test's
+                await asyncio.sleep(0.1)
+        rows = await there.live.fetch("select amount_cents, status from transfer where direction = 'OUT' order by id")
+        assert {row["status"] for row in rows} == {"CONFIRMED"}
+        assert len(rows) >= 5
+        assert sorted(pix.amount_cents for pix in there.there.paid) == [row["amount_cents"] for row in rows]
+        await check_books(there.live)

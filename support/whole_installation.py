@@ -211,6 +211,15 @@ class WholeInstallation:
         found = self._read_all(lambda connection: connection.fetch(query, holder_ids))
         return [Entry(**dict(row)) for rows in found for row in rows]
 
+    def read_kept(self) -> list[str]:
+        """Reports that wait for an operator, but for those of payments that would have been given back."""
+        query = """
+            select format('a %s of %s: %s', kind, name, explanation) as said from kept_report
+            where closed_at is null and reason <> 'cannot_be_returned' order by id
+        """
+        found = self._read_all(lambda connection: connection.fetch(query))
+        return [row["said"] for rows in found for row in rows]
+
     def settle(self, accounts: Sequence[Account], patience_s: float = PATIENCE_S) -> Seen:
         """Clear all faults and let time pass until nothing is under way, and whoever was killed is back."""
         self.insist(accounts[0], "DELETE", "/sandbox/v1/faults")

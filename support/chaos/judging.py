@@ -53,7 +53,8 @@ def judge_history(
     history = History(calls=calls, things=seen.things, entries=service.read_entries(accounts))
     contradictions = [f"history: {each}" for each in find_contradictions(history)]
     refusals = [each for home in (service.installation.home, *other_homes) for each in read_refusals(home)]
-    return [*contradictions, *refusals, *read_broken(service)]
+    kept = [f"kept report: {each}" for each in service.read_kept()]
+    return [*contradictions, *refusals, *read_broken(service), *kept]
 
 
 def judge(

@@ -13,7 +13,7 @@ from typing import Final
 
 from support.chaos.cell_load import NAME, NUMBER
 from support.chaos.servers import AWAY, CellPlaces
-from support.installation import PIXCONNECT, ROOT
+from support.installation import PIXCONNECT, ROOT, run_verb
 from support.whole_installation import WholeInstallation
 
 _PAUSE_S: Final = (15.0, 60.0)
@@ -23,6 +23,7 @@ _KILLED_AFTER_S: Final = (0.5, 12.0)
 _TRY_TIMEOUT_S: Final = 90.0
 """Who hangs so long is killed too: an operator would not wait longer."""
 _AGAIN_AFTER_S: Final = 1.0
+_CANNOT_GO_ON: Final = "the copy of a table cannot go on"
 
 
 class Mover:
@@ -57,9 +58,9 @@ class Mover:
 
     def _run(self) -> None:
         while not self._is_over.wait(self._chance.uniform(*_PAUSE_S)):
-            with suppress(*AWAY, AssertionError):
-                self._places.other.make_empty()
-                self._move()
+            if self._empties():
+                with suppress(*AWAY, AssertionError):
+                    self._move()
 
     def _move(self) -> None:
         places = self._places
@@ -98,6 +99,26 @@ class Mover:
         # One in a line of its log is the driver's, which tries again.
         if any(line.startswith("Traceback") for line in said.splitlines()):
             self._found.append(f"cell move fails: {said[-800:]}")
+        if _CANNOT_GO_ON in said:
+            self._take_back()
         if running.returncode:
             self._tell(f"cell move ends with {running.returncode}: {said.strip()[-300:]}")
         return running.returncode == 0
+
+    def _take_back(self) -> None:
+        """As the verb says, before it is begun again."""
+        while (done := run_verb(self._service.installation.home, "cell", "move", NAME, "--cancel")).returncode:
+            if self._is_left.wait(_AGAIN_AFTER_S):
+                return
+            self._tell(f"cell move --cancel ends with {done.returncode}: {done.stderr.strip()[-300:]}")
+        while not self._empties():
+            if self._is_left.wait(_AGAIN_AFTER_S):
+                return
+        self.counts["move taken back"] += 1
+
+    def _empties(self) -> bool:
+        try:
+            self._places.other.make_empty()
+        except (*AWAY, AssertionError):
+            return False
+        return True

@@ -170,6 +170,7 @@ class CellServer(Server):
     def make_empty(self) -> None:
         """Make the empty database of a cell that is to come here, and forget what is left of one that has gone."""
         for name in asyncio.run(_list_databases(self.owner_url)):
+            asyncio.run(_unsubscribe(self.owner_url.replace(f"@/{embedded_postgres.DATABASE}?", f"@/{name}?")))
             self.execute(f"drop database {name} with (force)")
         self.execute(f"create database {DATABASE} template template0")
 
@@ -232,5 +233,18 @@ async def _list_databases(url: str) -> list[str]:
     try:
         query = "select datname from pg_database where not datistemplate and datname <> all($1)"
         return [row[0] for row in await connection.fetch(query, ["postgres", embedded_postgres.DATABASE])]
+    finally:
+        await connection.close()
+
+
+async def _unsubscribe(url: str) -> None:
+    """End what a database follows: otherwise it cannot be dropped."""
+    connection = await asyncpg.connect(url, timeout=30)
+    try:
+        own = "subdbid = (select oid from pg_database where datname = current_database())"
+        for row in await connection.fetch(f"select subname from pg_subscription where {own}"):
+            for change in ("alter subscription {} disable", "alter subscription {} set (slot_name = none)"):
+                await connection.execute(change.format(row[0]))
+            await connection.execute(f"drop subscription {row[0]}")
     finally:
         await connection.close()

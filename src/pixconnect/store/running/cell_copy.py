@@ -157,8 +157,7 @@ async def find_subscription(connection: Connection) -> str | None:
 
 async def subscribe(connection: Connection, name: str, source_url: str) -> None:
     """Let the target copy the source's tables, and follow it."""
-    # Of each table the slot at the source is dropped once it has been copied: a target that forgot that, because it was killed
-    # before it was on disk, would ask for that slot for ever.
+    # A target that is killed should know of which tables the slot is gone: see ``find_lost_slots``.
     options = "with (create_slot = false, slot_name = %I, streaming = off, synchronous_commit = 'on')"
     await _execute(
         connection, "create subscription %I connection %L publication %I " + options, name, source_url, name, name
@@ -221,6 +220,20 @@ _COUNT_ERRORS: Final[LiteralString] = f"""
     select coalesce(sum(apply_error_count + sync_error_count), 0)::bigint
     from pg_stat_subscription_stats where subid = {_OWN_ID}
 """
+
+
+_LIST_TABLE_SLOTS: Final[LiteralString] = f"""
+    select format('pg_%s_sync_%s_%s', srsubid, srrelid, (select system_identifier from pg_control_system())) as name
+    from pg_subscription_rel where srsubid = {_OWN_ID} and srsubstate = 'f'
+"""
+
+
+async def find_lost_slots(source: Connection, target: Connection, name: str) -> set[str]:
+    """Slots of single tables that the target asks for, and the source has dropped: killed just then, it asks for ever."""
+    wanted = {row["name"] for row in await target.fetch(_LIST_TABLE_SLOTS, name)}
+    if not wanted:
+        return wanted
+    return wanted - {row["slot_name"] for row in await source.fetch("select slot_name::text from pg_replication_slots")}
 
 
 class CopyProgress(Struct, frozen=True, kw_only=True):

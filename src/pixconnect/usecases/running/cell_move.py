@@ -252,12 +252,21 @@ def _lost_log(known: KnownCell) -> InstallationError:
 async def _catch_up(move: CellMove, known: KnownCell, source: Connection, target: Connection) -> None:
     """Wait until all tables are copied, what is written now arrives at once, and all processes look out for the change."""
     began_at_s = move.context.clock.monotonic_s()
+    lost_since_s: dict[str, float] = {}
     while True:
         slot = await cell_copy.find_slot(source, known.copy_name)
         if slot is None or slot.is_lost:
             raise _lost_log(known)
         progress = await cell_copy.measure_copy(source, target, known.copy_name, slot.behind_bytes or 0)
         move.tell(progress)
+        lost = await cell_copy.find_lost_slots(source, target, known.copy_name)
+        now_s = move.context.clock.monotonic_s()
+        lost_since_s = {each: lost_since_s.get(each, now_s) for each in lost}
+        if any(now_s >= since_s + move.bounds.lost_after_s for since_s in lost_since_s.values()):
+            raise InstallationError(
+                "the copy of a table cannot go on, for the target was killed in the moment in which that had ended: run "
+                f"`pixconnect cell move {known.name} --cancel`, and begin with an empty database"
+            )
         there, here = await cell_copy.list_partitions(target), await cell_copy.list_partitions(source)
         await cell_copy.add_partitions(target, here - there)
         # Should the source be lost, the target begins where it was a moment ago.

@@ -48,6 +48,8 @@ class MoveBounds(Struct, frozen=True, kw_only=True):
     """After so long no call at an institution is under way: it leaves within 30 seconds, and is given up 20 later."""
     silent_max_s: float = 5
     """After so long, and again and again, it is said for whom the move waits."""
+    lost_after_s: float = 30
+    """After so long a table whose slot is gone is one that the target forgot that it has."""
     seen_within_s: float = SEEN_WITHIN_S + 1
     """After so long each process looks often enough not to miss the moment."""
 

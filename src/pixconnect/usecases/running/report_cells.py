@@ -45,8 +45,15 @@ async def split_reports(cells: Cells, reports: Sequence[Report]) -> tuple[list[R
     if cells.is_alone:
         return list(reports), []
     traces = await _find_traces(cells, reports)
-    are_here = await asyncio.gather(*(_is_home(cells, report, traces) for report in reports))
-    told = list(zip(reports, are_here, strict=True))
+    judged = [_is_surely_home(cells, report, traces) for report in reports]
+    # No task for each end of an order: of these there are most, and nobody needs to be asked.
+    asked = await asyncio.gather(
+        *(_knows(cells.home, report) for report, is_here in zip(reports, judged, strict=True) if is_here is None)
+    )
+    answers = iter(asked)
+    told = [
+        (report, next(answers) if is_here is None else is_here) for report, is_here in zip(reports, judged, strict=True)
+    ]
     return [report for report, is_here in told if is_here], [report for report, is_here in told if not is_here]
 
 
@@ -58,9 +65,11 @@ async def take_reports_of_others(cells: Cells, reports: Sequence[Report]) -> int
     """
     traces, ended = await _find_traces(cells, reports), await _find_orders(cells, reports)
     answered = await _find_answered(cells, reports, traces)
-    found = await asyncio.gather(*(_find_context(cells, report, traces, ended, answered) for report in reports))
+    others = [report for report in reports if _name_of_order(report) not in ended]
+    found = await asyncio.gather(*(_find_context(cells, report, traces, answered) for report in others))
+    led = [(ended[name], report) for report in reports if (name := _name_of_order(report)) in ended]
     of: dict[int, tuple[ReportContext, list[Report]]] = {}
-    for context, report in zip(found, reports, strict=True):
+    for context, report in (*led, *zip(found, others, strict=True)):
         if context is not None:
             of.setdefault(context.policy.cell, (context, []))[1].append(report)
     return sum(await asyncio.gather(*(take_reports(context, own) for context, own in of.values())))
@@ -84,10 +93,9 @@ async def _find_orders(cells: Cells, reports: Sequence[Report]) -> Mapping[str, 
     """
     led: dict[int, list[str]] = {}
     for report in reports:
-        if isinstance(report, SettledReport | RejectedReport):
-            number = cell.find_named_cell(report.id)
-            if number is not None:
-                led.setdefault(number, []).append(report.id)
+        name = _name_of_order(report)
+        if name and (number := cell.find_named_cell(name)) is not None:
+            led.setdefault(number, []).append(name)
     found = await asyncio.gather(*(_find_ordered(cells, number, names) for number, names in led.items()))
     return {name: context for context, names in found if context is not None for name in names}
 
@@ -122,7 +130,8 @@ async def _find_ordered(cells: Cells, number: int, names: list[str]) -> tuple[Re
         return None, set()
 
 
-async def _is_home(cells: Cells, report: Report, traces: Traces) -> bool:
+def _is_surely_home(cells: Cells, report: Report, traces: Traces) -> bool | None:
+    """Whether it is the home cell's; ``None`` where that has to be asked."""
     # What cannot even be read is kept there.
     if kept_report.find_fault(report) is not None:
         return True
@@ -130,15 +139,16 @@ async def _is_home(cells: Cells, report: Report, traces: Traces) -> bool:
         return False
     if isinstance(report, SettledReport | RejectedReport):
         return not cells.has_other(cell.find_named_cell(report.id))
-    return await _knows(cells.home, report)
+    return None
 
 
-async def _find_context(
-    cells: Cells, report: Report, traces: Traces, ended: Mapping[str, ReportContext], answered: Answered
-) -> ReportContext | None:
+def _name_of_order(report: Report) -> str:
+    """Of the order whose end it says; none otherwise."""
+    return report.id if isinstance(report, SettledReport | RejectedReport) else ""
+
+
+async def _find_context(cells: Cells, report: Report, traces: Traces, answered: Answered) -> ReportContext | None:
     """The context of the cell that a report is of; ``None`` if it may be one that gives no answer."""
-    if isinstance(report, SettledReport | RejectedReport) and report.id in ended:
-        return ended[report.id]
 
     async def look(context: ReportContext) -> ReportContext:
         if not await _knows(context, report):

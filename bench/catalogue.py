@@ -203,10 +203,8 @@ MEASURES: dict[str, Measure] = {
     ),
     "statement": Measure(lambda options: statement.measure_statements(options.lines), dict(lines=1_000_000)),
     "cells": Measure(
-        lambda options: cells.measure_cells(
-            options.seconds, options.rounds, options.in_flight, options.sizes, options.kinds
-        ),
-        dict(seconds=10.0, rounds=6, in_flight=128, sizes=(8,), kinds=()),
+        lambda options: cells.measure_cells(options.seconds, options.rounds, options.in_flight, options.kinds),
+        dict(seconds=10.0, rounds=6, in_flight=128, kinds=()),
     ),
     "cell_outage": Measure(
         lambda options: cell_outage.measure_outage(options.seconds, options.rounds, options.rates, options.kinds),
@@ -227,7 +225,6 @@ MEANINGS = {
     "holders": "who ask in turn, or whose books are proved",
     "in_flight": "lives at once",
     "requests": "of each kind in each round",
-    "sizes": "of batches at most: a row for each",
     "rates": "a second: a row for each",
     "kills": "of workers",
     "events": "written meanwhile, or there before",

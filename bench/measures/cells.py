@@ -1,15 +1,15 @@
 """What a life costs where holders are spread over cells, beside one cell: process CPU, never the clock on the wall.
 
-Two services in turn: one with one cell (``one``), and one with four cells on three servers, of which the home cell alone is
-asked (``one_of_four``), two on two servers (``two``), or all (``four``). Lives of transfers and of charges are those of
-``transfer_life`` and ``charge_paid``, for one holder in each cell.
+Two services in turn: one with one cell, and one with four cells on three servers. Lives of transfers (``cells_transfer_life``)
+and of charges (``cells_charge_paid``) are those of ``transfer_life`` and ``charge_paid``, for one holder in each cell that is
+asked: the only one (``one``), the home cell of four (``one_of_four``), two on two servers (``two``), or all (``four``), with
+``--in-flight`` lives at once in each; ``two_thin`` and ``four_thin``: with as many in all of them together. ``one_half`` and
+``one_quarter`` are one cell with fewer lives at once.
 
-- ``cells_transfer_life_8``, ``cells_charge_paid_8``: ``--in-flight`` lives at once in each cell, and eight requests at most in
-  a batch (``--sizes``), so that batches are as large in four cells as in one;
-- ``cells_transfer_life_thin``, ``cells_charge_paid_thin``: as many lives at once in all cells together and batches as they
-  come, which are the thinner the more cells there are;
-- ``cells_rest``: the CPU of both while nobody asks for anything, in percent of a core, and ``each_percent``: what a cell beside
-  the home cell adds, and its server.
+Thinner batches cost more with one cell too, and how large they are nobody chooses. So what one cell costs is fitted as a part
+for each life and a part for each batch (``fit``), to all rounds of ``one``, ``one_half`` and ``one_quarter``, and
+``same_batch_ratio`` is by what one cell costs with batches of that size. ``cells_rest`` is the CPU of both while nobody
+asks for anything, in percent of a core, and ``each_percent``: what a cell beside the home cell adds, and its server.
 
 ``cpu_us_each`` of a life by kind of process, ``ours_us`` (API, worker, sandbox) and ``postgres_us`` (all servers together);
 ``batch``: requests that one write of one process accepted; ``commits`` of a life, in all databases. ``ratio``, ``ours_ratio``
@@ -45,6 +45,8 @@ from bench.measures.end_to_end import (
 )
 
 CELLS: Final = 4
+FITTED: Final = ("one", "one_half", "one_quarter")
+_RATIOS: Final = {"ratio": "cpu_us_each_in_all", "ours_ratio": "ours_us", "postgres_ratio": "postgres_us"}
 SERVERS: Final = 3
 STORIES: Final[Mapping[str, tuple[Story, Sequence[str], str]]] = {
     "transfer_life": (settle_transfer, TRANSFER_TOLD, "transfer"),
@@ -66,50 +68,48 @@ class _Asked(Struct, frozen=True, kw_only=True):
 
     service: Spread
     cells: Sequence[InCell]
+    in_flight: int
+    """Lives at once in each of them."""
 
 
-def measure_cells(
-    seconds: float, rounds: int, in_flight: int, sizes: Sequence[int], kinds: Sequence[str]
-) -> Iterator[Row]:
-    """Of these stories, with batches of each of these sizes, and what rest costs."""
-    for size in sizes:
-        with _both({"PIXCONNECT_GROUP_SIZE_MAX": str(size)}) as asked:
-            for name in kinds or STORIES:
-                row = _in_turn(asked, name, seconds, rounds, dict.fromkeys(asked, in_flight))
-                yield {"name": f"cells_{name}_{size}", "size": size, "in_flight": in_flight, **row}
-    with _both() as asked:
+def measure_cells(seconds: float, rounds: int, in_flight: int, kinds: Sequence[str]) -> Iterator[Row]:
+    """Of these stories, and what rest costs."""
+    with _both(in_flight) as asked:
         yield {"name": "cells_rest", **_measure_rest(asked["one"].service, asked["four"].service, rounds)}
         for name in kinds or STORIES:
-            shares = {which: in_flight // len(each.cells) for which, each in asked.items()}
-            yield {
-                "name": f"cells_{name}_thin",
-                "in_flight": in_flight,
-                **_in_turn(asked, name, seconds, rounds, shares),
-            }
+            yield {"name": f"cells_{name}", "in_flight": in_flight, **_in_turn(asked, name, seconds, rounds)}
 
 
 @contextmanager
-def _both(settings: Mapping[str, str] | None = None) -> Iterator[Mapping[str, _Asked]]:
-    with spread(1, 1, settings=settings) as one, spread(CELLS, SERVERS, settings=settings) as four:
+def _both(in_flight: int) -> Iterator[Mapping[str, _Asked]]:
+    with spread(1, 1) as one, spread(CELLS, SERVERS) as four:
+
+        def ask(service: Spread, cells_count: int, part: int) -> _Asked:
+            return _Asked(service=service, cells=service.cells[:cells_count], in_flight=max(1, in_flight // part))
+
         yield {
-            "one": _Asked(service=one, cells=one.cells),
-            "one_of_four": _Asked(service=four, cells=four.cells[:1]),
-            "two": _Asked(service=four, cells=four.cells[:2]),
-            "four": _Asked(service=four, cells=four.cells),
+            "one": ask(one, 1, 1),
+            "one_half": ask(one, 1, 2),
+            "one_quarter": ask(one, 1, 4),
+            "one_of_four": ask(four, 1, 1),
+            "two": ask(four, 2, 1),
+            "four": ask(four, 4, 1),
+            "two_thin": ask(four, 2, 2),
+            "four_thin": ask(four, 4, 4),
         }
 
 
-def _in_turn(asked: Mapping[str, _Asked], name: str, seconds: float, rounds: int, in_flight: Mapping[str, int]) -> Row:
+def _in_turn(asked: Mapping[str, _Asked], name: str, seconds: float, rounds: int) -> Row:
     """Each round all of them, each time another one first."""
     for which in ("one", "four"):
-        uvloop.run(_live(asked[which], name, _WARM_SECONDS, in_flight[which]))
+        uvloop.run(_live(asked[which], name, _WARM_SECONDS))
     found: dict[str, list[Row]] = {which: [] for which in asked}
     load_before = os.getloadavg()[0]
     order = list(asked)
     for _ in range(rounds):
         for which in order:
-            found[which].append(uvloop.run(_live(asked[which], name, seconds, in_flight[which])))
-        order = [*order[1:], order[0]]
+            found[which].append(uvloop.run(_live(asked[which], name, seconds)))
+        order = [*order[3:], *order[:3]]
     return {
         "seconds": seconds,
         "rounds": rounds,
@@ -118,7 +118,7 @@ def _in_turn(asked: Mapping[str, _Asked], name: str, seconds: float, rounds: int
     }
 
 
-async def _live(asked: _Asked, name: str, seconds: float, in_flight: int) -> Row:
+async def _live(asked: _Asked, name: str, seconds: float) -> Row:
     story, told, kind = STORIES[name]
     refused_count = 0
 
@@ -133,7 +133,7 @@ async def _live(asked: _Asked, name: str, seconds: float, in_flight: int) -> Row
 
     before = [await _count(cell, kind) for cell in asked.cells]
     meter = asked.service.meter(generator=os.getpid())
-    lived = await asyncio.gather(*(repeat_story(cell, insist, told, seconds, in_flight) for cell in asked.cells))
+    lived = await asyncio.gather(*(repeat_story(cell, insist, told, seconds, asked.in_flight) for cell in asked.cells))
     lives_count = sum(row["lives"] for row in lived)
     cost = meter.cost(lives_count)
     grown = [
@@ -164,20 +164,29 @@ async def _count(cell: InCell, kind: str) -> Row:
 
 
 def _compare(found: Mapping[str, Sequence[Row]]) -> Row:
-    """Medians, and ratios to one cell within each round."""
-    ratios = {"ratio": "cpu_us_each_in_all", "ours_ratio": "ours_us", "postgres_ratio": "postgres_us"}
-    said: Row = {}
+    """Medians, ratios to one cell within each round, and to one cell with batches of the same size."""
+    fit = fit_costs([row for which in FITTED for row in found[which]])
+    said: Row = {"fit": dict(zip(("life_us", "batch_us"), fit, strict=True))}
     for which, rows in found.items():
-        by_round = {
+        ratios = {
             ratio: [row[field] / one[field] for row, one in zip(rows, found["one"], strict=True)]
-            for ratio, field in ratios.items()
+            for ratio, field in _RATIOS.items()
         }
+        same = [row["cpu_us_each_in_all"] / (fit[0] + fit[1] / row["batch"]) for row in rows]
         said[which] = (
             {name: _median([row[name] for row in rows]) for name in rows[0]}
-            | {ratio: statistics.median(values) for ratio, values in by_round.items()}
-            | {"ratios": by_round["ratio"]}
+            | {ratio: statistics.median(values) for ratio, values in ratios.items()}
+            | {"same_batch_ratio": statistics.median(same), "same_batch_ratios": same}
         )
     return said
+
+
+def fit_costs(rows: Sequence[Row]) -> tuple[float, float]:
+    """What a life costs, and a batch, of rows whose batches are of different sizes."""
+    fitted = statistics.linear_regression(
+        [1 / row["batch"] for row in rows], [row["cpu_us_each_in_all"] for row in rows]
+    )
+    return fitted.intercept, fitted.slope
 
 
 def _median(values: Sequence[Any]) -> float | Row:

@@ -2,21 +2,25 @@
 
 from bench.figures import Row
 
-_OF = {"one_of_four": "one of four", "two": "two of four", "four": "all four"}
+_OF = {"one_of_four": "the home cell of four", "two": "two of four", "four": "all four"}
+_THIN = {"two_thin": "two", "four_thin": "four"}
 
 
 def say_spread(row: Row) -> str:
     one = row["one"]
     others = "; ".join(
-        f"{what} {row[name]['ratio']:.2f} ({min(row[name]['ratios']):.2f} to {max(row[name]['ratios']):.2f}; processes "
-        f"{row[name]['ours_ratio']:.2f}, PostgreSQL {row[name]['postgres_ratio']:.2f}), {row[name]['batch']:.1f} in a batch, "
-        f"{row[name]['commits']:.2f} commits"
+        f"{what} {row[name]['cpu_us_each_in_all']:,.0f} µs with {row[name]['batch']:.1f} in a batch, "
+        f"{row[name]['same_batch_ratio']:.2f} of one cell's with such batches ({min(row[name]['same_batch_ratios']):.2f} to "
+        f"{max(row[name]['same_batch_ratios']):.2f})"
         for name, what in _OF.items()
+    )
+    thin = ", ".join(
+        f"{what} {row[name]['ratio']:.2f} with {row[name]['batch']:.1f} in a batch" for name, what in _THIN.items()
     )
     return (
         f"one cell {one['cpu_us_each_in_all']:,.0f} µs a life (processes {one['ours_us']:,.0f}, PostgreSQL "
-        f"{one['postgres_us']:,.0f}), {one['batch']:.1f} in a batch, {one['commits']:.2f} commits; of that, on three servers: "
-        f"{others}; {row['rounds']} rounds, {say_load(row)}"
+        f"{one['postgres_us']:,.0f}) with {one['batch']:.1f} in a batch; as many callers in each of several: {others}; as many "
+        f"in all: {thin} of one cell's; {row['rounds']} rounds, {say_load(row)}"
     )
 
 

@@ -164,12 +164,8 @@ PARTS: dict[str, list[Line]] = {
     ],
     "Holders over cells": [
         *(
-            Line("cells", f"cells_{name}_{size}", f"{what}, {how}", cell_phrases.say_spread)
+            Line("cells", f"cells_{name}", f"{what}, on three servers", cell_phrases.say_spread)
             for name, what in {"transfer_life": "transfers' lives", "charge_paid": "charges paid"}.items()
-            for size, how in {
-                "8": "as many callers in each cell, eight in a batch at most",
-                "thin": "as many in all",
-            }.items()
         ),
         Line("cells", "cells_rest", "with nothing to do", cell_phrases.say_rest),
         *(

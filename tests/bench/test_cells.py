@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from bench.measures.cell_moves import Asked
+from bench.measures.cells import fit_costs
 from bench.pages import cell_phrases
 
 
@@ -29,21 +32,24 @@ def test_an_unknown_outcome_may_be_there_or_not() -> None:
     assert not +asked.compare([], frozenset())
 
 
+def test_a_life_and_a_batch_are_told_apart_where_batches_differ_in_size() -> None:
+    rows = [{"batch": size, "cpu_us_each_in_all": 500 + 800 / size} for size in (2.0, 4.0, 16.0)]
+    assert fit_costs(rows) == pytest.approx((500, 800))
+
+
 def test_the_page_says_ratios_beside_how_large_batches_were() -> None:
     each = {
         "cpu_us_each_in_all": 900.0,
         "ours_us": 500.0,
         "postgres_us": 400.0,
         "batch": 7.9,
-        "commits": 1.5,
-        "ratio": 1.04,
-        "ours_ratio": 1.02,
-        "postgres_ratio": 1.07,
-        "ratios": [1.01, 1.04, 1.06],
+        "ratio": 1.5,
+        "same_batch_ratio": 1.04,
+        "same_batch_ratios": [1.01, 1.04, 1.06],
     }
-    row = dict.fromkeys(("one", "one_of_four", "two", "four"), each) | {"rounds": 3, "load": [0.5, 2.5]}
-    said = cell_phrases.say_spread(row)
-    assert "all four 1.04 (1.01 to 1.06; processes 1.02, PostgreSQL 1.07), 7.9 in a batch" in said
+    names = ("one", "one_of_four", "two", "four", "two_thin", "four_thin")
+    said = cell_phrases.say_spread(dict.fromkeys(names, each) | {"rounds": 3, "load": [0.5, 2.5]})
+    assert "all four 900 µs with 7.9 in a batch, 1.04 of one cell's with such batches (1.01 to 1.06)" in said
     assert said.endswith("3 rounds, load average 0.5 to 2.5")
 
 

@@ -197,7 +197,7 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
 
     While its cell is about to be closed for a move, only ask: what had begun comes to its end.
     """
-    if opened.account.held_at is not None:
+    if opened.account.is_held_at(context.clock.real_now()):
         await ask_about_orders(context, opened, fence, told)
         return
     await give_back_due(context, opened)

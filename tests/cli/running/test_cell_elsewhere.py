@@ -85,3 +85,20 @@ async def test_no_other_database_is_set_in_the_place_of_a_cell(
         pixconnect.refusal, "cell", "set", "third", "--database-url", "postgresql://db/pix"
     )
     assert await home.fetchval("select address from cell") == second.address
+
+
+async def test_a_server_of_which_nobody_knows_whether_it_serves_is_to_be_fenced(
+    home: asyncpg.Connection, second: KnownCell, pixconnect: CommandLine
+) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        await home.execute("update cell set address = $1", f"postgresql://127.0.0.1:{port}/pix")
+        ask = ("cell", "set", "second", "--database-url", second.address)
+        refusal = await asyncio.to_thread(pixconnect.refusal, *ask)
+        assert "keep it from that for ever, and run this again with --fenced" in refusal
+        done = await asyncio.to_thread(pixconnect.json, *ask, "--fenced")
+    assert done["address"] == second.address

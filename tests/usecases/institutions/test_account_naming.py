@@ -169,3 +169,15 @@ async def test_a_home_cell_that_was_put_back_learns_what_another_has(two: LiveCe
     assert await account_naming.has_account(two.operators[NUMBER], "loja")
     await sweep(two)
     assert await find(two, "loja") == NUMBER
+
+
+async def test_whoever_adds_waits_for_a_commit_whose_verb_has_died(two: LiveCells) -> None:
+    house = await two.open_owner(HOME, "1")
+    async with two.services[NUMBER].context.pool.acquire() as connection:
+        # As a COMMIT does that waits for a standby.
+        async with connection.transaction():
+            await account_store.name_alone(connection)
+            with pytest.raises(errors.ServiceUnavailable, match="an account is being added or changed there"):
+                await two.add(HOME, "banco", house=house)
+        assert await list_names(two, HOME) == []
+    await two.add(HOME, "banco", house=house)

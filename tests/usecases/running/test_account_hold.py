@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
+import asyncpg
 import pytest
 from msgspec import Struct, structs
 
+from pixconnect.domain.institutions.account import HOLD_LASTS
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
-from pixconnect.store.institutions import account as account_store
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell_copy
 from pixconnect.usecases.frame.cells import NO_ANSWER
 from pixconnect.usecases.institutions import account as account_usecases
@@ -165,7 +168,7 @@ async def test_money_leaves_again_where_the_move_is_undone_cut_off_or_taken_back
         else:
             # Who goes on lets it leave until the cell is about to be closed.
             with monkeypatch.context() as patch:
-                die(account_store, "hold_all", patch, before=True)
+                die(hold_store, "hold_all", patch, before=True)
                 with pytest.raises(KilledError):
                     await place.move(makes_tables=False)
             assert await moving.read_held() is None
@@ -201,3 +204,67 @@ async def test_what_leaves_while_the_cell_moves_is_paid_once_by_workers_at_eithe
         assert len(rows) >= 5
         assert sorted(pix.amount_cents for pix in there.there.paid) == [row["amount_cents"] for row in rows]
         await check_books(there.live)
+
+
+async def test_a_hold_that_nobody_ends_is_over_after_five_minutes(moving: Moving) -> None:
+    place, shop = moving.place, moving.shop
+    await moving.send()
+    await cells.execute(
+        place.old, "update institution_account set held_at = now() - interval '290 seconds', revision = 7"
+    )
+    await shop.move_orders()
+    assert shop.there.paid == []
+    await cells.execute(
+        place.old, "update institution_account set held_at = now() - interval '301 seconds', revision = 8"
+    )
+    shop.live.clock.advance(seconds=5)  # type: ignore[attr-defined]  it is a test's
+    await shop.move_orders()
+    assert [pix.amount_cents for pix in shop.there.paid] == [100]
+    assert timedelta(seconds=300) == HOLD_LASTS, "as in the statement"
+
+
+async def test_no_cell_is_closed_whose_accounts_somebody_else_holds_by_now(moving: Moving) -> None:
+    place, shop = moving.place, moving.shop
+    answers = asyncio.Event()
+    shop.there.before_answer = answers.wait
+    await moving.send()
+    handing_over = asyncio.create_task(shop.move_orders())
+    while not any(call.startswith("send") for call in shop.there.calls):  # noqa: ASYNC110  as below
+        await asyncio.sleep(0.01)
+    move = asyncio.create_task(place.move(makes_tables=False))
+    await moving.wait_until_held()
+    # As who took this mover for dead, and moves the cell.
+    await cells.execute(place.old, "update institution_account set held_at = held_at + interval '1 second'")
+    answers.set()
+    await handing_over
+    with pytest.raises(InstallationError, match="money may leave an account of the cell again"):
+        await move
+    assert (await place.read_row()).state == "MOVING"
+
+
+async def test_a_worker_that_looked_before_the_hold_is_waited_for(moving: Moving) -> None:
+    async with place_connection(moving) as worker, place_connection(moving) as mover:
+        async with worker.transaction(isolation="repeatable_read"):
+            await worker.execute("select from institution_account")
+            hold = await hold_store.hold_all(mover)
+            assert hold is not None
+            assert not await hold_store.is_seen_by_all(mover, hold)
+        assert await hold_store.is_seen_by_all(mover, hold)
+        assert await hold_store.is_held_for_all(mover, hold)
+        assert not await hold_store.is_held_for_all(mover, None)
+        await hold_store.let_send(mover, structs.replace(hold, at=hold.at + timedelta(seconds=1)))
+        assert await hold_store.is_held_for_all(mover, hold)
+        await hold_store.let_send(mover, hold)
+        assert await moving.read_held() is None
+
+
+@asynccontextmanager
+async def place_connection(moving: Moving) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(
+        moving.place.old.owner_url,
+        server_settings={"search_path": "pixconnect", "application_name": "pixconnect worker"},
+    )
+    try:
+        yield connection
+    finally:
+        await connection.close()

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from pixconnect.adapters.system import SystemClock
 from pixconnect.cli.frame import cells, operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
@@ -242,7 +243,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
         profile=account.profile,
         environment=account.environment,
         state=account.state,
-        paused_because=account.paused_because or (_HELD if account.held_at is not None else None),
+        paused_because=account.paused_because or (_HELD if account.is_held_at(SystemClock().real_now()) else None),
         lost_at=account.lost_at,
         certificates=[f"{one.used.part} {one.said}" for one in shown.ending] or None,
         house=account.house_id,

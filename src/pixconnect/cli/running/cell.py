@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Final, TypeVar
 
@@ -19,7 +20,7 @@ from pixconnect.cli.frame.settings import complaining_of_home, read_database_set
 from pixconnect.cli.running import cell_moving, cell_opening
 from pixconnect.config import Settings
 from pixconnect.domain.frame.cell import HOME
-from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell, parse_address, parse_name
+from pixconnect.domain.running.known_cell import HOME_NAME, SEEN_WITHIN_S, KnownCell, parse_address, parse_name
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.frame import cell_figures
 from pixconnect.usecases.frame.operator import Operator
@@ -53,6 +54,8 @@ def add(name: Name, *, database_url: str, json: Json = False) -> None:
     wanted = _parsed("NAME", parse_name, name), _parsed("--database-url", parse_address, database_url)
     known = _run(lambda operator, settings: cell_opening.add_cell(operator, settings, *wanted))
     output.show(structs.asdict(known), as_json=json)
+    # A worker that does not know it yet would take what is reported of its holders for the home cell's.
+    time.sleep(SEEN_WITHIN_S)
 
 
 @app.command
@@ -85,7 +88,13 @@ def move(
 
 
 @app.command(name="set")
-def set_address(name: Name, *, database_url: str, json: Json = False) -> None:
+def set_address(
+    name: Name,
+    *,
+    database_url: str,
+    fenced: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
+) -> None:
     """Say that a cell's database is at another address: restored there, or called otherwise. Nothing is copied.
 
     It is refused while another database of this cell answers at the former address. Of a restored one the services see what it
@@ -94,9 +103,12 @@ def set_address(name: Name, *, database_url: str, json: Json = False) -> None:
     Args:
         database_url: Where it is now, as `postgresql://HOST:PORT/DATABASE`, without user and password; `?cluster=NAME` says of
             which cluster its servers are.
+        fenced: The former server gives no answer, and you have kept it from ever giving one again.
     """
     address = _parsed("--database-url", parse_address, database_url)
-    known = _run(lambda operator, settings: cell_opening.set_address(operator, settings, name, address))
+    known = _run(
+        lambda operator, settings: cell_opening.set_address(operator, settings, name, address, is_fenced=fenced)
+    )
     output.show(structs.asdict(known), as_json=json)
 
 

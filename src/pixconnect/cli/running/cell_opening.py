@@ -52,7 +52,9 @@ async def add_cell(context: OperatorContext, settings: Settings, name: str, addr
         return await known_cells.open_cell(context, known)
 
 
-async def set_address(context: OperatorContext, settings: Settings, name: str, address: str) -> KnownCell:
+async def set_address(
+    context: OperatorContext, settings: Settings, name: str, address: str, *, is_fenced: bool
+) -> KnownCell:
     """Let a cell be at another address, at which its own database is; raises as ``add_cell``."""
     async with known_cells.adding_alone(context) as home:
         known = await cell_address.find_to_set(context, name, address)
@@ -66,7 +68,7 @@ async def set_address(context: OperatorContext, settings: Settings, name: str, a
         def connect(where: str) -> AbstractAsyncContextManager[asyncpg.Connection]:
             return connected_as_operator(settings_of(settings, CellAddress(address=where)))
 
-        return await cell_address.set_address(context, home, connect, known, address)
+        return await cell_address.set_address(context, home, connect, known, address, is_fenced=is_fenced)
 
 
 def _refuse_unsafe(reached: Settings) -> None:

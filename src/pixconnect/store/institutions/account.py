@@ -18,6 +18,8 @@ from pixconnect.store.running.name_cell import IS_OF_ONE_CELL
 _decode_options = msgspec.json.Decoder(dict[str, Option]).decode
 _encode = msgspec.json.Encoder().encode
 
+_NAMING_LOCK: Final = 0x7078_6108
+
 ACCOUNT: Final = Table(
     "institution_account",
     InstitutionAccount,
@@ -146,41 +148,6 @@ async def rotate(connection: Connection, account: InstitutionAccount, sealed: Se
     await connection.execute(_ROTATE, *_CHANGED.values(account), sealed.receiving, sealed.sending)
 
 
-_HOLD: Final[LiteralString] = """
-    with held as (
-        update institution_account set held_at = clock_timestamp(), revision = revision + 1
-        where held_at is null and state <> 'closed' and removed_at is null returning 1
-    )
-    select count(*) from held
-"""
-_LET_SEND: Final[LiteralString] = """
-    update institution_account set held_at = null, revision = revision + 1 where held_at is not null
-"""
-_HAS_SEEN: Final[LiteralString] = "select pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8"
-
-
-async def hold_all(connection: Connection) -> str | None:
-    """Keep money from leaving any account of this cell, as whoever owns its tables.
-
-    Returns:
-        The transaction that did it; ``None`` where there is no account.
-    """
-    async with connection.transaction():
-        if not await connection.fetchval(_HOLD):
-            return None
-        return await connection.fetchval("select pg_current_xact_id()::text")
-
-
-async def is_held_for_all(connection: Connection, transaction: str) -> bool:
-    """Whether all transactions that write have begun after that one: none of them begins a call any more."""
-    return await connection.fetchval(_HAS_SEEN, transaction)
-
-
-async def let_send(connection: Connection) -> None:
-    """Let money leave again over those that were held; what a person, an alarm or a loss has paused stays so."""
-    await connection.execute(_LET_SEND)
-
-
 _RESEAL: Final[LiteralString] = (
     "update institution_account set receiving_sealed = $2, sending_sealed = $3 where id = $1"
 )
@@ -189,6 +156,20 @@ _RESEAL: Final[LiteralString] = (
 async def reseal(connection: Connection, account_id: int, sealed: SealedCredentials) -> None:
     """Keep the same credentials, sealed with other secret keys."""
     await connection.execute(_RESEAL, account_id, sealed.receiving, sealed.sending)
+
+
+_WAIT_TO_NAME: Final[LiteralString] = "select set_config('lock_timeout', '3s', true), pg_advisory_xact_lock($1)"
+
+
+async def name_alone(connection: Connection) -> None:
+    """Let nobody else add an account to this cell, or compare one with its accounts, until this transaction has ended.
+
+    PostgreSQL keeps the lock until a COMMIT is over, also where whoever asked for it has died.
+
+    Raises:
+        asyncpg.LockNotAvailableError: Somebody does.
+    """
+    await connection.execute(_WAIT_TO_NAME, _NAMING_LOCK)
 
 
 # The lock also keeps two accounts from being the first at once.

@@ -14,6 +14,7 @@ from pixconnect.domain.money.rail import InitiationType
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.part import Part
 from pixconnect.store.frame.table import Table
+from pixconnect.store.institutions.account_hold import HELD
 from pixconnect.store.running import lease as lease_store
 
 STEP: Final = Table(
@@ -133,7 +134,7 @@ _TAKE: Final[LiteralString] = f"""
     where order_name = $3 and state = $4 and only_asked = $12 and (select count(*) from held) = cardinality($1)
         and ($5 <> 'calling' or ($4 = 'minted' and $6) or exists (
             select from institution_account as account
-            where account.id = institution_id and account.state = 'active' and held_at is null
+            where account.id = institution_id and account.state = 'active' and not {HELD}
         ))
     returning order_name
 """

@@ -109,6 +109,7 @@ async def add_account(
         await alone.refuse_elsewhere(ask_others, account, said.receiving)
         await alone.claim(account)
         async with write_alone(context.pool) as connection:
+            await account_store.name_alone(connection)
             taken = await account_store.take_environment(connection, said.environment)
             refuse_other_environment(said.environment, taken)
             number = await account_store.next_id(connection)
@@ -209,6 +210,7 @@ async def rotate_account(
             ask_others, msgspec.structs.replace(known, base_url=said.base_url, keys=said.keys), said.receiving
         )
         async with write_alone(context.pool) as connection:
+            await account_store.name_alone(connection)
             before = found(await account_store.lock_named(connection, name), name)
             if before.state == "closed":
                 raise errors.BadRequest(f"name: the account {name} is closed for good")

@@ -5,7 +5,8 @@
     locked ────── at the home cell: nobody else adds an account in any cell, or changes by what one is known there
     compared ──── with the accounts of every other cell; one that gives no answer may have it
     claimed ───── its name, as that of a key (``usecases/frame/name_claim.py``), where the cell is not the home cell
-    written ───── in the cell, with those of which it is compared once more; only while the lock is held
+    written ───── in the cell, with those of which it is compared once more; only while the lock is held, and under one of
+                  that cell, which lasts until the COMMIT is over: whoever compares waits for that
 
 Killed anywhere, nothing is left but a name that the sweep forgets, and whoever adds the account again goes on.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
+import asyncpg
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
@@ -55,7 +57,7 @@ class AccountNaming(Struct, kw_only=True):
         """
 
         async def compare(there: OperatorContext) -> None:
-            async with there.pool.acquire() as connection:
+            async with there.pool.acquire() as connection, _comparing(connection):
                 if await account_store.find_named(connection, account.name) is not None:
                     raise errors.BadRequest(f"name: there is an account {account.name} in another cell")
                 refuse_other_environment(account.environment, await account_store.read_environment(connection))
@@ -86,6 +88,17 @@ class AccountNaming(Struct, kw_only=True):
             await self.lock.execute("select 1")
         except DATABASE_AWAY as error:
             raise errors.ServiceUnavailable("the home cell was lost meanwhile; nothing was done") from error
+
+
+@asynccontextmanager
+async def _comparing(connection: Connection) -> AsyncGenerator[None]:
+    """Wait for an account that is about to be there, also where whoever adds it has died, and its COMMIT goes on."""
+    try:
+        async with connection.transaction():
+            await account_store.name_alone(connection)
+            yield
+    except asyncpg.LockNotAvailableError:
+        raise errors.ServiceUnavailable("an account is being added or changed there") from None
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from pixconnect.foundation.notifier import CALLBACK_CHANNEL, EventNotifier
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.institutions.webhook import ActiveCallback
-from pixconnect.usecases.frame.cells import NO_ANSWER, ByCell
+from pixconnect.usecases.frame.cells import NO_ANSWER, ByCell, answer_in_time
 from pixconnect.usecases.frame.context import HasClock, HasPool
 
 _NOBODYS: Final = digest_secret("")
@@ -36,6 +36,10 @@ class Callbacks:
         # However many ring, the table is looked at once a second.
         self._looks = SharedLook(self._look, "look at callbacks")
         self._notifiers: dict[str, EventNotifier] = {}
+
+    def has_known(self, name: str) -> bool:
+        """Whether an account of this name was there when the table was last looked at."""
+        return name in self._callbacks
 
     async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> bool:
         """Wake an account's reader, if the secret is the account's; answers whether it is.
@@ -66,7 +70,7 @@ class Callbacks:
 
 
 class CellCallbacks:
-    """Those of all cells: names may be alike there, and the secret says whose it is."""
+    """Those of all cells: the secret says whose it is, and whoever has known the name is asked first."""
 
     def __init__(self, callbacks: ByCell[Callbacks]) -> None:
         self._callbacks = callbacks
@@ -74,9 +78,9 @@ class CellCallbacks:
     async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> None:
         """As ``Callbacks.take``; raises ``ServiceUnavailable`` if it may be one of a cell that gives no answer."""
         missing: Exception | None = None
-        for callbacks in self._callbacks:
+        for callbacks in sorted(self._callbacks, key=lambda each: not each.has_known(name)):
             try:
-                if await callbacks.take(name, secret, body, has_certificate=has_certificate):
+                if await answer_in_time(callbacks.take(name, secret, body, has_certificate=has_certificate)):
                     return
             except NO_ANSWER as error:
                 missing = missing or error

@@ -13,47 +13,65 @@ that nobody knows it. What is accepted meanwhile leaves afterwards.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import asyncpg
 
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.institutions import rail_step as step_store
+from pixconnect.store.institutions.account_hold import Hold
 from pixconnect.usecases.running.cell_mover import CellMove, until_done
+from pixconnect.usecases.running.installation import InstallationError
 
 _LOOK_EVERY_S: Final = 0.2
 
 
+CheckHold = Callable[[], Awaitable[None]]
+"""Raises ``InstallationError`` if money may leave an account of the cell after all: call it just before the cell is closed."""
+
+
 @asynccontextmanager
-async def holding_accounts(move: CellMove, known: KnownCell, source: Connection) -> AsyncGenerator[None]:
+async def holding_accounts(move: CellMove, known: KnownCell, source: Connection) -> AsyncGenerator[CheckHold]:
     """Let no money leave any account of a cell while the block closes it; if that fails it may leave again."""
+    hold = await hold_store.hold_all(source)
+
+    async def check() -> None:
+        # An account was added, or whoever moves the cell was stopped for so long that others took it for dead.
+        if not await hold_store.is_held_for_all(source, hold):
+            raise InstallationError("money may leave an account of the cell again: run this once more")
+
     try:
-        await _hold(move, source)
-        yield
+        if hold is not None:
+            await _wait_until_quiet(move, source, hold)
+        yield check
     except BaseException:
-        # Closed it cannot be reached, and whoever gives it its name back does the same.
-        with suppress(OSError, asyncpg.PostgresError):
-            await until_done(_let_send(move, known))
+        await until_done(_let_send(move, known, hold))
         raise
 
 
-async def _let_send(move: CellMove, known: KnownCell) -> None:
-    async with move.connect(known.address) as source:
-        await account_store.let_send(source)
+async def _let_send(move: CellMove, known: KnownCell, hold: Hold | None) -> None:
+    """End this hold, and not that of somebody else who moves the cell by now."""
+    try:
+        async with move.connect(known.address) as source:
+            await hold_store.let_send(source, hold)
+    # Closed it cannot be reached, and whoever gives it its name back does the same.
+    except (OSError, asyncpg.PostgresError):
+        move.say("no money leaves the cell's accounts for up to five minutes, or until this is run again")
 
 
-async def _hold(move: CellMove, source: Connection) -> None:
-    """Hold all accounts, and wait until no call is under way that began before."""
-    transaction = await account_store.hold_all(source)
-    if transaction is None:
-        return
+async def _wait_until_quiet(move: CellMove, source: Connection, hold: Hold) -> None:
+    """Wait until no call is under way that began before."""
     now_s = move.context.clock.monotonic_s
     began_at_s = said_at_s = now_s()
-    while not await account_store.is_held_for_all(source, transaction) or await step_store.count_calling(source):
+    # Who had looked at the account before, and who is about to write that it calls.
+    while not await hold_store.is_seen_by_all(source, hold):  # noqa: ASYNC110  the server tells nobody
+        await asyncio.sleep(_LOOK_EVERY_S)
+    number = await hold_store.take_number(source)
+    while not await hold_store.are_over(source, number) or await step_store.count_calling(source):
         if now_s() > began_at_s + move.bounds.calls_max_s:
             # What still says so was called by a process that died: it is asked about, as ever.
             move.say("no call at an institution can be under way any more; those without an answer are asked about")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
@@ -37,19 +36,21 @@ async def find_to_set(context: OperatorContext, name: str, address: str) -> Know
 
 
 async def set_address(
-    context: OperatorContext, home: Connection, connect: Connect, known: KnownCell, address: str
+    context: OperatorContext, home: Connection, connect: Connect, known: KnownCell, address: str, *, is_fenced: bool
 ) -> KnownCell:
     """Let a cell be at another address, at which its own database is.
 
     Args:
         home: The connection that has the lock of ``adding_alone``.
+        is_fenced: Whether the operator says that the former server cannot come back, so that nobody has to ask it.
 
     Raises:
         InstallationError: The database at its former address answers, and is another one: there would be two of this cell.
     """
     async with connect(address) as connection:
         await known_cells.refuse_other_cell(connection, known)
-        await _refuse_two(connect, known, await installation_store.read_server(connection))
+        if not is_fenced:
+            await _refuse_two(connect, known, await installation_store.read_server(connection))
     async with writing(context.pool) as write, write.begin_on(home) as connection:
         after = await cell_store.set_address(connection, known, address)
         if after is None:
@@ -62,14 +63,14 @@ async def _refuse_two(connect: Connect, known: KnownCell, there: DatabaseServer)
     try:
         async with connect(known.address) as connection:
             here = await installation_store.read_server(connection)
-    except ssl.SSLError:
-        # Only who answers has a certificate.
-        raise InstallationError(
-            f"somebody answers at {known.address}, by a certificate that is none: stop that first"
-        ) from None
-    # Nobody answers there, or it was dropped or renamed.
-    except (OSError, asyncpg.PostgresConnectionError, asyncpg.InvalidCatalogNameError):
+    # Nobody listens there, or it was dropped or renamed.
+    except (ConnectionRefusedError, FileNotFoundError, asyncpg.InvalidCatalogNameError):
         return
+    except (OSError, asyncpg.PostgresError) as error:
+        raise InstallationError(
+            f"nobody knows whether its former server still serves at {known.address} ({str(error) or type(error).__name__}): "
+            "services may reach it; keep it from that for ever, and run this again with --fenced"
+        ) from None
     # One server by two names has been started at one instant; a copy of it, whatever that says of itself, at another.
     if (here.identity, here.started_at) != (there.identity, there.started_at):
         raise InstallationError(

@@ -35,13 +35,13 @@ from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.schema_history import SchemaError
-from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
-from pixconnect.usecases.running.account_hold import holding_accounts
+from pixconnect.usecases.running.account_hold import CheckHold, holding_accounts
 from pixconnect.usecases.running.cell_mover import (
     BESIDE,
     CellMove,
@@ -80,8 +80,8 @@ async def _move(move: CellMove, name: str, address: str) -> KnownCell:
                 await _catch_up(move, known, source, target)
                 tables = await cell_copy.list_tables(source, [*move.schemas])
                 comparison = await cell_copy.write_comparison(source, [*tables])
-                async with holding_accounts(move, known, source):
-                    known = await _switch(move, home, known, comparison)
+                async with holding_accounts(move, known, source) as check_hold:
+                    known = await _switch(move, home, known, comparison, check_hold)
         await end_copy(move, known)
         return known
 
@@ -286,7 +286,9 @@ async def _wait_for_mark(target: Connection, mark: object) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-async def _switch(move: CellMove, home: Connection, known: KnownCell, comparison: str) -> KnownCell:
+async def _switch(
+    move: CellMove, home: Connection, known: KnownCell, comparison: str, check_hold: CheckHold
+) -> KnownCell:
     """Close the source and open the target; the source again, if anything fails before the COMMIT."""
     address = errors.require(known.other_address, "it is being moved")
     async with AsyncExitStack() as opened:
@@ -298,6 +300,7 @@ async def _switch(move: CellMove, home: Connection, known: KnownCell, comparison
             # The cell is served meanwhile, but nobody waits for ever.
             async with asyncio.timeout(move.bounds.pause_max_s):
                 await cell_copy.pause(target, known.copy_name)
+            await check_hold()
             async with asyncio.timeout(move.bounds.gate_max_s):
                 await cell_closing.rename_database(beside, another, known.database, known.closed_database)
                 await _take_last(move, known, target, comparison)
@@ -335,7 +338,7 @@ async def _take_last(move: CellMove, known: KnownCell, target: Connection, compa
             raise InstallationError(f"the copy is not like the cell ({unlike or 'partitions'})")
     await cell_copy.pause(target, known.copy_name)
     await installation_store.note_server(target, await installation_store.read_server(target))
-    await account_store.let_send(target)
+    await hold_store.let_send(target)
 
 
 async def _undo(move: CellMove, home: Connection, known: KnownCell) -> bool:

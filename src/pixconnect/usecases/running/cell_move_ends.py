@@ -9,7 +9,7 @@ import asyncpg
 from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation.database_failure import DATABASE_AWAY
-from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import partition as partition_store
@@ -91,7 +91,7 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
             for parent in partition_store.PARENTS:
                 await partition_store.make(target, parent)
             # That it counts a loss pauses them; whoever held them for the move does not any more.
-            await account_store.let_send(target)
+            await hold_store.let_send(target)
         async with writing_row(move, home) as connection:
             opened = await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
         await end_copy(move, opened)

@@ -14,7 +14,7 @@ from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell, in_ot
 from pixconnect.foundation import pool
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running.cell_copy import CopyProgress
 from pixconnect.usecases.frame import audit
@@ -110,7 +110,7 @@ async def reopen_source(move: CellMove, known: KnownCell) -> None:
     """Let the source be used: it gets its name back, if it was closed, and money may leave its accounts."""
     await _give_name_back(move, known)
     async with move.connect(known.address) as source:
-        await account_store.let_send(source)
+        await hold_store.let_send(source)
 
 
 async def _give_name_back(move: CellMove, known: KnownCell) -> None:

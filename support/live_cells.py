@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from pixconnect.assembly.institutions import read_text_file
 from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import InstitutionAccount
@@ -17,6 +18,7 @@ from pixconnect.usecases.frame.cell_directories import CellDirectories
 from pixconnect.usecases.frame.cells import Cells, UnreachableCells
 from pixconnect.usecases.frame.operator import Operator, OperatorContext
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.account_naming import CellAccounts
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.money import holder as holder_usecases
 from support.account_shop import NO_LIMITS, Shop
@@ -44,7 +46,8 @@ class LiveCells(Struct, kw_only=True):
         return (await holder_usecases.create_holder(self.operators[number], new)).id
 
     async def add(self, number: int, name: str, **changes: Any) -> InstitutionAccount:
-        """Add an account in the cell of its house."""
+        """Add an account in the cell of its house; with ``ALONE`` as its ``others`` none of another cell is looked at."""
+        others = changes.pop("others", None) or self.compare_in(number)
         house = changes.pop("house", None) or await self.open_owner(number, f"H{next(_serial)}")
         return await account_usecases.add_account(
             self.operators[number],
@@ -52,7 +55,7 @@ class LiveCells(Struct, kw_only=True):
             name,
             a_description(**changes),
             house,
-            ask_others=self.others_of(number),
+            others=others,
         )
 
     async def open_shop(self, number: int, name: str, key: str, **changes: Any) -> Shop:
@@ -75,8 +78,8 @@ class LiveCells(Struct, kw_only=True):
         await shop.allow_sending()
         return shop
 
-    def others_of(self, number: int) -> Callable[..., Awaitable[Mapping[str, str]]]:
-        """As ``AskOthers``."""
+    def compare_in(self, number: int) -> CellAccounts:
+        """With the accounts of the other cells, of which some may be away."""
 
         async def ask_others(ask: Callable[[OperatorContext], Awaitable[None]]) -> Mapping[str, str]:
             missing = dict[str, str]()
@@ -87,7 +90,7 @@ class LiveCells(Struct, kw_only=True):
                     await ask(operator)
             return missing
 
-        return ask_others
+        return CellAccounts(ask_others=ask_others, read_file=read_text_file)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from pixconnect.assembly.base import (
     running_beside,
 )
 from pixconnect.assembly.cells import OpenedCell, open_cells
+from pixconnect.assembly.institutions import read_text_file
 from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings
 from pixconnect.domain.frame.trace import Tracer
@@ -87,6 +88,7 @@ def _make_parts(base: Base, cells: Cells) -> WorkerParts:
         ),
         attempt_log=AttemptLog(clock, is_on=settings.log_level in {"debug", "info"}),
         event_retention_days=settings.event_retention_days,
+        read_file=read_text_file,
         open_account_rail=lambda opened, memory: InstitutionRail(opened.institution, memory, clock, opened.own_sender),
     )
 

@@ -2,7 +2,8 @@
 
 Each account has tasks of its own, in the worker that has its slot: one that hangs, refuses or meets a defect holds nobody
 else back, a long list no order and no charge. Nothing leaves an account that is paused: it is read, its charges are opened, and
-what had left is asked about. One that a loss of the database has paused is only read.
+what had left is asked about. One that a loss of the database has paused is only read, and where there are several cells only
+once it is known that no other one has it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ ORDERS_MAX: Final = 16
 """Orders moved at once over one account: they are sent side by side."""
 
 OpenRail = Callable[[OpenAccount, RailMemory], Rail]
+RefuseToRead = Callable[[InstitutionAccount], Awaitable[None]]
+"""Refuses an account that is not to be read now."""
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
 """The last is what is to be read because the institution has called."""
 
@@ -59,12 +62,18 @@ class AccountReaders:
     """Tasks for each account whose slot this worker has: what reads, what moves orders, what goes on with charges."""
 
     def __init__(
-        self, context: Context, leases: SlotLeases, open_rail: OpenRail, balances: AccountBalances | None = None
+        self,
+        context: Context,
+        leases: SlotLeases,
+        open_rail: OpenRail,
+        balances: AccountBalances | None = None,
+        refuse_to_read: RefuseToRead | None = None,
     ) -> None:
         self._context = context
         self._leases = leases
         self._open_rail = open_rail
         self._balances = AccountBalances() if balances is None else balances
+        self._refuse_to_read = refuse_to_read
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         # Each reads for a call by itself: who takes the news takes it from nobody.
         self._news: Mapping[LookAfter, CallbackNews] = {
@@ -132,10 +141,7 @@ class AccountReaders:
             told = frozenset[Pace]() if news is None else news.take(account_id)
             try:
                 if opened is not known:
-                    known = opened
-                    memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
-                    context = at_account(self._context, opened.account, self._open_rail(opened, memory))
-                    await note_certificates(self._context.pool, opened)
+                    context, known = await self._begin(opened, fence), opened
                 await do(context, opened, fence, told)
                 failed_count, told = 0, frozenset[Pace]()
             except InstitutionUnavailable as error:
@@ -153,6 +159,14 @@ class AccountReaders:
                 await asyncio.sleep(AWAY_S[min(failed_count, len(AWAY_S)) - 1] if failed_count else LOOK_EVERY_S)
             else:
                 await news.rest(account_id, LOOK_EVERY_S)
+
+    async def _begin(self, opened: OpenAccount, fence: AccountFence) -> Context:
+        """The context of an account that is opened anew, unless it is not to be read."""
+        if self._refuse_to_read is not None:
+            await self._refuse_to_read(opened.account)
+        memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
+        await note_certificates(self._context.pool, opened)
+        return at_account(self._context, opened.account, self._open_rail(opened, memory))
 
 
 async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import cell
+from pixconnect.domain.institutions.account_file import ReadFile
 from pixconnect.foundation.metrics import Read
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import SigningContext
+from pixconnect.usecases.institutions.loss import refuse_lost_elsewhere
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.account_balances import AccountBalances
@@ -51,6 +54,8 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     attempt_log: AttemptLog
     event_retention_days: int
     open_account_rail: OpenRail
+    read_file: ReadFile
+    """Reads secrets that stay in files."""
     serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]] = lambda _read: nullcontext()
     attempt: MakeAttempt = delivery_usecases.attempt
 
@@ -67,6 +72,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     orders = OrderMover(context, leases)
     deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log, parts.attempt)
     sequencer = Sequencer(context, leases)
+    refuse_to_read = partial(refuse_lost_elsewhere, context, parts.cells, read_file=parts.read_file)
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     tasks = [
@@ -75,7 +81,9 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
         asyncio.create_task(LotWorker(context, leases).run(), name="lots"),
         asyncio.create_task(DefenceSender(context, leases).run(), name="defences"),
         asyncio.create_task(sequencer.run(), name="sequencer"),
-        asyncio.create_task(AccountReaders(context, leases, parts.open_account_rail, balances).run(), name="accounts"),
+        asyncio.create_task(
+            AccountReaders(context, leases, parts.open_account_rail, balances, refuse_to_read).run(), name="accounts"
+        ),
         asyncio.create_task(
             run_housekeeping(context, parts.signing, parts.event_retention_days, None if is_home else parts.cells.home),
             name="housekeeping",

@@ -1,6 +1,7 @@
 """Verbs about accounts at institutions go to the account's cell by its name, and lists are of all cells."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from support.identity import SECRET_KEY
 from support.live_cells import open_live_cells
 from support.postgres import Addresses
 from support.service import FakeClock
+
+LOSE = "insert into database_loss (reason, system_identifier, started_at, orders_count) values ('a test', 1, now(), 0)"
 
 
 class Two(Struct, frozen=True):
@@ -124,7 +127,34 @@ def test_all_are_paused_in_all_cells_and_a_cell_that_is_away_is_named(two: Two) 
     done = verbs.run("institution", "resume", "nobody")
     assert done.returncode == ExitStatus.UNAVAILABLE
     assert "there is no account nobody in any cell that answers: cell second" in done.stderr
-    assert verbs.run("institution", "resume", "banco").stdout == "banco is active\n"
+    # It may be there too.
+    said = verbs.refusal("institution", "resume", "banco")
+    assert "a cell that may have this account gives no answer, so nothing was done: second" in said
+
+
+def test_what_a_restore_has_brought_back_is_named_and_no_money_leaves_it(two: Two) -> None:
+    verbs = two.verbs
+
+    def find_accounts(*words: str) -> list[tuple[str, str]]:
+        found = verbs.run("cell", "check", *words, "--json").stdout
+        findings = [(one["cell"], one["finding"]) for one in json.loads(found)["findings"]]
+        return [(cell, line) for cell, line in findings if "account" in line]
+
+    assert find_accounts() == []
+    asyncio.run(cells.execute(two.home, "update institution_account set keys = '{loja@test.example}'"))
+    asyncio.run(cells.execute(two.home, LOSE))
+    for words in ((), ("home",), ("second",)):
+        [(cell, line)] = find_accounts(*words)
+        assert cell == "second"
+        assert "its account loja is one with banco in the cell home" in line
+        assert "(keys: loja@test.example): stop the workers, close the one" in line
+    for name, words in (("banco", ("--institution", "banco")), ("banco", ()), ("loja", None)):
+        verb = ("institution", "resume", name) if words is None else ("database", "recovered", *words)
+        assert f"another cell has {name} too, and both are credited what comes in: keys" in verbs.refusal(*verb)
+    two.lose_second()
+    assert find_accounts() == []
+    said = verbs.refusal("database", "recovered")
+    assert "a cell that may have this account gives no answer, so nothing was done: second" in said
 
 
 def test_another_file_of_an_account_is_compared_with_those_of_all_cells(two: Two, tmp_path: Path) -> None:

@@ -28,6 +28,24 @@ def test_one_bank_account_is_known_again_by_what_was_said_of_it() -> None:
         (dict(account="", client_id="", client_secret="not to be seen"), None),
     ):
         assert find_shared_member(*describe(**one), *describe(**one | other)) == shared, other
+    for other, shared in (
+        # Another way to write the same is no other account.
+        (dict(base_url="HTTPS://127.0.0.1:8105/"), "account: 77"),
+        (dict(base_url="http://127.0.0.1:8105"), None),
+        (dict(account="0077"), "account: 0077"),
+        (dict(account="770"), None),
+    ):
+        assert find_shared_member(*describe(**one | other), *describe(**one)) == shared, other
     nameless = dict(client_id="", client_secret="an app", keys=[])
     assert find_shared_member(*describe(**nameless), *describe(**nameless)) == "client_secret_file: what is in it"
+    # All addresses of an institution lead to the same accounts, and the port of the scheme need not be said.
+    for environment, base_url, other_url in (
+        ("counterpart", "https://bank.example", "https://BANK.example.:443/"),
+        ("counterpart", "http://localhost", "http://localhost:80"),
+        ("production", "https://api-pix.bb.com.br", "https://API-pix.bb.com.br:443"),
+        ("production", "https://api-pix.bb.com.br", "https://api.bb.com.br"),
+    ):
+        there = one | dict(environment=environment)
+        found = find_shared_member(*describe(**there, base_url=base_url), *describe(**there, base_url=other_url))
+        assert found == "account: 77", other_url
     assert find_shared_member(*describe("", keys=[]), *describe("", keys=[])) is None, "nothing is known of either"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from pixconnect.store.running import name_cell as name_store
 from pixconnect.usecases.frame.cells import NO_ANSWER
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import account_naming
-from pixconnect.usecases.institutions.account_naming import naming_alone
+from pixconnect.usecases.institutions.account_naming import CellAccounts, naming_alone
 from pixconnect.usecases.running.name_sweep import NameSweep
 from support.cells import NUMBER
 from support.dying import KilledError, die
@@ -77,8 +78,41 @@ async def test_a_bank_account_is_in_one_cell_whatever_it_is_called(two: LiveCell
     # Nor does one become it later.
     said = a_description(keys=["loja@test.example"], receiving=Credential(client_id="branch"))
     with pytest.raises(errors.BadRequest, match=r"keys: loja@test\.example is on the account loja"):
-        await account_usecases.rotate_account(two.operators[HOME], "banco", said, two.others_of(HOME))
+        await account_usecases.rotate_account(two.operators[HOME], "banco", said, two.compare_in(HOME))
     assert (await account_usecases.read_account(two.operators[HOME], "banco")).account.keys == ["banco@test.example"]
+
+
+@pytest.mark.parametrize("number", [HOME, NUMBER])
+async def test_a_bank_account_is_in_one_cell_however_its_address_is_written(two: LiveCells, number: int) -> None:
+    await two.add(NUMBER, "loja", base_url="https://pix.example")
+    house = await two.open_owner(number, "1")
+    for base_url in ("https://pix.example:443", "https://PIX.example/", "https://pix.example.:443/"):
+        with pytest.raises(errors.BadRequest, match="client_id: us is on the account loja"):
+            await two.add(number, "banco", house=house, base_url=base_url, keys=[])
+    await two.add(number, "banco", house=house, base_url="https://pix.example:8443", keys=[])
+
+
+@pytest.mark.parametrize("number", [HOME, NUMBER])
+@pytest.mark.parametrize("is_first_sealed", [True, False])
+async def test_a_bank_account_is_in_one_cell_wherever_its_secret_is_kept(
+    two: LiveCells, tmp_path: Path, number: int, is_first_sealed: bool
+) -> None:
+    (tmp_path / "app").write_text("an app\n")
+    (tmp_path / "same").write_text("an app")
+    (tmp_path / "another").write_text("another app")
+    woovi = dict(kind="woovi", profile="woovi")
+    sealed = Credential(client_secret="an app")
+    in_file, in_another = (Credential(client_secret_file=str(tmp_path / name)) for name in ("app", "same"))
+    await two.add(NUMBER, "loja", **woovi, receiving=sealed if is_first_sealed else in_another)
+    house = await two.open_owner(number, "1")
+    for receiving in (sealed, in_file):
+        with pytest.raises(errors.BadRequest, match="client_secret_file: what is in it is on the account loja"):
+            await two.add(number, "banco", house=house, **woovi, keys=[], receiving=receiving)
+    missing = Credential(client_secret_file=str(tmp_path / "missing"))
+    with pytest.raises(errors.BadRequest, match=r"nobody knows whether banco and loja are one account: .*missing"):
+        await two.add(number, "banco", house=house, **woovi, keys=[], receiving=missing)
+    other = Credential(client_secret_file=str(tmp_path / "another"))
+    await two.add(number, "banco", house=house, **woovi, keys=[], receiving=other)
 
 
 async def test_while_a_cell_that_may_have_it_is_away_nothing_is_added(two: LiveCells) -> None:
@@ -120,7 +154,12 @@ async def test_whoever_loses_the_lock_adds_nothing(two: LiveCells) -> None:
     house = await two.open_owner(NUMBER, "1")
     with pytest.raises(NO_ANSWER):
         await account_usecases.add_account(
-            two.operators[NUMBER], two.there[NUMBER].open, "loja", a_description(), house, ask_others=lose_the_lock
+            two.operators[NUMBER],
+            two.there[NUMBER].open,
+            "loja",
+            a_description(),
+            house,
+            others=CellAccounts(ask_others=lose_the_lock),
         )
     assert await list_names(two, NUMBER) == []
 

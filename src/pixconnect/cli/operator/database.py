@@ -11,7 +11,7 @@ from msgspec import structs
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.operator.institution_opening import make_opener, run_at_account
+from pixconnect.cli.operator.institution_opening import make_opener, make_others, run_at_account
 from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.store.running.installation import Loss
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -39,7 +39,7 @@ def recovered(
 ) -> None:
     """Say that what the database has forgotten is in the books again: money leaves accounts again, and health is well.
 
-    An account must have been read whole since, which a worker does by itself.
+    An account must have been read whole since, which a worker does by itself, and be in no other cell.
 
     Args:
         institution: Say it of this account alone, wherever it is; otherwise of all accounts of the cell, and the rail.
@@ -52,7 +52,9 @@ def recovered(
     async def recover(context: OperatorContext) -> Sequence[Loss]:
         names = [account.name for account in await loss.list_lost(context)] if institution is None else [institution]
         for name in names:
-            account = await loss.recover_account(context, opener, name, statement_was_read=statement_was_read)
+            account = await loss.recover_account(
+                context, opener, name, make_others(context), statement_was_read=statement_was_read
+            )
             terminal.notice(f"{name} is {account.state}")
         return await installation_usecases.close_losses(context) if institution is None else ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,18 +9,23 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.cli.frame import cells, operating, output, terminal
+from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.settings import read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
 from pixconnect.cli.operator.institution_closing import close, confirm
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.cli.operator.institution_inquiry import ask
-from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_at_account, run_at_institution
+from pixconnect.cli.operator.institution_opening import (
+    AccountName,
+    make_opener,
+    make_others,
+    run_at_account,
+    run_at_institution,
+)
 from pixconnect.cli.operator.institution_penny import send_penny
 from pixconnect.cli.operator.institution_rehearsal import rehearse
 from pixconnect.domain.frame import errors
@@ -83,7 +87,7 @@ def add(
     opener = make_opener()
 
     async def do(operator: OperatorContext, writes: SettlingContext) -> None:
-        others = partial(cells.ask_others, read_database_settings(), operator)
+        others = make_others(operator)
         account = await account_usecases.add_account(operator, opener, name, said, house, opening_balance, others)
         await post_opening(writes, account)
 
@@ -182,7 +186,10 @@ def pause(
 
 @app.command
 def resume(name: AccountName) -> None:
-    """Let money leave again; after an alarm you say by it that what was seen is yours."""
+    """Let money leave again; after an alarm you say by it that what was seen is yours.
+
+    It is refused while another cell has this account too, or one that gives no answer may have it.
+    """
     _set_state(name, "resume")
 
 
@@ -197,8 +204,7 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
     said = _read_file(file)
 
     async def do(context: OperatorContext) -> None:
-        others = partial(cells.ask_others, read_database_settings(), context)
-        await account_usecases.rotate_account(context, name, said, others)
+        await account_usecases.rotate_account(context, name, said, make_others(context))
 
     run_at_account(name, do)
     _show_account(name, as_json=json)
@@ -216,7 +222,11 @@ def remove(name: AccountName) -> None:
 
 def _set_state(name: str, verb: str) -> None:
     state = "paused" if verb == "pause" else "active"
-    account = run_at_account(name, lambda context: account_usecases.set_state(context, name, state))
+
+    async def do(context: OperatorContext) -> InstitutionAccount:
+        return await account_usecases.set_state(context, name, state, make_others(context))
+
+    account = run_at_account(name, do)
     terminal.say(f"{account.name} is {account.state}")
 
 

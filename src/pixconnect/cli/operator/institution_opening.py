@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
@@ -13,6 +14,7 @@ from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import account_naming
+from pixconnect.usecases.institutions.account_naming import CellAccounts
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.statement import SettlingContext
 
@@ -58,6 +60,14 @@ def find_cell_of(name: str) -> Callable[[OperatorContext], Awaitable[int]]:
         return context.policy.cell, await account_naming.has_account(context, name)
 
     return find
+
+
+def make_others(context: OperatorContext) -> CellAccounts:
+    """How an account in the context's cell is compared with those of all other cells."""
+    from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
+
+    ask_others = partial(cells.ask_others, read_database_settings(), context)
+    return CellAccounts(ask_others=ask_others, read_file=read_text_file)
 
 
 def make_opener(note: Callable[[TakenExchange], None] | None = None) -> OpenInstitution:

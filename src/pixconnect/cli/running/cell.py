@@ -17,7 +17,7 @@ from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
-from pixconnect.cli.running import cell_moving, cell_opening
+from pixconnect.cli.running import cell_accounts, cell_moving, cell_opening
 from pixconnect.config import Settings
 from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.running.known_cell import HOME_NAME, SEEN_WITHIN_S, KnownCell, parse_address, parse_name
@@ -163,7 +163,7 @@ def _shown(found: CellLook) -> output.Shown:
 
 @app.command
 def check(name: Name | None = None, *, json: Json = False) -> None:
-    """Compare each cell with what the home cell knows of it: number, mode, tables, server, login, secret key.
+    """Compare each cell with what the home cell knows of it, and in live mode the accounts at institutions of all cells.
 
     A line for each thing that is wrong says what to do; the exit status is 6 then.
 
@@ -173,11 +173,14 @@ def check(name: Name | None = None, *, json: Json = False) -> None:
 
     async def look(operator: Operator, settings: Settings) -> Sequence[output.Shown]:
         every = [None, *await known_cells.list_cells(operator)] if name is None else [await _find(operator, name)]
-        return [
-            {"cell": HOME_NAME if known is None else known.name, "finding": line}
+        faults = [
+            (HOME_NAME if known is None else known.name, line)
             for known in every
             for line in await cell_opening.look_for_faults(operator, settings, known)
         ]
+        if settings.mode == "live":
+            faults += await cell_accounts.look_for_twice(operator, settings, {cell for cell, _ in faults}, name)
+        return [{"cell": cell, "finding": line} for cell, line in faults]
 
     found = _run(look)
     if json:

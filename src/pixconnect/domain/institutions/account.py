@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
@@ -143,15 +144,38 @@ def find_shared_member(
     shared = set(account.keys) & set(other.keys)
     if shared:
         return f"keys: {min(shared)}"
-    if (account.profile, account.base_url) != (other.profile, other.base_url):
+    if not are_at_one_institution(account, other):
         return None
-    numbers = {account.account, other.account} - {""}
-    if len(numbers) == 1 and account.account == other.account and account.tax_id == other.tax_id:
+    number, others_number = _plain(account.account), _plain(other.account)
+    numbers = {number, others_number} - {""}
+    if len(numbers) == 1 and number == others_number and account.tax_id == other.tax_id:
         return f"account: {account.account}"
     # One client may be let into several accounts, where requests say which.
     if len(numbers) < 2 and _login(client) == _login(others) != ("", ""):
         return f"client_id: {client.client_id}" if client.client_id else "client_secret_file: what is in it"
     return None
+
+
+def are_at_one_institution(account: InstitutionAccount, other: InstitutionAccount) -> bool:
+    """Whether two accounts are at one institution, and in one environment of it, however its address is written."""
+    return _institution_of(account) == _institution_of(other)
+
+
+def _institution_of(account: InstitutionAccount) -> tuple[str, str, str]:
+    # Real hosts are a closed list: all those of a profile in one environment lead to the same accounts.
+    where = _one_form(account.base_url) if account.environment == "counterpart" else ""
+    return account.profile, account.environment, where
+
+
+def _one_form(url: str) -> str:
+    """An address as all those are written that lead to the same place."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.scheme}://{(parts.hostname or '').rstrip('.')}:{port}{parts.path.rstrip('/')}"
+
+
+def _plain(number: str) -> str:
+    return number.lstrip("0").upper()
 
 
 def _login(client: Credential) -> tuple[str, str]:

@@ -83,6 +83,11 @@ class ByCell(Generic[Part]):
         """Whether there is the home cell only, as far as this process knows."""
         return not self._others and not self._away.numbers and self._away.are_known
 
+    @property
+    def are_all_served(self) -> bool:
+        """Whether this process knows which cells there are, and serves each of them now."""
+        return self._away.are_known and not self._away.numbers
+
     def has_other(self, number: int | None) -> bool:
         """Whether this is a cell beside the home cell, served now or away, or may be one."""
         if not self._away.are_known:
@@ -123,7 +128,7 @@ class ByCell(Generic[Part]):
         """
         if self.is_alone:
             return await look(self.home)
-        has_all, not_found = self._away.are_known and not self._away.numbers, errors.NotFound("nobody knows it")
+        has_all, not_found = self.are_all_served, errors.NotFound("nobody knows it")
         for part in self._led_by(name):
             try:
                 return await look(part)

@@ -34,8 +34,16 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.account_naming import AskOthers, naming_alone, nobody, refuse_other_environment
+from pixconnect.usecases.institutions.account_naming import (
+    ALONE,
+    CellAccounts,
+    naming_alone,
+    refuse_brought_back,
+    refuse_elsewhere,
+    refuse_other_environment,
+)
 from pixconnect.usecases.institutions.credential import (
+    KnownAccount,
     OpenInstitution,
     list_ending,
     open_for_operator,
@@ -82,14 +90,14 @@ async def add_account(
     said: AccountDescription,
     house_id: int,
     opening_cents: int | None = None,
-    ask_others: AskOthers = nobody,
+    others: CellAccounts = ALONE,
 ) -> InstitutionAccount:
     """Read an account's balance at the institution, and begin its books there; the house is on it from then on.
 
     Args:
         context: Of the house's cell, in which the account is from then on.
         opening_cents: What is on it, where the institution's API tells no balance.
-        ask_others: Asks the other cells whether they have it.
+        others: Those of the other cells, with which it is compared.
 
     Raises:
         BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot lie there.
@@ -106,7 +114,7 @@ async def add_account(
         await _check_house(connection, said.tax_id, house_id)
     opening = await _read_opening(context, open_institution(account, said.receiving), opening_cents)
     async with naming_alone(context) as alone:
-        await alone.refuse_elsewhere(ask_others, account, said.receiving)
+        await refuse_elsewhere(others, KnownAccount(account=account, client=said.receiving))
         await alone.claim(account)
         async with write_alone(context.pool) as connection:
             await account_store.name_alone(connection)
@@ -114,7 +122,8 @@ async def add_account(
             refuse_other_environment(said.environment, taken)
             number = await account_store.next_id(connection)
             account = msgspec.structs.replace(account, id=number, opened_at=opening.at, opening_cents=opening.cents)
-            await refuse_same_account(connection, context.secret_box, account, said.receiving)
+            described = KnownAccount(account=account, client=said.receiving)
+            await refuse_same_account(connection, context.secret_box, described, others.read_file)
             sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
             if not await account_store.insert(connection, account, sealed):
                 raise errors.BadRequest(f"name: there is an account {name}")
@@ -149,8 +158,15 @@ async def read_balance_there(
         await institution.close()
 
 
-async def set_state(context: OperatorContext, name: str, state: AccountState) -> InstitutionAccount:
-    """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing."""
+async def set_state(
+    context: OperatorContext, name: str, state: AccountState, others: CellAccounts = ALONE
+) -> InstitutionAccount:
+    """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing.
+
+    One that another cell has too, or a cell that gives no answer may have, is not resumed.
+    """
+    if state == "active":
+        await refuse_brought_back(context, others, name)
     async with write_alone(context.pool) as connection:
         before = found(await account_store.lock_named(connection, name), name)
         if before.state == "closed":
@@ -200,15 +216,14 @@ async def pause_all(context: OperatorContext) -> PausedAccounts:
 
 
 async def rotate_account(
-    context: OperatorContext, name: str, said: AccountDescription, ask_others: AskOthers = nobody
+    context: OperatorContext, name: str, said: AccountDescription, others: CellAccounts = ALONE
 ) -> InstitutionAccount:
     """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
     async with naming_alone(context) as alone:
         async with context.pool.acquire() as connection:
             known = found(await account_store.find_named(connection, name), name)
-        await alone.refuse_elsewhere(
-            ask_others, msgspec.structs.replace(known, base_url=said.base_url, keys=said.keys), said.receiving
-        )
+        known = msgspec.structs.replace(known, base_url=said.base_url, keys=said.keys)
+        await refuse_elsewhere(others, KnownAccount(account=known, client=said.receiving))
         async with write_alone(context.pool) as connection:
             await account_store.name_alone(connection)
             before = found(await account_store.lock_named(connection, name), name)
@@ -229,7 +244,8 @@ async def rotate_account(
                 options=said.options,
                 revision=before.revision + 1,
             )
-            await refuse_same_account(connection, context.secret_box, after, said.receiving)
+            described = KnownAccount(account=after, client=said.receiving)
+            await refuse_same_account(connection, context.secret_box, described, others.read_file)
             sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
             await account_store.rotate(connection, after, sealed)
             await audit.record(

@@ -13,15 +13,18 @@ Killed anywhere, nothing is left but a name that the sweep forgets, and whoever 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import combinations
+from typing import Final
 
 import asyncpg
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.cell import HOME
-from pixconnect.domain.institutions.account import Credential, Environment, InstitutionAccount
+from pixconnect.domain.institutions.account import Environment, InstitutionAccount
+from pixconnect.domain.institutions.account_file import ReadFile
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
@@ -30,7 +33,13 @@ from pixconnect.store.running import name_cell as name_store
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.name_claim import NameClaim, check_claim, claim_name
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.credential import refuse_same_account
+from pixconnect.usecases.institutions.credential import (
+    KnownAccount,
+    find_shared,
+    list_known,
+    read_no_file,
+    refuse_same_account,
+)
 
 AskOthers = Callable[[Callable[[OperatorContext], Awaitable[None]]], Awaitable[Mapping[str, str]]]
 """Asks each other cell, and answers which of them give no answer, and why; what one of them refuses is raised."""
@@ -41,36 +50,23 @@ async def nobody(ask: Callable[[OperatorContext], Awaitable[None]]) -> Mapping[s
     return {}
 
 
+class CellAccounts(Struct, frozen=True, kw_only=True):
+    """What an account is compared with beside those of its own cell."""
+
+    ask_others: AskOthers = nobody
+    read_file: ReadFile = read_no_file
+    """Reads the secrets that stay in files."""
+
+
+ALONE: Final = CellAccounts()
+
+
 class AccountNaming(Struct, kw_only=True):
     """What nobody else does meanwhile."""
 
     context: OperatorContext
     lock: Connection
     claimed: NameClaim | None = None
-
-    async def refuse_elsewhere(self, ask_others: AskOthers, account: InstitutionAccount, client: Credential) -> None:
-        """Refuse an account that another cell has, by its name or by what it is there.
-
-        Raises:
-            BadRequest: One has it, or its accounts are of another environment.
-            ServiceUnavailable: One gives no answer.
-        """
-
-        async def compare(there: OperatorContext) -> None:
-            async with there.pool.acquire() as connection, _comparing(connection):
-                if await account_store.find_named(connection, account.name) is not None:
-                    raise errors.BadRequest(f"name: there is an account {account.name} in another cell")
-                refuse_other_environment(account.environment, await account_store.read_environment(connection))
-                # Each cell numbers its accounts for itself.
-                stranger = structs.replace(account, id=0)
-                await refuse_same_account(connection, there.secret_box, stranger, client)
-
-        missing = await ask_others(compare)
-        if missing:
-            said = "; ".join(f"{cell}: {why}" for cell, why in missing.items())
-            raise errors.ServiceUnavailable(
-                f"a cell that may have this account gives no answer, so nothing was done: {said}"
-            )
 
     async def claim(self, account: InstitutionAccount) -> None:
         """Claim the name of an account that is about to be added, and the environment that all of them are of."""
@@ -115,6 +111,81 @@ async def naming_alone(context: OperatorContext) -> AsyncGenerator[AccountNaming
                 "somebody else is adding or changing an account at an institution; nothing was done: try again in a moment"
             )
         yield AccountNaming(context=context, lock=connection)
+
+
+async def refuse_elsewhere(others: CellAccounts, one: KnownAccount) -> None:
+    """Refuse an account that another cell has, by its name or by what it is there.
+
+    Raises:
+        BadRequest: One has it, or its accounts are of another environment.
+        ServiceUnavailable: One gives no answer.
+    """
+    account = one.account
+    # Each cell numbers its accounts for itself.
+    stranger = structs.replace(one, account=structs.replace(account, id=0))
+
+    async def compare(there: OperatorContext) -> None:
+        async with there.pool.acquire() as connection, _comparing(connection):
+            if await account_store.find_named(connection, account.name) is not None:
+                raise errors.BadRequest(f"name: there is an account {account.name} in another cell")
+            refuse_other_environment(account.environment, await account_store.read_environment(connection))
+            await refuse_same_account(connection, there.secret_box, stranger, others.read_file)
+
+    missing = await others.ask_others(compare)
+    if missing:
+        said = "; ".join(f"{cell}: {why}" for cell, why in missing.items())
+        raise errors.ServiceUnavailable(
+            f"a cell that may have this account gives no answer, so nothing was done: {said}; do it again once all answer"
+        )
+
+
+async def refuse_brought_back(context: OperatorContext, others: CellAccounts, name: str) -> None:
+    """Refuse to let money leave an account that another cell has too: a restore may have brought back one of the two.
+
+    Raises:
+        BadRequest: Another cell has it.
+        ServiceUnavailable: A cell gives no answer.
+    """
+    one = next((known for known in await list_compared(context) if known.account.name == name), None)
+    if one is None:
+        return  # closed, or there is none
+    try:
+        await refuse_elsewhere(others, one)
+    except errors.BadRequest as refusal:
+        raise errors.BadRequest(
+            f"name: another cell has {name} too, and both are credited what comes in: {refusal.message}. `pixconnect cell "
+            "check` names both and says what to do"
+        ) from None
+
+
+class SharedAccount(Struct, frozen=True, kw_only=True):
+    """Two accounts here that are one at the institution, or may be."""
+
+    cells: tuple[str, str]
+    names: tuple[str, str]
+    why: str
+    """What both have, or why nobody knows."""
+
+
+async def list_compared(context: OperatorContext) -> list[KnownAccount]:
+    """The accounts of a cell that are not closed."""
+    async with context.pool.acquire() as connection:
+        return await list_known(connection, context.secret_box)
+
+
+def find_twice(found: Sequence[tuple[str, Sequence[KnownAccount]]], read_file: ReadFile) -> list[SharedAccount]:
+    """Those that are here twice, in two cells or in one, and those of which nobody can tell."""
+    every = [(cell, known) for cell, accounts in found for known in accounts]
+    twice = list[SharedAccount]()
+    for (cell, one), (other_cell, other) in combinations(every, 2):
+        try:
+            why = find_shared(one, other, read_file)
+        except errors.BadRequest as error:
+            why = error.message
+        if why is not None:
+            names = one.account.name, other.account.name
+            twice.append(SharedAccount(cells=(cell, other_cell), names=names, why=why))
+    return twice
 
 
 def refuse_other_environment(environment: Environment, taken: Environment | None) -> None:

@@ -6,12 +6,18 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount, account_seal, find_shared_member
-from pixconnect.domain.institutions.account_file import AccountDescription
+from pixconnect.domain.institutions.account import (
+    Credential,
+    InstitutionAccount,
+    account_seal,
+    are_at_one_institution,
+    find_shared_member,
+)
+from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile
 from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, find_ending, say_end
 from pixconnect.domain.institutions.institution import (
     Institution,
@@ -103,22 +109,72 @@ async def list_ending(connection: Connection | Pool, now: datetime) -> list[Endi
     return find_ending(await certificate_store.list_all(connection), now)
 
 
-async def refuse_same_account(
-    connection: Connection, box: SecretBox, account: InstitutionAccount, client: Credential
-) -> None:
+class KnownAccount(Struct, frozen=True, kw_only=True):
+    """An account that is not closed, with what it receives by: what tells whether it is another one."""
+
+    account: InstitutionAccount
+    client: Credential
+
+
+def read_no_file(path: str) -> str:
+    """As ``ReadFile``, where none can be read: what only a file tells is refused then."""
+    raise errors.BadRequest(f"{path}: cannot be read")
+
+
+async def list_known(connection: Connection, box: SecretBox) -> list[KnownAccount]:
+    """All accounts of this database that are not closed, by name."""
+    return [
+        KnownAccount(account=account, client=await _read_known(connection, box, account))
+        for account in await account_store.list_all(connection)
+        if account.state != "closed"
+    ]
+
+
+def find_shared(one: KnownAccount, other: KnownAccount, read_file: ReadFile) -> str | None:
+    """As ``find_shared_member``, wherever their secrets are kept; or that both have one name, as those of two cells may.
+
+    Raises:
+        BadRequest: Only what is in a file tells it, and that cannot be read.
+    """
+    if one.account.name == other.account.name:
+        return f"name: {one.account.name}"
+    shared = find_shared_member(one.account, one.client, other.account, other.client)
+    # One that has a client_id is known by that, whatever its secret is.
+    if (
+        shared
+        or one.client.client_id
+        or other.client.client_id
+        or not are_at_one_institution(one.account, other.account)
+    ):
+        return shared
+    try:
+        clients = _with_secret(one.client, read_file), _with_secret(other.client, read_file)
+    except errors.BadRequest as error:
+        raise errors.BadRequest(
+            f"client_secret_file: nobody knows whether {one.account.name} and {other.account.name} are one account: "
+            f"{error.message}"
+        ) from None
+    return find_shared_member(one.account, clients[0], other.account, clients[1])
+
+
+def _with_secret(client: Credential, read_file: ReadFile) -> Credential:
+    if not client.client_secret_file:
+        return client
+    return structs.replace(client, client_secret=read_file(client.client_secret_file).strip(), client_secret_file="")
+
+
+async def refuse_same_account(connection: Connection, box: SecretBox, one: KnownAccount, read_file: ReadFile) -> None:
     """Refuse an account that is, by a key, its number or its client, another one here that is not closed.
 
     Two accounts here that are one there would count its money twice, whichever reads it first.
     """
-    for other in await account_store.list_all(connection):
-        if other.id == account.id or other.state == "closed":
-            continue
-        shared = find_shared_member(account, client, other, await _read(connection, box, other))
+    for other in await list_known(connection, box):
+        shared = None if other.account.id == one.account.id else find_shared(one, other, read_file)
         if shared is not None:
-            raise errors.BadRequest(f"{shared} is on the account {other.name}: a bank account is added once")
+            raise errors.BadRequest(f"{shared} is on the account {other.account.name}: a bank account is added once")
 
 
-async def _read(connection: Connection, box: SecretBox, account: InstitutionAccount) -> Credential:
+async def _read_known(connection: Connection, box: SecretBox, account: InstitutionAccount) -> Credential:
     try:
         return errors.require(await read_credential(connection, box, account.id), "what is listed is there")
     except SealBroken:

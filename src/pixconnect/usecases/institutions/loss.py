@@ -5,7 +5,8 @@
     a loss is seen ──► paused, and read ──► an operator says so ──► as it was before
                                               │ it was not read whole since: refused
 
-The worker reads by itself whatever the institution lists; what no API tells an operator reads, and says so.
+The worker reads by itself whatever the institution lists; what no API tells an operator reads, and says so. What was restored
+may have forgotten that the account is another cell's by now, so where there are several it is compared before it is read.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
+import structlog
+
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.account_file import ReadFile
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.sweep import is_read_since
 from pixconnect.foundation.pool import Connection
@@ -25,14 +29,25 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.cells import Cells
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, found, name_account
-from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
+from pixconnect.usecases.institutions.account_naming import ALONE, CellAccounts, refuse_brought_back
+from pixconnect.usecases.institutions.credential import (
+    KnownAccount,
+    OpenInstitution,
+    find_shared,
+    list_known,
+    open_for_operator,
+    read_credential,
+)
 from pixconnect.usecases.institutions.statement import list_span
 from pixconnect.usecases.institutions.sweep import PACES
 
 _A_DAY: Final = timedelta(days=1)
+_log = structlog.get_logger(__name__)
 
 
 async def list_lost(context: OperatorContext) -> Sequence[InstitutionAccount]:
@@ -41,24 +56,66 @@ async def list_lost(context: OperatorContext) -> Sequence[InstitutionAccount]:
         return [account for account in await account_store.list_all(connection) if account.lost_at is not None]
 
 
+async def refuse_lost_elsewhere(
+    context: Context, cells: Cells, account: InstitutionAccount, read_file: ReadFile
+) -> None:
+    """Refuse to read an account that a loss has paused while another cell has it too, or may have it.
+
+    Where there is one cell it is read as ever.
+
+    Raises:
+        BadRequest: What tells it is in a file that cannot be read.
+        ServiceUnavailable: Another cell has it, or one gives no answer.
+    """
+    if account.lost_at is None or cells.is_alone:
+        return
+    client = await read_credential(context.pool, context.secret_box, account.id)
+    one = KnownAccount(account=account, client=client or Credential())
+
+    async def compare(there: Context) -> str:
+        if there.policy.cell == context.policy.cell:
+            return ""
+        async with there.pool.acquire() as connection:
+            others = await list_known(connection, there.secret_box)
+        shared = ((other.account.name, find_shared(one, other, read_file)) for other in others)
+        return next((f"{name}: {why}" for name, why in shared if why is not None), "")
+
+    answers = await cells.ask_all(compare)
+    found = {cell: said for cell, said in answers.items() if said}
+    if found:
+        _log.critical("an account is in another cell too, and is not read here", institution=account.name, there=found)
+        raise errors.ServiceUnavailable(f"the account {account.name} is in another cell too, and is not read here")
+    if None in answers.values() or not cells.are_all_served:
+        _log.warning("an account waits for a cell that may have it", institution=account.name)
+        raise errors.ServiceUnavailable(f"a cell that may have the account {account.name} gives no answer")
+
+
 async def recover_account(
-    context: OperatorContext, open_institution: OpenInstitution, name: str, *, statement_was_read: bool
+    context: OperatorContext,
+    open_institution: OpenInstitution,
+    name: str,
+    others: CellAccounts = ALONE,
+    *,
+    statement_was_read: bool,
 ) -> InstitutionAccount:
     """Let money leave an account again.
 
     Args:
+        others: Those of the other cells: one may have got this account since what was restored.
         statement_was_read: The operator's word, where the institution's API tells no statement.
 
     Raises:
         BadRequest: Nothing is known to be forgotten of it, or not everything was read since; or it pays under no name of ours,
-            and a day of that time has no statement here.
+            and a day of that time has no statement here; or another cell has it too.
         NotFound: There is no such account.
+        ServiceUnavailable: A cell that may have it gives no answer.
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
         lasts = await sweep_store.list_last_of(connection, account.id)
     if account.lost_at is None:
         raise errors.BadRequest(f"institution: nothing is known to be forgotten of {name}")
+    await refuse_brought_back(context, others, name)
     traits = await _read_traits(context, open_institution, account)
     unread = [
         pace

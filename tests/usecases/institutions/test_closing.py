@@ -12,6 +12,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.proposal import name_proposal
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount
 from pixconnect.usecases.frame.operator import Operator, acting_as
 from pixconnect.usecases.institutions import account as account_usecases
@@ -131,17 +132,39 @@ async def test_a_closed_account_stays_closed_and_its_holders_go_elsewhere(
         await move_holder(maria, shop.account.house_id, "loja")
 
 
+class Dying(HolderDirectory):
+    async def read_account(self, holder_id: int) -> OwnAccount:
+        raise KilledError
+
+
+def dying_of(shop: Shop) -> Context:
+    directory = Dying(shop.live.context.pool, "", "", shop.live.clock.monotonic_s)
+    return structs.replace(shop.context, directory=directory)
+
+
+async def test_what_a_loss_has_paused_is_that_until_it_is_closed(live: Service, there: FakeInstitution) -> None:
+    """Another cell may have it by now, and then nobody reads it here meanwhile."""
+    shop, maria, joana = await open_filled(live, there)
+    await live.execute_as_owner(
+        "insert into database_loss (reason, system_identifier, started_at, orders_count) values ('a test', 1, now(), 0)"
+    )
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+    with pytest.raises(KilledError):
+        await confirm_proposal(joana, dying_of(shop), "loja")
+    account = (await account_usecases.read_account(maria, "loja")).account
+    assert (account.state, account.lost_at is None) == ("paused", False)
+    await confirm_proposal(joana, shop.context, "loja")
+    account = (await account_usecases.read_account(maria, "loja")).account
+    assert (account.state, account.lost_at) == ("closed", None)
+    assert await funds_of(shop) == (0, 0, 0)
+    await check_books(live)
+
+
 async def test_what_is_killed_is_confirmed_again(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
-
-    class Dying(HolderDirectory):
-        async def read_account(self, holder_id: int) -> OwnAccount:
-            raise KilledError
-
-    dying = structs.replace(shop.context, directory=Dying(live.context.pool, "", "", live.clock.monotonic_s))
     with pytest.raises(KilledError):
-        await confirm_proposal(joana, dying, "loja")
+        await confirm_proposal(joana, dying_of(shop), "loja")
     shown = await account_usecases.read_account(maria, "loja")
     assert (shown.account.state, shown.balance_here_cents) == ("paused", 100_00)
     # What was under way when it was paused has come in.

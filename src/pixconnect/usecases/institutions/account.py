@@ -116,8 +116,7 @@ async def add_account(
     async with naming_alone(context) as alone:
         await refuse_elsewhere(others, KnownAccount(account=account, client=said.receiving))
         await alone.claim(account)
-        async with write_alone(context.pool) as connection:
-            await account_store.name_alone(connection)
+        async with alone.writing() as connection:
             taken = await account_store.take_environment(connection, said.environment)
             refuse_other_environment(said.environment, taken)
             number = await account_store.next_id(connection)
@@ -129,7 +128,6 @@ async def add_account(
                 raise errors.BadRequest(f"name: there is an account {name}")
             await put_on_account(connection, account, house_id)
             await audit.record(context, connection, "institution add", name_account(name), after=account)
-            await alone.check()
     return account
 
 
@@ -224,8 +222,7 @@ async def rotate_account(
             known = found(await account_store.find_named(connection, name), name)
         known = msgspec.structs.replace(known, base_url=said.base_url, keys=said.keys)
         await refuse_elsewhere(others, KnownAccount(account=known, client=said.receiving))
-        async with write_alone(context.pool) as connection:
-            await account_store.name_alone(connection)
+        async with alone.writing() as connection:
             before = found(await account_store.lock_named(connection, name), name)
             if before.state == "closed":
                 raise errors.BadRequest(f"name: the account {name} is closed for good")
@@ -251,7 +248,6 @@ async def rotate_account(
             await audit.record(
                 context, connection, "institution rotate", name_account(name), before=before, after=after
             )
-            await alone.check()
     return after
 
 

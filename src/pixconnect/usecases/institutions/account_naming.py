@@ -77,24 +77,20 @@ class AccountNaming(Struct, kw_only=True):
                 environment = await account_store.take_environment(connection, account.environment)
                 refuse_other_environment(account.environment, environment)
 
-    async def check(self) -> None:
-        """Raise ``ServiceUnavailable`` if somebody else may do the same by now: call it at the end of what is written."""
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[Connection]:
+        """A transaction in the account's cell; ``ServiceUnavailable`` at its end if somebody else may do the same by now."""
+        async with write_alone(self.context.pool) as connection:
+            await _wait_for_others(connection)
+            yield connection
+            await self._check()
+
+    async def _check(self) -> None:
         check_claim(self.claimed)
         try:
             await self.lock.execute("select 1")
         except DATABASE_AWAY as error:
             raise errors.ServiceUnavailable("the home cell was lost meanwhile; nothing was done") from error
-
-
-@asynccontextmanager
-async def _comparing(connection: Connection) -> AsyncGenerator[None]:
-    """Wait for an account that is about to be there, also where whoever adds it has died, and its COMMIT goes on."""
-    try:
-        async with connection.transaction():
-            await account_store.name_alone(connection)
-            yield
-    except asyncpg.LockNotAvailableError:
-        raise errors.ServiceUnavailable("an account is being added or changed there") from None
 
 
 @asynccontextmanager
@@ -113,6 +109,14 @@ async def naming_alone(context: OperatorContext) -> AsyncGenerator[AccountNaming
         yield AccountNaming(context=context, lock=connection)
 
 
+async def _wait_for_others(connection: Connection) -> None:
+    """Wait for an account that is about to be there, also where whoever adds it has died, and its COMMIT goes on."""
+    try:
+        await account_store.name_alone(connection)
+    except asyncpg.LockNotAvailableError:
+        raise errors.ServiceUnavailable("an account is being added or changed there") from None
+
+
 async def refuse_elsewhere(others: CellAccounts, one: KnownAccount) -> None:
     """Refuse an account that another cell has, by its name or by what it is there.
 
@@ -125,7 +129,8 @@ async def refuse_elsewhere(others: CellAccounts, one: KnownAccount) -> None:
     stranger = structs.replace(one, account=structs.replace(account, id=0))
 
     async def compare(there: OperatorContext) -> None:
-        async with there.pool.acquire() as connection, _comparing(connection):
+        async with there.pool.acquire() as connection, connection.transaction():
+            await _wait_for_others(connection)
             if await account_store.find_named(connection, account.name) is not None:
                 raise errors.BadRequest(f"name: there is an account {account.name} in another cell")
             refuse_other_environment(account.environment, await account_store.read_environment(connection))

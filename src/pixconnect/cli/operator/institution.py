@@ -188,7 +188,7 @@ def pause(
 def resume(name: AccountName) -> None:
     """Let money leave again; after an alarm you say by it that what was seen is yours.
 
-    It is refused while another cell has this account too, or one that gives no answer may have it.
+    It is refused while another cell has this account too.
     """
     _set_state(name, "resume")
 

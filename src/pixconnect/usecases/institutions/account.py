@@ -161,7 +161,7 @@ async def set_state(
 ) -> InstitutionAccount:
     """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing.
 
-    One that another cell has too, or a cell that gives no answer may have, is not resumed.
+    One that another cell has too is not resumed.
     """
     if state == "active":
         await refuse_brought_back(context, others, name)

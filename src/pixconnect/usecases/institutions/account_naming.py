@@ -149,7 +149,7 @@ async def refuse_brought_back(context: OperatorContext, others: CellAccounts, na
 
     Raises:
         BadRequest: Another cell has it.
-        ServiceUnavailable: A cell gives no answer.
+        ServiceUnavailable: A loss has paused it, and a cell gives no answer.
     """
     one = next((known for known in await list_compared(context) if known.account.name == name), None)
     if one is None:
@@ -161,6 +161,10 @@ async def refuse_brought_back(context: OperatorContext, others: CellAccounts, na
             f"name: another cell has {name} too, and both are credited what comes in: {refusal.message}. `pixconnect cell "
             "check` names both and says what to do"
         ) from None
+    except errors.ServiceUnavailable:
+        # Nobody waits for a cell that is away, but what a restore may have brought back.
+        if one.account.lost_at is not None:
+            raise
 
 
 class SharedAccount(Struct, frozen=True, kw_only=True):

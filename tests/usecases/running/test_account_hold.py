@@ -258,6 +258,23 @@ async def test_a_worker_that_looked_before_the_hold_is_waited_for(moving: Moving
         assert await moving.read_held() is None
 
 
+async def test_a_worker_that_hangs_since_before_the_hold_keeps_nobody_waiting_for_ever(moving: Moving) -> None:
+    said, known = list[str](), await moving.place.read_row()
+    async with (
+        moving.place.moving(makes_tables=False) as move,
+        place_connection(moving) as source,
+        place_connection(moving) as worker,
+        worker.transaction(isolation="repeatable_read"),
+    ):
+        await worker.execute("select from institution_account")
+        bounds = structs.replace(BOUNDS, calls_max_s=0.5, silent_max_s=0.1)
+        held = account_hold.holding_accounts(structs.replace(move, say=said.append, bounds=bounds), known, source)
+        async with asyncio.timeout(60), held as check:
+            await check()
+    assert said[0] == "waiting for answers of institutions to what was sent before, of 0 orders"
+    assert said[-1].startswith("no call at an institution can be under way any more")
+
+
 @asynccontextmanager
 async def place_connection(moving: Moving) -> AsyncIterator[Connection]:
     connection = await asyncpg.connect(

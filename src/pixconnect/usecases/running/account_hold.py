@@ -67,11 +67,18 @@ async def _wait_until_quiet(move: CellMove, source: Connection, hold: Hold) -> N
     """Wait until no call is under way that began before."""
     now_s = move.context.clock.monotonic_s
     began_at_s = said_at_s = now_s()
-    # Who had looked at the account before, and who is about to write that it calls.
-    while not await hold_store.is_seen_by_all(source, hold):  # noqa: ASYNC110  the server tells nobody
-        await asyncio.sleep(_LOOK_EVERY_S)
-    number = await hold_store.take_number(source)
-    while not await hold_store.are_over(source, number) or await step_store.count_calling(source):
+    number: str | None = None
+
+    async def is_quiet() -> bool:
+        nonlocal number
+        # Who had looked at the account before, then who is about to write that it calls.
+        if number is None:
+            if not await hold_store.is_seen_by_all(source, hold):
+                return False
+            number = await hold_store.take_number(source)
+        return await hold_store.are_over(source, number) and not await step_store.count_calling(source)
+
+    while not await is_quiet():
         if now_s() > began_at_s + move.bounds.calls_max_s:
             # What still says so was called by a process that died: it is asked about, as ever.
             move.say("no call at an institution can be under way any more; those without an answer are asked about")

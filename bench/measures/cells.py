@@ -3,13 +3,15 @@
 Two services in turn: one with one cell, and one with four cells on three servers. Lives of transfers (``cells_transfer_life``)
 and of charges (``cells_charge_paid``) are those of ``transfer_life`` and ``charge_paid``, for one holder in each cell that is
 asked: the only one (``one``), the home cell of four (``one_of_four``), two on two servers (``two``), or all (``four``), with
-``--in-flight`` lives at once in each; ``two_thin`` and ``four_thin``: with as many in all of them together. ``one_half`` and
-``one_quarter`` are one cell with fewer lives at once.
+``--in-flight`` lives at once in each; ``two_thin`` and ``four_thin``: with as many in all of them together. ``one_half``,
+``one_quarter`` and ``one_eighth`` are one cell with fewer lives at once.
 
 Thinner batches cost more with one cell too, and how large they are nobody chooses. So what one cell costs is fitted as a part
-for each life and a part for each batch (``fit``), to all rounds of ``one``, ``one_half`` and ``one_quarter``, and
-``same_batch_ratio`` is by what one cell costs with batches of that size. ``cells_rest`` is the CPU of both while nobody
-asks for anything, in percent of a core, and ``each_percent``: what a cell beside the home cell adds, and its server.
+for each life and a part for each batch (``fit``), to all rounds of these and of ``one``, and ``same_batch_ratio`` is by what
+one cell costs with batches of that size: only ``one_eighth`` has some as small as those of four cells.
+
+``cells_rest`` is the CPU of both while nobody asks for anything, in percent of a core, and ``each_percent``: what a cell beside
+the home cell adds, and its server.
 
 ``cpu_us_each`` of a life by kind of process, ``ours_us`` (API, worker, sandbox) and ``postgres_us`` (all servers together);
 ``batch``: requests that one write of one process accepted; ``commits`` of a life, in all databases. ``ratio``, ``ours_ratio``
@@ -45,7 +47,7 @@ from bench.measures.end_to_end import (
 )
 
 CELLS: Final = 4
-FITTED: Final = ("one", "one_half", "one_quarter")
+FITTED: Final = ("one", "one_half", "one_quarter", "one_eighth")
 _RATIOS: Final = {"ratio": "cpu_us_each_in_all", "ours_ratio": "ours_us", "postgres_ratio": "postgres_us"}
 SERVERS: Final = 3
 STORIES: Final[Mapping[str, tuple[Story, Sequence[str], str]]] = {
@@ -91,6 +93,7 @@ def _both(in_flight: int) -> Iterator[Mapping[str, _Asked]]:
             "one": ask(one, 1, 1),
             "one_half": ask(one, 1, 2),
             "one_quarter": ask(one, 1, 4),
+            "one_eighth": ask(one, 1, 8),
             "one_of_four": ask(four, 1, 1),
             "two": ask(four, 2, 1),
             "four": ask(four, 4, 1),

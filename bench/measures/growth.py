@@ -48,9 +48,9 @@ with line as (
 made as (
     insert into transfer (id, holder_id, direction, initiation_type, end_to_end_id, correlation_id, amount_cents, status,
         counterparty, slot, settled_at, created_at, modified_at)
-    select transfer_id, $1, 'IN', 'KEY', 'E99999004202601010000' || lpad(transfer_id::text, 11, '0'), gen_random_uuid(), 1,
-        'CONFIRMED', jsonb_build_object('name', 'Joana Souza', 'tax_id', '12345678909', 'ispb', '99999004', 'branch', '0001',
-        'account_number', '1001', 'account_type', 'CHECKING'), transfer_id % 256, at, at, at
+    select transfer_id, $1, 'IN', 'KEY', 'E99999004202601010000' || lpad((transfer_id % 100000000000)::text, 11, '0'),
+        gen_random_uuid(), 1, 'CONFIRMED', jsonb_build_object('name', 'Joana Souza', 'tax_id', '12345678909', 'ispb',
+        '99999004', 'branch', '0001', 'account_number', '1001', 'account_type', 'CHECKING'), transfer_id % 256, at, at, at
     from line
 )
 insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,

@@ -1,9 +1,29 @@
-"""What a row of results about cells says, in a line of the page of figures."""
+"""What rows of results about cells say: lines of the page of figures, and the table of the page on scale."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from bench.figures import Row
 
-_OF = {"one_of_four": "the home cell of four", "two": "two of four", "four": "all four"}
-_THIN = {"two_thin": "two", "four_thin": "four"}
+_OF: Final = {"one_of_four": "the home cell of four", "two": "two of four", "four": "all four"}
+_THIN: Final = {"two_thin": "two", "four_thin": "four"}
+_ALL: Final = (
+    {"one": "one cell"}
+    | {name: f"{what}, as many callers in each" for name, what in _OF.items()}
+    | {name: f"{what} of four, as many callers in all" for name, what in _THIN.items()}
+)
+
+
+def say_table(transfers: Row, charges: Row) -> Iterator[str]:
+    """A line for each way to ask, with what a life costs, how large batches were, and one cell's cost with such batches."""
+    yield "| | a transfer | in a batch | by one cell's | a charge paid | in a batch | by one cell's |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, what in _ALL.items():
+        yield f"| {what} | {_say_costs(transfers[name])} | {_say_costs(charges[name])} |"
+
+
+def _say_costs(costs: Mapping[str, float]) -> str:
+    return f"{costs['cpu_us_each_in_all']:,.0f} µs | {costs['batch']:.1f} | {costs['same_batch_ratio']:.2f}"
 
 
 def say_spread(row: Row) -> str:

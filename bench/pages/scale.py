@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.figures import RESULTS, Row
+from bench.pages import cell_phrases
 from bench.pages.charts import Bar, draw_bars
 from pixconnect.config import Settings
 
@@ -170,7 +171,7 @@ def _connections() -> list[Bar]:
 
 def _read_rates(days: Mapping[str, Day]) -> Mapping[str, float]:
     """Pix a second, by what ends there; the least last."""
-    rows: dict[str, Row] = {row["name"]: row for row in json.loads(RESULTS.read_text())["rows"]}
+    rows = _read_rows()
     day = days[_RECORD]
     return {
         "two cores: transfers, for seconds": rows["transfer_life"]["per_second"],
@@ -189,7 +190,13 @@ def write() -> None:
 
 def _parts() -> dict[str, Sequence[str]]:
     lives, days = _read()
-    return {"lives": list(_say_lives(lives)), "days": list(_say_days(days)), "tables": list(_say_tables(lives))}
+    rows = _read_rows()
+    return {
+        "lives": list(_say_lives(lives)),
+        "days": list(_say_days(days)),
+        "tables": list(_say_tables(lives)),
+        "cells": list(cell_phrases.say_table(rows["cells_transfer_life"], rows["cells_charge_paid"])),
+    }
 
 
 def _say_lives(lives: Sequence[Life]) -> Iterator[str]:
@@ -244,8 +251,12 @@ def _largest(life: Life) -> list[tuple[str, float]]:
     return sorted(((table, octets) for table, octets in life.octets.items() if octets >= 20), key=lambda each: -each[1])
 
 
+def _read_rows() -> Mapping[str, Row]:
+    return {row["name"]: row for row in json.loads(RESULTS.read_text())["rows"]}
+
+
 def _read() -> tuple[Sequence[Life], Mapping[str, Day]]:
-    rows: dict[str, Row] = {row["name"]: row for row in json.loads(RESULTS.read_text())["rows"]}
+    rows = _read_rows()
     lives = [
         Life(
             what=what,

@@ -48,9 +48,13 @@ def test_the_page_says_ratios_beside_how_large_batches_were() -> None:
         "same_batch_ratios": [1.01, 1.04, 1.06],
     }
     names = ("one", "one_of_four", "two", "four", "two_thin", "four_thin")
-    said = cell_phrases.say_spread(dict.fromkeys(names, each) | {"rounds": 3, "load": [0.5, 2.5]})
+    row = dict.fromkeys(names, each) | {"rounds": 3, "load": [0.5, 2.5]}
+    said = cell_phrases.say_spread(row)
     assert "all four 900 µs with 7.9 in a batch, 1.04 of one cell's with such batches (1.01 to 1.06)" in said
     assert said.endswith("3 rounds, load average 0.5 to 2.5")
+    table = list(cell_phrases.say_table(row, row))
+    assert len(table) == 2 + len(names)
+    assert table[2] == "| one cell | 900 µs | 7.9 | 1.04 | 900 µs | 7.9 | 1.04 |"
 
 
 def test_the_page_says_what_holders_of_the_home_cell_saw_of_an_outage() -> None:

@@ -211,7 +211,7 @@ MEASURES: dict[str, Measure] = {
         dict(seconds=10.0, rounds=5, rates=(20,), kinds=()),
     ),
     "cell_moves": Measure(lambda options: cell_moves.measure_moves(options.rounds), dict(rounds=20)),
-    "cell_copy": Measure(lambda options: cell_copy.measure_copy(options.transfers), dict(transfers=(500_000,))),
+    "cell_copy": Measure(lambda options: cell_copy.measure_copy(options.transfers), dict(transfers=(3_000_000,))),
     "claim": Measure(
         lambda options: webhook_claim.measure_claims(options.seconds, options.delivered_rows, options.pinned_minutes),
         dict(seconds=60.0, delivered_rows=10_000_000, pinned_minutes=10.0),

@@ -6,11 +6,11 @@ from typing import Final
 from bench.figures import Row
 
 _OF: Final = {"one_of_four": "the home cell of four", "two": "two of four", "four": "all four"}
-_THIN: Final = {"two_thin": "two", "four_thin": "four"}
+_THIN: Final = {"two_thin": "two of four", "four_thin": "all four"}
 _ALL: Final = (
     {"one": "one cell"}
     | {name: f"{what}, as many callers in each" for name, what in _OF.items()}
-    | {name: f"{what} of four, as many callers in all" for name, what in _THIN.items()}
+    | {name: f"{what}, as many callers in all" for name, what in _THIN.items()}
 )
 
 

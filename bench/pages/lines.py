@@ -178,7 +178,7 @@ PARTS: dict[str, list[Line]] = {
             for kind, how in {"killed": "is killed", "hanging": "stands still"}.items()
         ),
         Line("cell_moves", "cell_moves", "moved beside eight writers without a pause", cell_phrases.say_moves),
-        Line("cell_copy", "cell_copy_500000", "moved with 500,000 transfers, nobody asks", cell_phrases.say_copy),
+        Line("cell_copy", "cell_copy_3000000", "moved with 3,000,000 transfers, nobody asks", cell_phrases.say_copy),
     ],
     "From a copy and the log": [
         Line(

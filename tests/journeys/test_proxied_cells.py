@@ -94,7 +94,7 @@ class House(Struct, frozen=True, kw_only=True):
             ports = {"8081": first.port, "8082": second.port, "8443": inner, "8444": other, "9080": nobody, "443": port}
             text = write_at(folder, both, {name: str(ours) for name, ours in ports.items()})
             if keeps_apart:
-                server = f"server 127.0.0.1:{second.port}"
+                server = f"server 127.0.0.1:{second.port} max_fails=0"
                 text = text.replace(f"{server};", f"{server} backup;", 1)
             opened.enter_context(running_nginx(folder, text, port))
             context = ssl.create_default_context(cafile=str(tls_files.authority_file(folder)))
@@ -176,3 +176,16 @@ def test_both_cells_are_served_while_one_process_is_gone(house: House, place: in
         # The proxy tries it again, after a while.
         before = house.places[place].count_answers(200)
         wait_until(lambda: door.charge(place, tokens[place]) == 200 and house.places[place].count_answers(200) > before)
+
+
+def test_a_process_that_is_there_again_is_used_at_once_though_the_other_has_gone_then(house: House) -> None:
+    with house.open_door(keeps_apart=False) as door:
+        tokens = [door.log_in(cell) for cell in (HOME, SECOND)]
+        for place in (1, 0):
+            house.running[place].kill()
+            assert {door.charge(cell, tokens[cell]) for cell in (HOME, SECOND) * 4} == {200}
+            house.start_again(place)
+            other = 1 - place
+            house.running[other].kill()
+            assert {door.charge(cell, tokens[cell]) for cell in (HOME, SECOND) * 4} == {200}
+            house.start_again(other)

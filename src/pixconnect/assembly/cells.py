@@ -130,13 +130,13 @@ class _Others:
         """Serve cells as they are added, and where they are, until cancelled."""
         is_moving = False
         while True:
-            self._away.is_wanted.clear()
+            self._away.begin_look()
             try:
                 known_cells = await cell_store.list_all(self._home.context.pool)
                 is_moving = any(known.state == "MOVING" for known in known_cells)
                 for known in known_cells:
                     self._note(known)
-                self._away.are_known = True
+                self._away.end_look([known.number for known in known_cells])
             except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
                 _log.debug("the cells are not known", reason=type(error).__name__)
             self._has_looked.set()

@@ -37,7 +37,13 @@ from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.secret_key import refuse_other_key
 from pixconnect.usecases.running import installation
-from pixconnect.usecases.running.known_cells import find_open_cell, list_cells, refuse_cell_as_home, refuse_other_cell
+from pixconnect.usecases.running.known_cells import (
+    find_open_cell,
+    list_cells,
+    reaching,
+    refuse_cell_as_home,
+    refuse_other_cell,
+)
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.writing.write_queues import WriteQueues
 
@@ -141,7 +147,7 @@ async def open_operator_at(settings: Settings, find_number: FindNumber) -> Async
     """Open what operators' verbs need in the cell that is found, through the home cell, which knows the others.
 
     Raises:
-        ServiceUnavailable: There is no such cell that is open.
+        ServiceUnavailable: There is no such cell that is open, or it does not answer.
     """
     async with _open_at(settings, find_number) as (operator, _):
         yield operator
@@ -158,7 +164,8 @@ async def _open_at(settings: Settings, find_number: FindNumber) -> AsyncGenerato
             return
         known = find_open_cell(await list_cells(home), number)
         opening = open_operator(settings_of(settings, known), known=known, connections_max=_CONNECTIONS_MAX)
-        there = await opened.enter_async_context(opening)
+        with reaching(known):
+            there = await opened.enter_async_context(opening)
         yield structs.replace(there, home=home.pool), known
 
 

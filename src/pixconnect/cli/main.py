@@ -10,7 +10,7 @@ from pixconnect import __version__, environment
 from pixconnect.cli.frame import failures, settings, terminal, usage
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.integrator import credentials
-from pixconnect.domain.frame.errors import PixConnectError
+from pixconnect.domain.frame.errors import PixConnectError, ServiceUnavailable
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 
 # Name, module and function or group of verbs, and help, which is here so that `--help` imports no module.
@@ -130,8 +130,9 @@ def launch(
     try:
         app(words)
     except (PixConnectError, failures.RefusedByService) as error:
+        status = ExitStatus.UNAVAILABLE if isinstance(error, ServiceUnavailable) else ExitStatus.REFUSED
         # The fields of our records are not what was typed.
-        raise failures.CommandError(usage.name_option(str(error), app, words)) from error
+        raise failures.CommandError(usage.name_option(str(error), app, words), status=status) from error
 
 
 @app.default

@@ -5431,6 +5431,7 @@ create table installation (
     beat_at timestamp with time zone,
     cell_identity uuid,
     drained_at timestamp with time zone,
+    elsewhere_since timestamp with time zone,
     constraint installation_pkey primary key (is_only_row),
     constraint home_has_no_identity check (cell_identity is null or cell <> 0),
     constraint installation_environment_check check (environment in ('production', 'homologation', 'counterpart')),
@@ -5449,9 +5450,9 @@ create trigger installation_is_kept before delete or truncate on installation fo
     refuse_other_mode();
 create trigger mode_is_kept before update of mode on installation for each row when (old.mode is distinct from new.mode) execute
     function refuse_other_mode();
-grant update (environment, drained_at) on table installation to pixconnect_operator;
+grant update (environment, drained_at, elsewhere_since) on table installation to pixconnect_operator;
 grant insert (mode, tagged_since), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid,
-    waiting_cluster, beat_at) on table installation to pixconnect_service;
+    waiting_cluster, beat_at, elsewhere_since) on table installation to pixconnect_service;
 comment on table installation is 'What these tables are for, and the server on which they were last seen.';
 comment on column installation.is_only_row is 'True: there is one row.';
 comment on column installation.mode is 'Whether it is a sandbox or live; it never changes.';
@@ -5484,6 +5485,8 @@ comment on column installation.cell_identity is
     'What the home cell calls this database, if it is a cell; null in the home cell.';
 comment on column installation.drained_at is
     'Since when no holder is opened here any more, in real time; null while holders are.';
+comment on column installation.elsewhere_since is
+    'Since when the cell may have gone on in another database, in real time; null once somebody has counted that as a loss.';
 
 -- refuse_cell_elsewhere: migration 0152
 create function refuse_cell_elsewhere() returns trigger language plpgsql

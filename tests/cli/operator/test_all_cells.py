@@ -86,6 +86,8 @@ async def test_what_is_known_of_a_thing_finds_it_wherever_it_is(verbs: Verbs, da
     there, here = await verbs.open_holder("second", "1001"), await verbs.open_holder("home", "1002")
     [found] = (await verbs.json("find", "1001"))["found"]
     assert (found["kind"], found["holder_id"]) == ("holder", there)
+    [found] = (await verbs.json("find", "1002"))["found"]
+    assert (found["kind"], found["holder_id"]) == ("holder", here)
     assert {found["holder_id"] for found in (await verbs.json("find", "52998224725"))["found"]} == {here, there}
     assert "nothing has the id E404" in await verbs.refusal("find", "E404")
     assert "there is no transfer or refund E404" in await verbs.refusal("find", "--unresolved", "E404")
@@ -247,3 +249,17 @@ async def test_rows_of_the_others_are_printed_while_a_cell_is_away(verbs: Verbs,
         assert msgspec.json.decode(done.stdout) is not None
         assert done.stderr.startswith("pixconnect: what these have is missing: cell second: the database cannot be")
     assert str(here) in (await verbs.run("holder", "list")).stdout
+
+
+async def test_what_acts_in_a_cell_that_is_away_names_it(verbs: Verbs, database: Addresses) -> None:
+    there = await verbs.open_holder("second", "1001")
+    await lose_second(database)
+    for words in (
+        ("cell", "drain", "second"),
+        ("cell", "show", "second"),
+        ("client", "create", "--holder-id", str(there)),
+        ("database", "show", "--cell", "second"),
+    ):
+        done = await verbs.run(*words)
+        assert done.returncode == ExitStatus.UNAVAILABLE, words
+        assert "the cell second gives no answer at postgresql://127.0.0.1:1/nowhere" in done.stderr

@@ -2,12 +2,14 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import asyncpg
 import pytest
 
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import installation as installation_store
 from support import cells, postgres
 from support.command_line import CommandLine
 from support.postgres import Addresses
@@ -40,6 +42,8 @@ async def test_a_cell_is_where_its_database_was_restored_once_the_former_one_is_
         ask = ("cell", "set", "second", "--database-url", cells.address_of(restored))
         refusal = await asyncio.to_thread(pixconnect.refusal, *ask)
         assert "answers, and is another one: stop or rename that first" in refusal
+        # Whatever an operator says of it, it answers.
+        assert await asyncio.to_thread(pixconnect.refusal, *ask, "--fenced") == refusal
         assert await cell_store.find(home, "second") == second
         await postgres.execute_as_owner(database, f"alter database {former} rename to {former}_lost")
         done = await asyncio.to_thread(pixconnect.json, *ask)
@@ -51,13 +55,22 @@ async def test_a_cell_is_where_its_database_was_restored_once_the_former_one_is_
             "select subject, before ->> 'address', after ->> 'address' from audit where verb = 'cell set'"
         )
         assert [tuple(row) for row in rows] == [("cell second", second.address, cells.address_of(restored))]
+        assert await was_elsewhere(restored)
         await postgres.execute_as_owner(database, f"alter database {former}_lost rename to {former}")
     finally:
         await postgres.execute_as_owner(database, f"drop database {former}_restored with (force)")
 
 
+async def was_elsewhere(addresses: Addresses) -> bool:
+    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        return await installation_store.was_elsewhere(connection)
+    finally:
+        await connection.close()
+
+
 async def test_a_server_that_is_called_otherwise_is_the_same(
-    home: asyncpg.Connection, second: KnownCell, pixconnect: CommandLine
+    home: asyncpg.Connection, second: KnownCell, tables: Addresses, pixconnect: CommandLine
 ) -> None:
     otherwise = f"{second.address}&sslmode=disable"
     done = await asyncio.to_thread(pixconnect.json, "cell", "set", "second", "--database-url", otherwise)
@@ -65,6 +78,8 @@ async def test_a_server_that_is_called_otherwise_is_the_same(
     known = await cell_store.find(home, "second")
     assert known is not None
     assert known.address == otherwise
+    # It cannot have gone on anywhere else.
+    assert not await was_elsewhere(tables)
 
 
 async def test_no_other_database_is_set_in_the_place_of_a_cell(
@@ -88,17 +103,31 @@ async def test_no_other_database_is_set_in_the_place_of_a_cell(
 
 
 async def test_a_server_of_which_nobody_knows_whether_it_serves_is_to_be_fenced(
-    home: asyncpg.Connection, second: KnownCell, pixconnect: CommandLine
+    home: asyncpg.Connection, second: KnownCell, tables: Addresses, pixconnect: CommandLine
 ) -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
+    socket = {"port": "5432"} | dict(parse_qsl(second.address.partition("?")[2]))
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
+    ask = ("cell", "set", "second", "--database-url", second.address)
     async with server:
-        await home.execute("update cell set address = $1", f"postgresql://127.0.0.1:{port}/pix")
-        ask = ("cell", "set", "second", "--database-url", second.address)
-        refusal = await asyncio.to_thread(pixconnect.refusal, *ask)
-        assert "keep it from that for ever, and run this again with --fenced" in refusal
+        for former in (
+            f"postgresql://127.0.0.1:{port}/pix",
+            # It may only be starting again.
+            "postgresql://127.0.0.1:1/pix",
+            "postgresql:///pix?host=/nowhere",
+            # What nobody knows of the one is not known by what is known of the other, in whatever order they stand.
+            f"postgresql:///no_such_database?host={socket['host']},/nowhere&port={socket['port']},1",
+            f"postgresql:///no_such_database?host=/nowhere,{socket['host']}&port=1,{socket['port']}",
+            # A file that is missing on this machine says nothing of that server.
+            f"postgresql://127.0.0.1:{port}/pix?sslmode=verify-full&sslrootcert=/nowhere.pem",
+        ):
+            await home.execute("update cell set address = $1", former)
+            refusal = await asyncio.to_thread(pixconnect.refusal, *ask)
+            assert "keep it from that for ever, and run this again with --fenced" in refusal, former
+            assert not await was_elsewhere(tables)
         done = await asyncio.to_thread(pixconnect.json, *ask, "--fenced")
-    assert done["address"] == second.address
+        assert done["address"] == second.address
+        assert await was_elsewhere(tables)

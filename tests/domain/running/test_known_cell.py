@@ -58,6 +58,12 @@ def test_addresses_of_one_place_are_written_alike(text: str, written: str) -> No
         ("postgresql://db", "names no database"),
         ("postgresql://db/", "names no database"),
         ("postgresql://db/a/b", "names no database"),
+        ("postgresql://db/a%00b", "names no database"),
+        ("postgresql://%00/pix", "names a host that is none"),
+        ("postgresql://d b/pix", "names a host that is none"),
+        (f"postgresql://{'a' * 64}.example/pix", "names a host that is none"),
+        ("postgresql://db/pix?target_session_attrs=master", "none of any, prefer-standby, primary"),
+        (f"postgresql://db/pix?sslrootcert=/{'a' * 1000}", "characters, and may have 1,000"),
         ("postgresql:///pix", "names no host"),
         ("postgresql://db:0/pix", "port"),
         ("postgresql://db:65536/pix", "port"),
@@ -66,7 +72,7 @@ def test_addresses_of_one_place_are_written_alike(text: str, written: str) -> No
         ("postgresql://db/pix?search_path=secret", "'search_path'"),
         ("postgresql://db/pix?secret", "is no address"),
         ("postgresql://db/pix?cluster=", "names a cluster of none"),
-        ("postgresql://db/pix?cluster=%1bpix", "names a cluster of none"),
+        ("postgresql://db/pix?cluster=%1bpix", "that nobody can print"),
         (f"postgresql://db/pix?cluster={'x' * 65}", "names a cluster of none"),
         ("postgresql://[db/pix", "is no address"),
     ],
@@ -104,3 +110,26 @@ def test_no_two_moves_of_a_cell_have_copies_of_the_same_name() -> None:
     assert moving.copy_name != again.copy_name
     # PostgreSQL cuts longer ones off, and a slot's has nothing else.
     assert re.fullmatch("[a-z0-9_]{1,63}", moving.copy_name)
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        ("postgresql://db/pix", ["postgresql://db:5432/pix"]),
+        (
+            "postgresql://a:1,[::1]/a%20b?target_session_attrs=primary&sslmode=disable",
+            ["postgresql://a:1/a%20b?sslmode=disable", "postgresql://[::1]:5432/a%20b?sslmode=disable"],
+        ),
+        ("postgresql:///pix?host=/run/pg", ["postgresql:///pix?host=/run/pg"]),
+        (
+            "postgresql:///pix?host=/run/a,/run/b&port=1,2",
+            ["postgresql:///pix?host=/run/a&port=1", "postgresql:///pix?host=/run/b&port=2"],
+        ),
+        (
+            "postgresql:///pix?host=a,b",
+            ["postgresql:///pix?host=a&port=5432", "postgresql:///pix?host=b&port=5432"],
+        ),
+    ],
+)
+def test_each_server_of_an_address_has_an_address(text: str, servers: list[str]) -> None:
+    assert a_cell(text).list_servers() == servers

@@ -1,5 +1,6 @@
 """Which part of a process serves a holder: that of its cell, which the holder's id says."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -106,6 +107,45 @@ async def test_until_it_is_known_which_cells_there_are_nobody_is_alone() -> None
     assert not alone.has_other(1)
     with pytest.raises(errors.NotFound):
         await alone.find(look)
+
+
+def test_a_cell_that_nobody_has_found_when_looking_for_it_is_missing_until_it_is_there() -> None:
+    away = UnreachableCells()
+    cells = ByCell("home", away)
+
+    def ask() -> None:
+        with pytest.raises(errors.ServiceUnavailable):
+            cells.at(7)
+
+    ask()
+    assert not cells.is_missing(7)
+    away.begin_look()
+    # Whoever asks while somebody looks may ask for what was added since.
+    with pytest.raises(errors.ServiceUnavailable):
+        cells.at(8)
+    away.end_look([1])
+    assert (cells.is_missing(7), cells.is_missing(8)) == (True, False)
+    # It may be added at any time.
+    assert away.is_wanted.is_set()
+    away.begin_look()
+    away.end_look([1, 7])
+    assert (cells.is_missing(7), cells.is_missing(8)) == (False, True)
+    cells.add(8, "cell 8")
+    assert not cells.is_missing(8)
+
+
+async def test_a_cell_that_hangs_is_given_up_after_a_while_and_then_the_others_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def look(part: str) -> str:
+        if part == "cell 1":
+            await asyncio.Event().wait()
+        if part == "cell 2":
+            return part
+        raise errors.NotFound("nobody's")
+
+    monkeypatch.setattr("pixconnect.usecases.frame.cells.ANSWER_WITHIN_S", 0.01)
+    assert await parts().find(look) == "cell 2"
 
 
 async def test_a_cell_that_gives_no_answer_hides_nothing_that_another_knows() -> None:

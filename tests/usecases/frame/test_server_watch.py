@@ -60,6 +60,7 @@ CHANGES = {
     "system identifier": "update installation set system_identifier = system_identifier - 1",
     "database": "update installation set database_oid = database_oid - 1",
     "tables": "update installation set tables_oid = tables_oid - 1",
+    "elsewhere": "update installation set elsewhere_since = clock_timestamp()",
 }
 STARTED_EARLIER = "update installation set started_at = started_at - interval '1 hour'"
 
@@ -419,6 +420,35 @@ async def test_a_log_that_is_behind_what_was_noted_outside_of_the_data_is_seen_o
     await start(database, ServerWatch(late))
     losses = await installation_store.find_losses(outlived.service.context.pool)
     assert len(losses) == 1
+
+
+async def test_a_database_that_its_installation_had_before_has_forgotten_what_another_has_had_since(
+    outlived: Outlived,
+) -> None:
+    database = outlived.service.database
+    notes = Notes()
+    await start(database, ServerWatch(notes))
+    assert notes.server is not None
+    # The installation went to a copy of it on another server, and comes back.
+    server = structs.replace(notes.server, system_identifier=1, position=1, notes_count=notes.server.notes_count + 1)
+    for _ in range(2):
+        notes.server = server
+        with capture_logs() as logs:
+            await start(database, ServerWatch(notes))
+    # A second process remembers that server too, and finds the loss counted.
+    assert [line for line in logs if line["log_level"] == "critical"] == []
+    losses = await installation_store.find_losses(outlived.service.context.pool)
+    assert [(loss.reason[:42], loss.orders_count) for loss in losses] == [
+        ("another server has had these tables since,", 2)
+    ]
+    # Once more: that server was started after the loss was noticed.
+    notes.server = structs.replace(server, started_at=datetime.now(UTC) + timedelta(hours=1), notes_count=2**40)
+    await start(database, ServerWatch(notes))
+    assert len(await installation_store.find_losses(outlived.service.context.pool)) == 2
+    # What is another installation's says nothing of this one.
+    notes.server = structs.replace(server, made_at=STARTED_AT, notes_count=2**41)
+    await start(database, ServerWatch(notes))
+    assert len(await installation_store.find_losses(outlived.service.context.pool)) == 2
 
 
 async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_before_the_first(

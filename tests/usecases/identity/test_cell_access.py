@@ -13,6 +13,7 @@ from pixconnect.usecases.frame.cells import ByCell, UnreachableCells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.identity.cell_access import CellIssuer, CellKeys, CellVerifier
+from pixconnect.usecases.identity.client_cells import IN_VAIN_MAX
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
@@ -164,6 +165,33 @@ async def test_whose_cell_is_away_is_asked_to_come_again_and_nobody_else(house: 
         await issuer.login(token_request(house.there.client.client.client_id, house.there.client.client_secret))
     token = await issuer.login(token_request(house.home.client.client.client_id, house.home.client.client_secret))
     assert (await verifier.verify(b"Bearer " + token.access_token.encode())).holder_id == house.home.holder_id
+
+
+async def test_a_token_of_a_cell_that_does_not_exist_is_refused_once_somebody_has_looked_for_it(house: House) -> None:
+    verifier = CellVerifier(house.verifiers)
+    forged = house.there.bearer(holder_id=str(5 * cell.IDS_MAX + 1))
+    with pytest.raises(errors.ServiceUnavailable):
+        await verifier.verify(forged)
+    house.away.begin_look()
+    house.away.end_look([NUMBER])
+    with pytest.raises(errors.Unauthorized):
+        await verifier.verify(forged)
+
+
+async def test_an_address_asks_in_vain_for_a_few_clients_while_a_cell_is_away(house: House) -> None:
+    house.issuers.remove(NUMBER, house.issuers.at(NUMBER))
+    issuer = CellIssuer(house.issuers)
+    for number in range(IN_VAIN_MAX):
+        with pytest.raises(errors.ServiceUnavailable, match=r"cannot be reached$"):
+            await issuer.login(token_request(f"guess-{number}", "wrong"))
+    with pytest.raises(errors.ServiceUnavailable, match="this address asks for too many"):
+        await issuer.login(token_request("guess", "wrong"))
+    # Those of other addresses are asked for, and who is found costs nothing.
+    known = house.home.client.client.client_id, house.home.client.client_secret
+    for _ in range(2 * IN_VAIN_MAX):
+        # A process that has not met it yet.
+        issuer._known.pop(known[0], None)
+        assert await issuer.login(structs.replace(token_request(*known), address="192.0.2.7"))
 
 
 async def test_the_keys_of_both_are_published_as_one_set(house: House) -> None:

@@ -49,6 +49,12 @@ class CellAnswers(Struct, Generic[Result], frozen=True, kw_only=True):
         self.refuse_missing("not done in these, so run it again")
 
 
+class _Silence(Struct, frozen=True):
+    """A cell has raised this. What it answers may be an error too, which is no silence."""
+
+    error: Exception
+
+
 async def ask_cells(
     settings: Settings,
     home: OperatorContext,
@@ -64,19 +70,21 @@ async def ask_cells(
     from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
     from pixconnect.assembly.cell_settings import settings_of  # noqa: PLC0415
 
-    async def ask_there(known: KnownCell) -> Result:
-        there = settings_of(settings, known)
-        async with operators.open_operator(there, known=known, compares_key=compares_key) as operator:
-            return await ask(operator)
+    async def ask_there(known: KnownCell) -> Result | _Silence:
+        try:
+            async with operators.open_operator(
+                settings_of(settings, known), known=known, compares_key=compares_key
+            ) as operator:
+                return await ask(operator)
+        except Exception as error:  # noqa: BLE001  what is no silence is raised again
+            return _Silence(error=error)
 
     found = [(HOME_NAME, await ask(home))]
     missing = dict[str, str]()
     others = await cell_store.list_open_cells(home.pool)
-    for known, answer in zip(
-        others, await asyncio.gather(*map(ask_there, others), return_exceptions=True), strict=True
-    ):
-        if isinstance(answer, BaseException):
-            missing[known.name] = say_why_missing(answer)
+    for known, answer in zip(others, await asyncio.gather(*map(ask_there, others)), strict=True):
+        if isinstance(answer, _Silence):
+            missing[known.name] = say_why_missing(answer.error)
         else:
             found.append((known.name, answer))
     return CellAnswers(found=found, missing=missing, is_alone=not others)
@@ -121,7 +129,7 @@ def drop_unknowing(answers: CellAnswers[Result | NotFound]) -> CellAnswers[Resul
 def say_why_missing(error: BaseException) -> str:
     """Why a cell does not answer; what it refuses, and a defect of ours, is raised."""
     is_refusal = isinstance(error, PixConnectError) and not isinstance(error, ServiceUnavailable)
-    why = None if is_refusal else failures.explain(error)
+    why = None if is_refusal else failures.explain(error, "the cell's address")
     if why is None:
         raise error
     return why

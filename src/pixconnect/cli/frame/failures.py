@@ -54,7 +54,7 @@ _BY_NAME = {
     "ClientCertificateError": "PIXCONNECT_WEBHOOK_CERTIFICATE_FILE, PIXCONNECT_WEBHOOK_KEY_FILE: {}",
     "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of DATABASE_URL",
     "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at DATABASE_URL",
-    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",
+    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at {address}",
     "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
     "the tables and may make roles, for operators' verbs PIXCONNECT_OPERATOR_DATABASE_URL to one that may take "
     "pixconnect_operator, and for the console PIXCONNECT_CONSOLE_DATABASE_URL to one that may take pixconnect_console",
@@ -63,7 +63,7 @@ _BY_NAME = {
     "UndefinedTableError": "the tables are missing or old ({}): run `pixconnect migrate`",
     "InvalidSchemaNameError": "the tables are missing ({}): run `pixconnect migrate`",
     "DiskFullError": "the database's disk is full ({}): make room and try again",
-    "ClientConfigurationError": "DATABASE_URL is no address of a PostgreSQL database ({})",
+    "ClientConfigurationError": "{address} is no address of a PostgreSQL database ({})",
     "SSLCertVerificationError": "the database's certificate is not the one that was expected ({}): look at sslrootcert, "
     "and at the name of the server, in PIXCONNECT_DATABASE_URL or the address of this part",
     "ReadOnlySQLTransactionError": "the database only reads ({}): it is a standby, or was set so; try again when it writes",
@@ -103,8 +103,12 @@ _MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
 _UNKNOWN_SETTING = re.compile(r'unrecognized configuration parameter "([^"]*)"$')
 
 
-def explain(error: BaseException) -> str | None:
-    """The line to show; ``None`` for a defect of ours, whose traceback says more."""
+def explain(error: BaseException, address: str = "DATABASE_URL") -> str | None:
+    """The line to show; ``None`` for a defect of ours, whose traceback says more.
+
+    Args:
+        address: What has the database's address.
+    """
     if isinstance(error, _SAY_IT_ALL):
         return str(error)
     if type(error).__name__ in _ABOUT_ROLES and (missing := _MISSING_ROLE.search(str(error))):
@@ -112,22 +116,22 @@ def explain(error: BaseException) -> str | None:
             return f"this server has never had our tables ({error}): run `pixconnect migrate`"
         return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
     if type(error).__name__ == "UndefinedObjectError" and (unknown := _UNKNOWN_SETTING.search(str(error))):
-        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of DATABASE_URL"
+        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of {address}"
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_NAME:
-            return _BY_NAME[kind.__name__].format(error)
+            return _BY_NAME[kind.__name__].format(error, address=address)
     if isinstance(error, OSError) and is_disk_full(error):
         return f"the disk is full ({error.filename or error.strerror}): make room and try again"
     # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
     if type(error) is ConnectionError:
         return str(error)
-    return _explain_loss(error)
+    return _explain_loss(error, address)
 
 
-def _explain_loss(error: BaseException) -> str | None:
+def _explain_loss(error: BaseException, address: str) -> str | None:
     said = error if str(error) else type(error).__name__
     if is_database_unreachable(error):
-        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at DATABASE_URL"
+        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at {address}"
     if is_database_away(error):
         return f"the database was lost ({said}): look at its log, and try again"
     if _is_one_of(error, _DATABASE_BUSY):

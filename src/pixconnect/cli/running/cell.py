@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import Annotated, Final, TypeVar
 
 from cyclopts import App, Parameter
@@ -97,13 +98,13 @@ def set_address(
 ) -> None:
     """Say that a cell's database is at another address: restored there, or called otherwise. Nothing is copied.
 
-    It is refused while another database of this cell answers at the former address. Of a restored one the services see what it
-    has forgotten, as in the home cell.
+    It is refused while another database of this cell answers at the former address. Unless the very same server answers at
+    both, the services count a loss.
 
     Args:
         database_url: Where it is now, as `postgresql://HOST:PORT/DATABASE`, without user and password; `?cluster=NAME` says of
             which cluster its servers are.
-        fenced: The former server gives no answer, and you have kept it from ever giving one again.
+        fenced: You have kept a former server that gives no answer from ever giving one again.
     """
     address = _parsed("--database-url", parse_address, database_url)
     known = _run(
@@ -144,8 +145,9 @@ def show(name: Name, *, json: Json = False) -> None:
     async def look(operator: Operator, settings: Settings) -> tuple[KnownCell | None, CellLook]:
         known = await _find(operator, name)
         reached = settings if known is None else settings_of(settings, known)
-        async with cell_opening.connected_as_operator(reached) as connection:
-            return known, await cell_check.look_at_cell(connection)
+        with nullcontext() if known is None else known_cells.reaching(known):
+            async with cell_opening.connected_as_operator(reached) as connection:
+                return known, await cell_check.look_at_cell(connection)
 
     known, found = _run(look)
     output.show((dict(_HOME) if known is None else structs.asdict(known)) | {"found": _shown(found)}, as_json=json)

@@ -110,7 +110,7 @@ async def look_for_faults(context: OperatorContext, settings: Settings, known: K
         role = privileges.SERVICE_ROLE
         await (await pool.connect(reached.database_url, role=role, schema=_SCHEMA, name=_NAME)).close()
     except Exception as error:
-        line = failures.explain(error)
+        line = failures.explain(error) if known is None else failures.explain(error, "the cell's address")
         if known is not None and isinstance(error, asyncpg.InvalidCatalogNameError):
             line = cell_check.say_closed(known) or line
         # A defect of ours keeps its traceback.

@@ -194,7 +194,7 @@ async def list_migrated_cells(settings: Settings) -> list[KnownCell]:
         # A home of before there were cells, or without tables, knows none.
         if not await connection.fetchval("select to_regclass('cell') is not null"):
             return []
-        return await cell_store.list_open_cells(connection)
+        return await cell_store.list_open_cells_of_any_version(connection)
     finally:
         await connection.close()
 

@@ -33,9 +33,10 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         return self.system_identifier, self.timeline, self.database_oid, self.tables_oid
 
     def is_behind(self, before: DatabaseServer) -> bool:
-        """Whether it has forgotten what this very server, by its identifier, had on its disk before."""
+        """Whether it has forgotten what had been on disk before: of this very server, or of another that had these tables."""
         if self.system_identifier != before.system_identifier:
-            return False
+            # Its log has positions of its own, but notes are counted in the tables, which go from server to server.
+            return self.made_at is not None and self.made_at == before.made_at and self.notes_count < before.notes_count
         # The log of data that was put back may have come further than before, by whatever was done there since.
         has_forgotten = self.tables_oid == before.tables_oid and self.notes_count < before.notes_count
         return has_forgotten or (self.timeline, self.position) < (before.timeline, before.position)

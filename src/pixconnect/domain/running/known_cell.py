@@ -34,7 +34,12 @@ _NAME: Final = re.compile("[a-z][a-z0-9-]{0,31}")
 _PORT: Final = 5432
 _DATABASE_NAME_MAX: Final = 63
 """Octets of a name that PostgreSQL keeps; it cuts longer ones off."""
-_HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]@]+)(:(?P<port>[0-9]{1,5}))?")
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]@%\s\x00-\x1f\x7f]+)(:(?P<port>[0-9]{1,5}))?")
+_LABEL_LENGTH_MAX: Final = 63
+"""Of each part of a host's name between two dots (RFC 1035)."""
+_ADDRESS_LENGTH_MAX: Final = 1000
+_ROLES_OF_SERVERS: Final = frozenset({"any", "primary", "standby", "read-write", "read-only", "prefer-standby"})
+"""What ``target_session_attrs`` may be."""
 
 
 class CellAddress(Struct, frozen=True, kw_only=True):
@@ -60,8 +65,26 @@ class CellAddress(Struct, frozen=True, kw_only=True):
     def database(self) -> str:
         return unquote(urlsplit(self.address).path[1:])
 
+    def list_servers(self) -> list[str]:
+        """An address of each server that the address names: of several, a driver tells only what became of the last one."""
+        parts = urlsplit(self.address)
+        words = [(key, word) for key, word in parse_qsl(parts.query) if key != "target_session_attrs"]
+        given = dict(words)
+        if parts.netloc or "," not in given["host"]:
+            return [_write(place, parts.path[1:], words) for place in parts.netloc.split(",")]
+        others = [(key, word) for key, word in words if key not in {"host", "port"}]
+        places, ports = given["host"].split(","), given.get("port", str(_PORT)).split(",")
+        if len(ports) == 1:
+            ports *= len(places)
+        return [
+            _write("", parts.path[1:], [*others, ("host", place), ("port", port)])
+            for place, port in zip(places, ports, strict=True)
+        ]
+
 
 class KnownCell(CellAddress, frozen=True, kw_only=True):
+    """What came later has a default: an upgrade reads the table of before."""
+
     number: int
     """1 to 255: the home cell is 0, and is not among those that it knows."""
     name: str
@@ -142,21 +165,32 @@ def parse_address(text: str) -> str:
             "says who logs in: leave user, password and certificate out, since each process logs in to a cell as it does to "
             "the home cell"
         )
-    if unknown := sorted({key for key, _ in words} - _PLACE_WORDS - {_CLUSTER}):
-        raise ValueError(
-            f"has {unknown[0]!r} in its query, which may have {', '.join(sorted({*_PLACE_WORDS, _CLUSTER}))}"
-        )
-    cluster = dict(words).get(_CLUSTER)
-    if cluster is not None and not (1 <= len(cluster) <= _CLUSTER_LENGTH_MAX and cluster.isprintable()):
-        raise ValueError(f"names a cluster of none or more than {_CLUSTER_LENGTH_MAX} printable characters")
+    _refuse_words(words)
     database = unquote(parts.path[1:])
-    if not database or "/" in database:
+    if not database or "/" in database or not database.isprintable():
         raise ValueError("names no database: write postgresql://HOST:PORT/DATABASE")
     hosts = _write_hosts(parts.netloc)
     # Without a host a driver would ask the environment of each process, which may differ.
     if not hosts and "host" not in dict(words):
         raise ValueError("names no host: write postgresql://HOST:PORT/DATABASE, or ?host=/FOLDER for a socket")
-    return _write(hosts, quote(database, safe=""), sorted(words))
+    written = _write(hosts, quote(database, safe=""), sorted(words))
+    if len(written) > _ADDRESS_LENGTH_MAX:
+        raise ValueError(f"has {len(written):,} characters, and may have {_ADDRESS_LENGTH_MAX:,}")
+    return written
+
+
+def _refuse_words(words: Sequence[tuple[str, str]]) -> None:
+    if unknown := sorted({key for key, _ in words} - _PLACE_WORDS - {_CLUSTER}):
+        raise ValueError(
+            f"has {unknown[0]!r} in its query, which may have {', '.join(sorted({*_PLACE_WORDS, _CLUSTER}))}"
+        )
+    if not all(word.isprintable() for _, word in words):
+        raise ValueError("has characters in its query that nobody can print")
+    cluster = dict(words).get(_CLUSTER)
+    if cluster is not None and not 1 <= len(cluster) <= _CLUSTER_LENGTH_MAX:
+        raise ValueError(f"names a cluster of none or more than {_CLUSTER_LENGTH_MAX} characters")
+    if dict(words).get("target_session_attrs", "any") not in _ROLES_OF_SERVERS:
+        raise ValueError(f"has a target_session_attrs that is none of {', '.join(sorted(_ROLES_OF_SERVERS))}")
 
 
 def _write(place: str, database: str, words: Sequence[tuple[str, str]]) -> str:
@@ -169,7 +203,7 @@ def _write_hosts(netloc: str) -> str:
     written: list[str] = []
     for each in netloc.lower().split(",") if netloc else ():
         found = _HOST.fullmatch(each)
-        if found is None:
+        if found is None or max(map(len, found["name"].split("."))) > _LABEL_LENGTH_MAX:
             raise ValueError("names a host that is none: write HOST:PORT, and several with a comma between")
         port = int(found["port"] or _PORT)
         if not 1 <= port <= 65_535:

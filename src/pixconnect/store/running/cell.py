@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final, LiteralString
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame.cell import CELLS_MAX
@@ -44,6 +45,15 @@ async def list_all(connection: Connection | Pool) -> list[KnownCell]:
 async def list_open_cells(connection: Connection | Pool) -> list[KnownCell]:
     """Those that may be used; one that is being added has nothing yet."""
     return [known for known in await list_all(connection) if known.is_open]
+
+
+_LIST_OF_ANY_VERSION: Final[LiteralString] = "select to_jsonb(cell)::text as row from cell order by number"
+
+
+async def list_open_cells_of_any_version(connection: Connection) -> list[KnownCell]:
+    """The same before the tables are those of this program: columns that came later are missing."""
+    found = [msgspec.json.decode(row["row"], type=KnownCell) for row in await connection.fetch(_LIST_OF_ANY_VERSION)]
+    return [known for known in found if known.is_open]
 
 
 _FIND: Final[LiteralString] = f"select {CELL.select} from cell where name = $1"
@@ -133,6 +143,11 @@ _DRAIN: Final[LiteralString] = f"update installation set drained_at = $1 returni
 async def read_cell_figures(connection: Connection | Pool) -> CellFigures:
     """Of the cell that these tables are."""
     return CellFigures(**await fetch_row(connection, _READ_FIGURES))
+
+
+async def is_drained(connection: Connection) -> bool:
+    """Whether no holder is opened in this cell any more; in a transaction, whoever drains it waits until that has ended."""
+    return bool(await connection.fetchval("select drained_at is not null from installation for share"))
 
 
 async def drain(connection: Connection, at: datetime | None) -> CellFigures:

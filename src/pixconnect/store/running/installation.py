@@ -114,6 +114,7 @@ _PREPARE_SESSION: Final[LiteralString] = f"""
     select {_SERVER}, pg_is_in_recovery() as is_standby, set_config('synchronous_commit', {_DURABLE}, false) as commits,
         array(select name from unnest(array['fsync', 'full_page_writes']) as name where current_setting(name) <> 'on') as weak,
         current_setting('cluster_name') as cluster,
+        exists (select from installation where elsewhere_since is not null) as was_elsewhere,
         set_config('session.tables_oid', to_regclass('installation')::bigint::text, false) as tables
     from pg_control_system() where refuse_old_session()
 """
@@ -128,14 +129,16 @@ class PreparedSession(Struct, frozen=True, kw_only=True):
     """The server's settings that may lose what was committed."""
     cluster: str
     """The name of the cluster that it is of; empty where it has none."""
+    was_elsewhere: bool
+    """Whether its cell may have gone on in another database, which nobody has counted as a loss yet."""
 
 
 async def prepare_session(connection: Connection) -> PreparedSession:
     """Make a new connection's session safe to use, and look at its server; raises as ``read_server``."""
     row = dict(await fetch_row(connection, _PREPARE_SESSION))
     del row["commits"], row["tables"]
-    is_standby, weak, cluster = row.pop("is_standby"), row.pop("weak"), row.pop("cluster")
-    return PreparedSession(server=DatabaseServer(**row), is_standby=is_standby, weak=weak, cluster=cluster)
+    beside = {name: row.pop(name) for name in ("is_standby", "weak", "cluster", "was_elsewhere")}
+    return PreparedSession(server=DatabaseServer(**row), **beside)
 
 
 _FIND_NOTED_SERVER: Final[LiteralString] = """
@@ -169,6 +172,7 @@ async def lock_noted_server(connection: Connection) -> None:
 _NOTE_SERVER: Final[LiteralString] = """
     update installation
     set system_identifier = $1, timeline = $2, database_oid = $3, tables_oid = $4, started_at = $5, seen_at = clock_timestamp(),
+        elsewhere_since = null,
         -- It was another server's clock.
         beat_at = null
 """
@@ -176,6 +180,16 @@ _NOTE_SERVER: Final[LiteralString] = """
 
 async def note_server(connection: Connection, server: DatabaseServer) -> None:
     await connection.execute(_NOTE_SERVER, *server.identity, server.started_at)
+
+
+async def note_elsewhere(connection: Connection) -> None:
+    """Note that the cell may have gone on in another database: whoever serves this one next counts a loss."""
+    await connection.execute("update installation set elsewhere_since = clock_timestamp()")
+
+
+async def was_elsewhere(connection: Connection) -> bool:
+    """As a session says it when it is prepared."""
+    return await connection.fetchval("select exists (select from installation where elsewhere_since is not null)")
 
 
 async def find_waiting_cluster(connection: Connection) -> str | None:
@@ -341,33 +355,37 @@ async def insert_loss(
         connection: In a transaction.
         reason: For the operator.
         found: The server as it is.
-        behind: What was known of the very same server, where it has less than that.
+        behind: What was known of this server or another one, where it has less than that.
         orders_count: How many were open.
     """
+    same = behind if behind is not None and behind.system_identifier == found.system_identifier else None
     return await connection.fetchval(
         _INSERT_LOSS,
         reason,
         found.system_identifier,
         found.started_at,
-        None if behind is None else behind.timeline,
-        None if behind is None else behind.position,
+        None if same is None else same.timeline,
+        None if same is None else same.position,
         orders_count,
     )
 
 
-# A process that knows the server as it was after that start has seen what was left, and more is missing now.
 _IS_KNOWN: Final[LiteralString] = """
     select exists (
         select from database_loss
-        where system_identifier = $1 and (timeline_before, position_before) >= ($2, $3) and started_at > $4
+        where system_identifier = $1 and case when $1 = $2
+            -- A process that knows the server as it was after that start has seen what was left, and more is missing now.
+            then (timeline_before, position_before) >= ($3, $4) and started_at > $5
+            -- Another server's log has positions of its own. What it had, it had after it was started.
+            else noticed_at > $5 end
     )
 """
 
 
-async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) -> bool:
-    """Whether another process has noticed already that the server is behind what it was before."""
+async def is_known_to_be_behind(connection: Connection, found: DatabaseServer, before: DatabaseServer) -> bool:
+    """Whether another process has noticed already that the server is behind what it, or another one, was before."""
     known = (before.system_identifier, before.timeline, before.position, before.started_at)
-    return await connection.fetchval(_IS_KNOWN, *known)
+    return await connection.fetchval(_IS_KNOWN, found.system_identifier, *known)
 
 
 _FIND_LOSSES: Final[LiteralString] = """

@@ -35,8 +35,8 @@ async def drain_cell(context: OperatorContext, name: str, *, is_over: bool = Fal
 
 
 async def refuse_drained(connection: Connection) -> None:
-    """Raise ``BadRequest`` where no holder is opened in the cell of this connection."""
-    if (await cell_store.read_cell_figures(connection)).is_drained:
+    """Raise ``BadRequest`` where no holder is opened in the cell of this connection, until whose transaction it stays open."""
+    if await cell_store.is_drained(connection):
         raise errors.BadRequest(
             "cell: no holder is opened in this one any more, it is drained: choose another, or `pixconnect cell drain NAME "
             "--cancel`"

@@ -12,7 +12,7 @@ Who asks all and finds nothing may say so only if all have answered (``find``).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final, Generic, TypeVar
 
 from pixconnect.domain.frame import cell, errors
@@ -38,6 +38,27 @@ class UnreachableCells:
         """Whether it was read which cells there are. Before that, what the home cell does not know may be any other's."""
         self.is_wanted = asyncio.Event()
         """Set when somebody asks for a cell that is not known, or one is away: there may be a new one, or it is elsewhere."""
+        self._asked_for = set[int]()
+        self._looked_for = set[int]()
+        self._missing = set[int]()
+
+    def begin_look(self) -> None:
+        """Somebody is about to read which cells there are; who asks from now on waits for the next look."""
+        self.is_wanted.clear()
+        self._looked_for |= self._asked_for
+        self._asked_for.clear()
+
+    def end_look(self, numbers: Collection[int]) -> None:
+        """These cells were read."""
+        self.are_known = True
+        self._missing = (self._missing | self._looked_for).difference(numbers)
+        self._looked_for.clear()
+
+    def is_missing(self, number: int) -> bool:
+        """Whether a cell was asked for before, and was not there when somebody looked then; somebody looks again."""
+        if number in self._missing:
+            self.is_wanted.set()
+        return number in self._missing
 
     def refuse(self, number: int) -> errors.ServiceUnavailable:
         """What a holder of this cell is answered."""
@@ -45,6 +66,7 @@ class UnreachableCells:
             return errors.ServiceUnavailable(
                 "the database of this holder cannot be reached; nothing was done", RETRY_AFTER_S
             )
+        self._asked_for.add(number)
         self.is_wanted.set()
         return errors.ServiceUnavailable(
             "the database of this holder is not known here yet; nothing was done", RETRY_AFTER_S
@@ -77,6 +99,10 @@ class ByCell(Generic[Part]):
         if found is None:
             raise self._away.refuse(number)
         return found
+
+    def is_missing(self, number: int) -> bool:
+        """Whether a look for this cell, after somebody had asked for it, has found that there is none."""
+        return number not in self._others and self._away.is_missing(number)
 
     @property
     def is_alone(self) -> bool:
@@ -131,7 +157,7 @@ class ByCell(Generic[Part]):
         has_all, not_found = self.are_all_served, errors.NotFound("nobody knows it")
         for part in self._led_by(name):
             try:
-                return await look(part)
+                return await (look(part) if part is self.home else answer_in_time(look(part)))
             except errors.NotFound as refusal:
                 not_found = refusal
             except NO_ANSWER:

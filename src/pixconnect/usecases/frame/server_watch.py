@@ -6,7 +6,7 @@
     started again ──────── ids move ahead, caches are dropped; what was open before and is too late is asked, and never given up
     a standby of our cluster took over that had each commit ─────────── the same
     another server, timeline or database, other tables, or less ─────── the same, each open order counts as handed over, and
-                                                                    accounts at institutions are paused
+    one that its cell had before ────────────────────────────────────── accounts at institutions are paused
     tables of another installation ──────────────────────────────────── not used, until its address leads to ours again
 
 A copy of the data that was put back looks like any other start, so we do the first at each start. We can see the
@@ -37,6 +37,8 @@ NOTE_EVERY_S: Final = 10.0
 """How often a process looks how far the server is: so much may be forgotten of its log and not be seen."""
 HIGH_WATER_EVERY: Final = 6
 """Notes of the position for each note of the ids: a start after a stop of a minute leaves out what a minute may use."""
+
+_ELSEWHERE: Final = "the cell was set to this database, and may have gone on in another one"
 
 _log = structlog.get_logger(__name__)
 
@@ -97,7 +99,7 @@ class ServerWatch:
         found = session.server
         # Of connections that are opened together one does what follows from another server; the others find it done.
         async with self._judging:
-            if self._is_new(found) or (latest is not None and found.is_behind(latest)):
+            if self._is_new(found) or session.was_elsewhere or (latest is not None and found.is_behind(latest)):
                 await self._meet(connection, found, latest)
             if self._counted_at_s < asked_at_s:
                 await self._catch_up(connection)
@@ -200,14 +202,16 @@ class ServerWatch:
             await installation_store.lock_noted_server(connection)
             noted = await installation_store.find_noted_server(connection, found, latest)
             # What another process has counted as a loss is no second one.
-            if before is not None and await installation_store.is_known_to_be_behind(connection, before):
+            if before is not None and await installation_store.is_known_to_be_behind(connection, found, before):
                 before = None
             has_waited = (
                 bool(self._cluster) and await installation_store.find_waiting_cluster(connection) == self._cluster
             )
+            if await installation_store.was_elsewhere(connection):
+                reason = _ELSEWHERE
             # A takeover is believed only where commits are known to have waited for a standby, and nothing that one had is
             # missing.
-            if noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
+            elif noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
                 reason = _what_was_seen(found, noted, before)
             if reason is not None:
                 # Before the server is noted as known, and before anybody can move an order at it.
@@ -258,6 +262,11 @@ def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: Databas
         )
     if found.tables_oid != noted.tables_oid:
         return f"other tables in the place of ours, {found.tables_oid} after {noted.tables_oid}: a dump was restored over them"
+    if before is not None and before.system_identifier != found.system_identifier:
+        return (
+            f"another server has had these tables since, {before.system_identifier}: ids were noted there "
+            f"{before.notes_count} times, and here {found.notes_count}"
+        )
     if before is not None and (found.timeline, found.position) < (before.timeline, before.position):
         octets = before.position - found.position
         return f"its write-ahead log is behind what it was: timeline {before.timeline}, {octets} octets more"

@@ -17,11 +17,11 @@ from typing import Final
 
 from pixconnect.domain.frame import cell, errors
 from pixconnect.domain.frame.secret_box import SealBroken
-from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity.access import AccessToken, Caller
 from pixconnect.foundation import jose
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.usecases.frame.cells import ByCell
+from pixconnect.usecases.identity.client_cells import ClientCells
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token import CACHED_TOKENS_MAX, SCHEME, TOKEN_LENGTH_MAX, TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer, TokenRequest
@@ -52,7 +52,8 @@ class CellVerifier:
         if authorization is None or self._home.recall_party(authorization) is not None:
             return await self._home.verify(authorization)
         number = _read_cell(authorization)
-        verifier = self._verifiers.at(number)
+        # Of what no cell can have signed the home cell's verifier says so.
+        verifier = self._home if self._verifiers.is_missing(number) else self._verifiers.at(number)
         caller = await verifier.verify(authorization)
         if number != cell.HOME:
             self._elsewhere.keep(authorization, verifier)
@@ -75,6 +76,7 @@ class CellIssuer:
 
     def __init__(self, issuers: ByCell[TokenIssuer]) -> None:
         self._issuers = issuers
+        self._clients = ClientCells(issuers, TokenIssuer.check_known, issuers.home.now_s)
         self._known = BoundedCache[str, int](_CLIENTS_MAX)
         """The cell of a client, by its id."""
 
@@ -89,22 +91,14 @@ class CellIssuer:
         self._issuers.home.refuse_limited(limited_as)
 
     async def _find(self, request: TokenRequest) -> TokenIssuer:
-        client_id = request.client_id
-        if client_id is None or not access_rules.is_client_id(client_id):
-            return self._issuers.home
+        client_id = request.client_id or ""
         known = self._known.recall(client_id)
         if known is not None:
             return self._issuers.at(known)
         # A flood of guesses from one address costs no look.
         self.refuse_limited(request.limited_as)
-
-        async def look(issuer: TokenIssuer) -> TokenIssuer:
-            await issuer.check_known(client_id)
-            return issuer
-
-        try:
-            found = await self._issuers.find(look, client_id)
-        except errors.NotFound:
+        found = await self._clients.find(client_id, request.address)
+        if found is None:
             return self._issuers.home
         # A client stays in its cell, as its holder does.
         self._known.keep(client_id, found.cell)

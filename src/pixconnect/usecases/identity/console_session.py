@@ -32,10 +32,11 @@ from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity.console import ConsoleOperator, ConsoleSession, FoundSession
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.cells import ByCell, answer_in_time
+from pixconnect.usecases.frame.cells import ByCell
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import Operator, OperatorContext, acting_as
 from pixconnect.usecases.identity import token_issuer
+from pixconnect.usecases.identity.client_cells import ClientCells
 from pixconnect.usecases.identity.operator_access import about_totp, hash_recovery_code
 from pixconnect.usecases.identity.token_issuer import AddressLimited, TokenRequest
 
@@ -79,8 +80,8 @@ class SignIn:
     """The door of one process: one comes in at a time. Operators' sessions are in the home cell, a client's in its cell."""
 
     def __init__(self, cells: ByCell[Operator]) -> None:
-        self._cells = cells
         self._context: OperatorContext = cells.home
+        self._clients = ClientCells(cells, token_issuer.check_client_known, cells.home.clock.monotonic_s)
         self._semaphore = FairSemaphore(1, waiting_max=WAITING_MAX, what="sign-ins")
 
     async def operator(self, asked: OperatorSignIn) -> NewSession:
@@ -108,7 +109,7 @@ class SignIn:
         )
         token_issuer.check_shape(request)
         # Before its turn comes: nobody else waits for a cell that hangs.
-        context = await self._find_cell(asked.client_id)
+        context = await self._clients.find(asked.client_id, asked.address) or self._context
         async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
             verdict = await token_issuer.judge(context, connection, request)
             if isinstance(verdict, Client):
@@ -117,19 +118,6 @@ class SignIn:
                 began_at = access_rules.issue_at(session.created_at, verdict.tokens_from)
                 return await _begin(context, connection, structs.replace(session, created_at=began_at))
         raise verdict
-
-    async def _find_cell(self, client_id: str) -> OperatorContext:
-        """A client's cell; the home cell refuses those that nobody knows."""
-
-        async def look(operator: Operator) -> OperatorContext:
-            await answer_in_time(token_issuer.check_client_known(operator, client_id))
-            return operator
-
-        if self._cells.is_alone or not access_rules.is_client_id(client_id):
-            return self._context
-        with suppress(errors.NotFound):
-            return await self._cells.find(look, client_id)
-        return self._context
 
     async def link(self, token: str) -> NewSession:
         """Let in whoever opens a link for the first time, as the operator of a sandbox; refuses as ``operator`` does."""

@@ -125,10 +125,10 @@ class TokenIssuer:
             client = await self._judge(request)
         except AddressLimited as refusal:
             # A failure always counts for its whole minute, so until then the answer cannot change.
-            self._limited_until_s.keep(limited_as, self._now_s() + refusal.left_s)
+            self._limited_until_s.keep(limited_as, self.now_s() + refusal.left_s)
             raise
         except ClientLimited as refusal:
-            limited = _LimitedClient(refusal.secret_hash, self._now_s() + refusal.left_s, self._now_s())
+            limited = _LimitedClient(refusal.secret_hash, self.now_s() + refusal.left_s, self.now_s())
             self._limited_clients.keep(failure_subject("client", client_id), limited)
             self._count_guess(limited_as)
             raise
@@ -191,12 +191,13 @@ class TokenIssuer:
             for request, client in zip(requests, clients, strict=True)
         ]
 
-    def _now_s(self) -> float:
+    def now_s(self) -> float:
+        """As its clock says it, which never goes back."""
         return self._context.clock.monotonic_s()
 
     def refuse_limited(self, limited_as: str) -> None:
         """Raise ``RateLimited``, without the database, for whom is known to have failed too often (``limited_as``)."""
-        left_s = self._limited_until_s.get(limited_as, 0.0) - self._now_s()
+        left_s = self._limited_until_s.get(limited_as, 0.0) - self.now_s()
         if left_s > 0:
             raise AddressLimited(left_s, self._context.policy.token_failures_max)
         self._limited_until_s.pop(limited_as, None)
@@ -207,7 +208,7 @@ class TokenIssuer:
         limited = self._limited_clients.get(failure_subject("client", client_id))
         if limited is None:
             return
-        now_s = self._now_s()
+        now_s = self.now_s()
         if now_s - limited.asked_at_s >= LIMITED_CLIENT_KNOWN_S:
             # This request asks the database; those that come within the next second do not.
             limited.asked_at_s = now_s
@@ -220,7 +221,7 @@ class TokenIssuer:
 
     def _count_guess(self, address: str) -> None:
         # Guesses that we refuse without the database limit their address too, as far as this process knows.
-        now_s = self._now_s()
+        now_s = self.now_s()
         guesses_max = self._context.policy.token_failures_max
         guesses = self._guesses_at_s.get(address) or deque(maxlen=guesses_max)
         guesses.append(now_s)

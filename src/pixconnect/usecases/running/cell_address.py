@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 
 import asyncpg
 
-from pixconnect.domain.running.database_server import DatabaseServer
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
@@ -40,17 +39,21 @@ async def set_address(
 ) -> KnownCell:
     """Let a cell be at another address, at which its own database is.
 
+    Unless that is the very database that answers at the former address too, whoever serves it next counts a loss: the cell may
+    have gone on elsewhere, also where a database is put back that it had before.
+
     Args:
         home: The connection that has the lock of ``adding_alone``.
-        is_fenced: Whether the operator says that the former server cannot come back, so that nobody has to ask it.
+        is_fenced: Whether the operator says that a former server which gives no answer cannot come back.
 
     Raises:
-        InstallationError: The database at its former address answers, and is another one: there would be two of this cell.
+        InstallationError: There would be two of this cell: its former database answers, or may do so again.
     """
     async with connect(address) as connection:
         await known_cells.refuse_other_cell(connection, known)
-        if not is_fenced:
-            await _refuse_two(connect, known, await installation_store.read_server(connection))
+        if not await _is_the_same(connect, known, connection, is_fenced=is_fenced):
+            # Before anybody can find it there: who dies in between leaves a database that nobody serves.
+            await installation_store.note_elsewhere(connection)
     async with writing(context.pool) as write, write.begin_on(home) as connection:
         after = await cell_store.set_address(connection, known, address)
         if after is None:
@@ -59,21 +62,36 @@ async def set_address(
     return after
 
 
-async def _refuse_two(connect: Connect, known: KnownCell, there: DatabaseServer) -> None:
-    try:
-        async with connect(known.address) as connection:
-            here = await installation_store.read_server(connection)
-    # Nobody listens there, or it was dropped or renamed.
-    except (ConnectionRefusedError, FileNotFoundError, asyncpg.InvalidCatalogNameError):
-        return
-    except (OSError, asyncpg.PostgresError) as error:
+async def _is_the_same(connect: Connect, known: KnownCell, there: Connection, *, is_fenced: bool) -> bool:
+    """Whether the database at the former address is known to be the one that is ``there``; raises as ``set_address``."""
+    server = await installation_store.read_server(there)
+    is_same, silence = False, ""
+    for address in known.list_servers():
+        try:
+            async with connect(address) as connection:
+                here, only_reads = (
+                    await installation_store.read_server(connection),
+                    await connection.fetchval("select pg_is_in_recovery()"),
+                )
+        except asyncpg.InvalidCatalogNameError:
+            # Dropped or renamed, so nobody is connected to it any more.
+            continue
+        # One that refuses connections may only be about to start again.
+        except (OSError, asyncpg.PostgresError) as error:
+            silence = silence or f"{address} ({str(error) or type(error).__name__})"
+            continue
+        # One server by two names has been started at one instant; a copy of it, whatever that says of itself, at another.
+        if (here.identity, here.started_at) == (server.identity, server.started_at):
+            is_same = True
+        # A standby of that server commits nothing.
+        elif not (only_reads and here.identity == server.identity):
+            raise InstallationError(
+                f"its database at {address} answers, and is another one: stop or rename that first, or there would be two of "
+                f"the cell {known.name}"
+            )
+    if silence and not is_fenced:
         raise InstallationError(
-            f"nobody knows whether its former server still serves at {known.address} ({str(error) or type(error).__name__}): "
-            "services may reach it; keep it from that for ever, and run this again with --fenced"
-        ) from None
-    # One server by two names has been started at one instant; a copy of it, whatever that says of itself, at another.
-    if (here.identity, here.started_at) != (there.identity, there.started_at):
-        raise InstallationError(
-            f"its database at {known.address} answers, and is another one: stop or rename that first, or there would be two of "
-            f"the cell {known.name}"
+            f"nobody knows whether its former server still serves at {silence}, or will again: services may reach it; keep it "
+            "from that for ever, and run this again with --fenced"
         )
+    return is_same

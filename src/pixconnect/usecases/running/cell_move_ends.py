@@ -99,8 +99,12 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
 
 
 async def _answers(move: CellMove, known: KnownCell) -> bool:
+    return any([await _answers_at(move, address) for address in known.list_servers()])
+
+
+async def _answers_at(move: CellMove, address: str) -> bool:
     try:
-        async with move.connect(known.address, "postgres"):
+        async with move.connect(address, "postgres"):
             return True
     # Its certificate is not as it must be, which only an answer shows.
     except ssl.SSLError:

@@ -16,11 +16,12 @@ for it: it gets another identity, so that the former one is the cell no more.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from pixconnect.domain.frame import cell, errors
 from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell
+from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
@@ -85,6 +86,17 @@ def find_open_cell(known: Sequence[KnownCell], number: int) -> KnownCell:
         if each.number == number and each.is_open:
             return each
     raise errors.ServiceUnavailable(f"there is no open cell {number}: look at `pixconnect cell list`")
+
+
+@contextmanager
+def reaching(known: KnownCell) -> Generator[None]:
+    """Ask a cell's database in the block; ``ServiceUnavailable``, which names the cell, if it gives no answer."""
+    try:
+        yield
+    except DATABASE_AWAY as error:
+        raise errors.ServiceUnavailable(
+            f"the cell {known.name} gives no answer at {known.address} ({str(error) or type(error).__name__})"
+        ) from error
 
 
 def refuse_cell_as_home(number: int) -> None:

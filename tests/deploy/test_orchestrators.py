@@ -107,7 +107,7 @@ def test_passwords_are_new_each_time_and_every_one_that_is_asked_for() -> None:
 def test_ports_are_those_of_the_proxy_and_of_what_watches() -> None:
     text = (DEPLOY / "nginx" / "pixconnect.conf").read_text(encoding="utf-8")
     for name in ("serve-1", "serve-2"):
-        assert f"server 127.0.0.1:{COMPOSE['services'][name]['environment']['PORT']};" in text
+        assert f"server 127.0.0.1:{COMPOSE['services'][name]['environment']['PORT']} max_fails=0;" in text
     assert f"server 127.0.0.1:{COMPOSE['services']['console']['environment']['PIXCONNECT_CONSOLE_PORT']};" in text
     scraped = (DEPLOY / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
     for name in ("serve-1", "serve-2", "work-1", "work-2"):

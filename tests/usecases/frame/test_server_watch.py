@@ -27,6 +27,7 @@ from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.identifiers import IdBlocks
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
@@ -230,7 +231,7 @@ async def test_after_any_start_what_is_too_late_is_asked_and_neither_given_up_no
     await outlived.work()
     assert await outlived.states() == ["ERROR", "ERROR"]
     assert await read_funds(service, outlived.caller) == (1400, 0)
-    assert await installation_store.find_losses(service.context.pool) == []
+    assert await loss_store.find_losses(service.context.pool) == []
 
 
 async def test_what_was_young_at_a_start_is_asked_about_and_sent(outlived: Outlived) -> None:
@@ -418,7 +419,7 @@ async def test_a_log_that_is_behind_what_was_noted_outside_of_the_data_is_seen_o
     # A server that we know nothing of is not behind.
     late.server = structs.replace(noted, position=2**60, system_identifier=1)
     await start(database, ServerWatch(late))
-    losses = await installation_store.find_losses(outlived.service.context.pool)
+    losses = await loss_store.find_losses(outlived.service.context.pool)
     assert len(losses) == 1
 
 
@@ -437,18 +438,18 @@ async def test_a_database_that_its_installation_had_before_has_forgotten_what_an
             await start(database, ServerWatch(notes))
     # A second process remembers that server too, and finds the loss counted.
     assert [line for line in logs if line["log_level"] == "critical"] == []
-    losses = await installation_store.find_losses(outlived.service.context.pool)
+    losses = await loss_store.find_losses(outlived.service.context.pool)
     assert [(loss.reason[:42], loss.orders_count) for loss in losses] == [
         ("another server has had these tables since,", 2)
     ]
     # Once more: that server was started after the loss was noticed.
     notes.server = structs.replace(server, started_at=datetime.now(UTC) + timedelta(hours=1), notes_count=2**40)
     await start(database, ServerWatch(notes))
-    assert len(await installation_store.find_losses(outlived.service.context.pool)) == 2
+    assert len(await loss_store.find_losses(outlived.service.context.pool)) == 2
     # What is another installation's says nothing of this one.
     notes.server = structs.replace(server, made_at=STARTED_AT, notes_count=2**41)
     await start(database, ServerWatch(notes))
-    assert len(await installation_store.find_losses(outlived.service.context.pool)) == 2
+    assert len(await loss_store.find_losses(outlived.service.context.pool)) == 2
 
 
 async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_before_the_first(
@@ -466,7 +467,7 @@ async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_befor
         await own(database, STARTED_EARLIER)
         await start(database, ServerWatch(notes))
     async with connected(database, ServerWatch()) as connection:
-        assert len(await installation_store.find_losses(connection)) == 2
+        assert len(await loss_store.find_losses(connection)) == 2
 
 
 async def test_a_data_folder_that_was_put_back_is_seen_though_its_log_has_come_further_since(
@@ -488,7 +489,7 @@ async def test_a_data_folder_that_was_put_back_is_seen_though_its_log_has_come_f
     assert "older data was put back" in line["seen"]
     await start(database, ServerWatch(notes))
     async with connected(database, ServerWatch()) as connection:
-        assert len(await installation_store.find_losses(connection)) == 1
+        assert len(await loss_store.find_losses(connection)) == 1
 
 
 async def test_a_dump_of_an_older_program_that_was_put_in_our_place_is_seen_by_what_we_remember(
@@ -501,7 +502,7 @@ async def test_a_dump_of_an_older_program_that_was_put_in_our_place_is_seen_by_w
     await own(database, "update installation set tables_oid = null")
     await start(database, ServerWatch(notes))
     async with connected(database, ServerWatch()) as connection:
-        (loss,) = await installation_store.find_losses(connection)
+        (loss,) = await loss_store.find_losses(connection)
         assert "restored over them" in loss.reason
 
 
@@ -573,9 +574,9 @@ async def test_a_process_sees_by_its_own_memory_that_the_log_went_back(database:
         found = await installation_store.read_server(connection)
         watch._latest = structs.replace(found, position=found.position + 10**12)
         await watch.look(connection)
-        assert len(await installation_store.find_losses(connection)) == 1
+        assert len(await loss_store.find_losses(connection)) == 1
         await watch.look(connection)
-        assert len(await installation_store.find_losses(connection)) == 1
+        assert len(await loss_store.find_losses(connection)) == 1
 
 
 async def test_health_is_degraded_until_an_operator_has_read_of_the_loss(outlived: Outlived) -> None:
@@ -596,7 +597,7 @@ async def test_what_an_older_program_has_not_noted_is_no_loss(database: Addresse
     await start(database)
     await own(database, "update installation set database_oid = null, started_at = null")
     async with connected(database, ServerWatch()) as connection:
-        assert await installation_store.find_losses(connection) == []
+        assert await loss_store.find_losses(connection) == []
 
 
 async def test_the_database_of_another_installation_is_not_used_and_nothing_is_written_there(

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from pixconnect.foundation.pool import Pool, close_pool, open_pool
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running import installation
@@ -72,7 +73,7 @@ async def test_the_connections_of_a_process_meet_the_new_primary_once() -> None:
                 await take_all(pool)
             assert [line["timeline"] for line in logs if line["log_level"] == "critical"] == [2]
             assert len(forgotten) == 1
-            (loss,) = await installation_store.find_losses(pool)
+            (loss,) = await loss_store.find_losses(pool)
             assert "another timeline, 2 after 1" in loss.reason
 
 
@@ -110,7 +111,7 @@ async def test_in_a_cluster_a_standby_that_was_waited_for_takes_over_and_nothing
                 await take_all(pool)
             assert [line["timeline"] for line in logs if "taken over" in line["event"]] == [2]
             assert len(forgotten) == 1
-            assert await installation_store.find_losses(pool) == []
+            assert await loss_store.find_losses(pool) == []
             assert watch.first_ids.transfer_id > before
             # It has no standby yet: whatever takes over from it may have forgotten something.
             async with pool.acquire() as connection:
@@ -135,7 +136,7 @@ async def test_in_a_cluster_whose_commits_waited_for_nobody_a_takeover_is_a_loss
                     await asyncio.sleep(0.05)
             await take_over(primary, standby, pool, wire)
             await take_all(pool)
-            (loss,) = await installation_store.find_losses(pool)
+            (loss,) = await loss_store.find_losses(pool)
             assert "another timeline, 2 after 1" in loss.reason
 
 
@@ -165,7 +166,7 @@ async def test_in_a_cluster_a_process_that_dies_while_it_meets_the_new_primary_h
             after = await standby.ask(_LAST_ID)
             assert isinstance(after, int)
             assert after > before
-            assert await installation_store.find_losses(pool) == []
+            assert await loss_store.find_losses(pool) == []
 
 
 async def test_of_two_primaries_the_one_that_was_replaced_is_not_used_and_nor_is_that_of_another_cluster() -> None:

@@ -10,6 +10,7 @@ import pytest
 from pixconnect.domain.institutions.institution import InstitutionTraits, UnknownOutcome
 from pixconnect.domain.money.rail import NeverTaken, NotTaken, RefundOrder, Rejected
 from pixconnect.domain.money.refund import Refund
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.money import refund as refund_usecases
@@ -48,8 +49,8 @@ async def lose(shop: Shop) -> None:
     """A loss is seen, as when a process begins at a server that is not the one it knew; the operator lets things go on."""
     async with shop.context.pool.acquire() as connection, connection.transaction():
         found = await installation_store.read_server(connection)
-        count = await installation_store.count_orders_as_handed(connection, has_rail=False)
-        await installation_store.insert_loss(connection, "another server", found, None, count)
+        count = await loss_store.count_orders_as_handed(connection, has_rail=False)
+        await loss_store.insert_loss(connection, "another server", found, None, count)
     await shop.live.execute_as_owner(
         "update institution_account set state = 'active', paused_because = null, lost_at = null"
     )

@@ -18,7 +18,7 @@ from pixconnect.domain.money.rail import NeverTaken, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
-from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import order_figures as order_figures_store
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -245,7 +245,7 @@ async def test_after_a_restart_a_yes_asks_first_and_a_no_gives_nothing_back_befo
 async def test_what_waited_at_a_loss_is_asked_about_and_approved_by_nobody(service: Service, payer: Caller) -> None:
     sent = await send(service, payer)
     async with service.context.pool.acquire() as connection:
-        await installation_store.count_orders_as_handed(connection, has_rail=True)
+        await loss_store.count_orders_as_handed(connection, has_rail=True)
     with pytest.raises(errors.BadRequest, match="database was restored"):
         await decide(service, sent, is_approved=True)
     service.clock.advance(hours=12)

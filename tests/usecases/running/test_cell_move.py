@@ -14,6 +14,7 @@ from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.migrations import NewerSchemaError, SchemaError
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running import cell_move, known_cells
@@ -204,7 +205,7 @@ async def test_a_cell_whose_server_is_lost_opens_at_its_copy_when_an_operator_sa
         assert [each["id"] for each in await there.fetch(READ)] == ids
         assert ids[-1] > 1000
         await ServerWatch().begin(there)
-        [loss] = await installation_store.find_losses(there)
+        [loss] = await loss_store.find_losses(there)
         assert loss.reason.startswith("another server")
 
 

@@ -13,7 +13,7 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.operator.institution_opening import make_opener, make_others, run_at_account
 from pixconnect.domain.running.known_cell import HOME_NAME
-from pixconnect.store.running.installation import Loss
+from pixconnect.store.running.database_loss import Loss
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import loss
 from pixconnect.usecases.running import installation as installation_usecases

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final, Literal, LiteralString
 
 from msgspec import Struct
 
 from pixconnect.domain.money.order import FirstIds
 from pixconnect.domain.running.database_server import DatabaseServer
-from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.table import fetch_row
 
 Mode = Literal["sandbox", "live"]
@@ -302,107 +301,3 @@ async def move_ids_ahead(connection: Connection) -> None:
 async def note_high_water(connection: Connection) -> None:
     """Note how far ids have been given out: the next start of the server counts from here what it may lack."""
     await connection.execute("select note_high_water() where refuse_old_session()")
-
-
-# An order with a question on it is never given up nor sent as if it were new, and no late answer takes its mark away.
-_COUNT_AS_HANDED: Final[LiteralString] = """
-    update open_order set handed_at = coalesce(handed_at, now_at), asked_count = greatest(asked_count, 1),
-        due_at = least(due_at, now_at),
-        -- A yes may be what was forgotten: nobody gives another one.
-        approval = case approval when 'awaited' then 'refused' else approval end
-    from (select clock_timestamp() + offset_us * interval '1 microsecond' as now_at from clock) as clock
-    where $1 or institution_id is not null
-"""
-_MARKING_TIMEOUT_S: Final = 600
-
-
-async def count_orders_as_handed(connection: Connection, *, has_rail: bool) -> int:
-    """Mark every open order as handed to its rail, so that workers ask about it at once; returns how many there are.
-
-    Args:
-        has_rail: Without one of the installation's own, only what goes over accounts at institutions can have been sent.
-    """
-    tag = await connection.execute(_COUNT_AS_HANDED, has_rail, timeout=_MARKING_TIMEOUT_S)
-    return int(tag.rpartition(" ")[2])
-
-
-class Loss(Struct, frozen=True, kw_only=True):
-    """The sign by which a process noticed that the database has forgotten something."""
-
-    id: int
-    noticed_at: datetime
-    reason: str
-    orders_count: int
-    """Orders that were open, and have counted as handed over since."""
-    accounts_count: int
-    """Accounts at institutions that it has paused, until what was forgotten of each is in the books again."""
-    known_until: datetime | None = None
-    """When the service last noted how far it was: what happened later may be forgotten."""
-
-
-_INSERT_LOSS: Final[LiteralString] = """
-    insert into database_loss (reason, system_identifier, started_at, timeline_before, position_before, orders_count)
-    values ($1, $2, $3, $4, $5, $6) returning accounts_count
-"""
-
-
-async def insert_loss(
-    connection: Connection, reason: str, found: DatabaseServer, behind: DatabaseServer | None, orders_count: int
-) -> int:
-    """Keep what was seen, which pauses all accounts at institutions (trigger ``pause_accounts``); answers how many.
-
-    Args:
-        connection: In a transaction.
-        reason: For the operator.
-        found: The server as it is.
-        behind: What was known of this server or another one, where it has less than that.
-        orders_count: How many were open.
-    """
-    same = behind if behind is not None and behind.system_identifier == found.system_identifier else None
-    return await connection.fetchval(
-        _INSERT_LOSS,
-        reason,
-        found.system_identifier,
-        found.started_at,
-        None if same is None else same.timeline,
-        None if same is None else same.position,
-        orders_count,
-    )
-
-
-_IS_KNOWN: Final[LiteralString] = """
-    select exists (
-        select from database_loss
-        where system_identifier = $1 and case when $1 = $2
-            -- A process that knows the server as it was after that start has seen what was left, and more is missing now.
-            then (timeline_before, position_before) >= ($3, $4) and started_at > $5
-            -- Another server's log has positions of its own. What it had, it had after it was started.
-            else noticed_at > $5 end
-    )
-"""
-
-
-async def is_known_to_be_behind(connection: Connection, found: DatabaseServer, before: DatabaseServer) -> bool:
-    """Whether another process has noticed already that the server is behind what it, or another one, was before."""
-    known = (before.system_identifier, before.timeline, before.position, before.started_at)
-    return await connection.fetchval(_IS_KNOWN, found.system_identifier, *known)
-
-
-_FIND_LOSSES: Final[LiteralString] = """
-    select id, noticed_at, reason, orders_count, accounts_count, known_until
-    from database_loss where recovered_at is null order by id
-"""
-
-
-async def find_losses(connection: Connection | Pool) -> list[Loss]:
-    """Those that no operator has closed yet, the oldest first."""
-    return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
-
-
-_CLOSE_LOSSES: Final[LiteralString] = """
-    update database_loss set recovered_at = clock_timestamp(), recovered_by = $2 where id = any($1) and recovered_at is null
-"""
-
-
-async def close_losses(connection: Connection, ids: Sequence[int], operator: str) -> None:
-    await connection.execute(_CLOSE_LOSSES, ids, operator)

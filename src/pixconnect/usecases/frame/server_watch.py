@@ -31,6 +31,7 @@ from pixconnect.domain.money.order import FirstIds
 from pixconnect.domain.running.database_server import DatabaseServer, ServerMemory
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 
 NOTE_EVERY_S: Final = 10.0
@@ -202,7 +203,7 @@ class ServerWatch:
             await installation_store.lock_noted_server(connection)
             noted = await installation_store.find_noted_server(connection, found, latest)
             # What another process has counted as a loss is no second one.
-            if before is not None and await installation_store.is_known_to_be_behind(connection, found, before):
+            if before is not None and await loss_store.is_known_to_be_behind(connection, found, before):
                 before = None
             has_waited = (
                 bool(self._cluster) and await installation_store.find_waiting_cluster(connection) == self._cluster
@@ -215,8 +216,8 @@ class ServerWatch:
                 reason = _what_was_seen(found, noted, before)
             if reason is not None:
                 # Before the server is noted as known, and before anybody can move an order at it.
-                orders_count = await installation_store.count_orders_as_handed(connection, has_rail=self._has_rail)
-                accounts_count = await installation_store.insert_loss(connection, reason, found, before, orders_count)
+                orders_count = await loss_store.count_orders_as_handed(connection, has_rail=self._has_rail)
+                accounts_count = await loss_store.insert_loss(connection, reason, found, before, orders_count)
             # At an ordinary start too: data that was put back looks like one.
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)

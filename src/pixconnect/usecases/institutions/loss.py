@@ -27,7 +27,7 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.frame.context import Context
@@ -146,7 +146,7 @@ async def recover_account(
 
 async def _check_recorded(connection: Connection, account: InstitutionAccount, lost_at: datetime) -> None:
     """Refuse what rests on a word alone where nothing but the statement tells later whether a request was paid before."""
-    losses = await installation_store.find_losses(connection)
+    losses = await loss_store.find_losses(connection)
     # Where nobody knows how much is forgotten, a day may be.
     first_on = to_day(min([loss.known_until or loss.noticed_at - _A_DAY for loss in losses], default=lost_at - _A_DAY))
     last_on = to_day(lost_at)

@@ -9,8 +9,10 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.proof import run as run_store
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
-from pixconnect.store.running.installation import Loss, Mode
+from pixconnect.store.running.database_loss import Loss
+from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -64,7 +66,7 @@ async def describe_database(context: OperatorContext) -> Mapping[str, str | int]
             "timeline": server.timeline,
             "database_oid": server.database_oid,
             "started_at": server.started_at.isoformat(),
-            **_say_losses(await installation_store.find_losses(connection)),
+            **_say_losses(await loss_store.find_losses(connection)),
             "in_recovery": str(await connection.fetchval("select pg_is_in_recovery()")).lower(),
             **await installation_store.read_durability(connection),
         }
@@ -81,7 +83,7 @@ def _say_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
 
 async def check_losses(pool: Pool) -> None:
     """A check of the service's health: has the database forgotten something that no operator has read of?"""
-    losses = await installation_store.find_losses(pool)
+    losses = await loss_store.find_losses(pool)
     if losses:
         raise errors.ServiceUnavailable(
             f"the database has forgotten something ({losses[-1].reason}): read 'After a restore or a failover' in the guide to "
@@ -102,10 +104,10 @@ async def check_books(pool: Pool) -> None:
 async def close_losses(context: OperatorContext) -> Sequence[Loss]:
     """Note that the operator knows what the database has forgotten, and has done what there is to do."""
     async with write_alone(context.pool) as connection:
-        losses = await installation_store.find_losses(connection)
+        losses = await loss_store.find_losses(connection)
         if not losses:
             raise errors.NotFound("database: nothing is known to be forgotten that an operator has not read of")
-        await installation_store.close_losses(connection, [loss.id for loss in losses], context.operator)
+        await loss_store.close_losses(connection, [loss.id for loss in losses], context.operator)
         await audit.record(
             context,
             connection,

@@ -101,7 +101,10 @@ async def test_whoever_writes_hashes_anew_is_found_by_the_next_link_or_by_a_kept
 ) -> None:
     kept = await list_heads(owner)
     ids = {f"a{place}": row["id"] for place, row in enumerate(await owner.fetch("select id from audit order by id"), 1)}
-    ids |= {f"r{place}": row["id"] for place, row in enumerate(await owner.fetch("select id from kept_report"), 1)}
+    ids |= {
+        f"r{place}": row["id"]
+        for place, row in enumerate(await owner.fetch("select id from kept_report order by id"), 1)
+    }
     for name, (statements, expected) in DAMAGE.items():
         transaction = owner.transaction()
         await transaction.start()

@@ -60,6 +60,7 @@ def test_addresses_of_one_place_are_written_alike(text: str, written: str) -> No
         ("postgresql://db/a/b", "names no database"),
         ("postgresql://db/a%00b", "names no database"),
         ("postgresql://%00/pix", "names a host that is none"),
+        ("postgresql:///pix?host=,/tmp", "names a host that is none"),
         ("postgresql://d b/pix", "names a host that is none"),
         (f"postgresql://{'a' * 64}.example/pix", "names a host that is none"),
         ("postgresql://db/pix?target_session_attrs=master", "none of any, prefer-standby, primary"),

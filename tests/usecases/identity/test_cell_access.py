@@ -13,7 +13,6 @@ from pixconnect.usecases.frame.cells import ByCell, UnreachableCells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.identity.cell_access import CellIssuer, CellKeys, CellVerifier
-from pixconnect.usecases.identity.client_cells import IN_VAIN_MAX
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
@@ -176,22 +175,6 @@ async def test_a_token_of_a_cell_that_does_not_exist_is_refused_once_somebody_ha
     house.away.end_look([NUMBER])
     with pytest.raises(errors.Unauthorized):
         await verifier.verify(forged)
-
-
-async def test_an_address_asks_in_vain_for_a_few_clients_while_a_cell_is_away(house: House) -> None:
-    house.issuers.remove(NUMBER, house.issuers.at(NUMBER))
-    issuer = CellIssuer(house.issuers)
-    for number in range(IN_VAIN_MAX):
-        with pytest.raises(errors.ServiceUnavailable, match=r"cannot be reached$"):
-            await issuer.login(token_request(f"guess-{number}", "wrong"))
-    with pytest.raises(errors.ServiceUnavailable, match="this address asks for too many"):
-        await issuer.login(token_request("guess", "wrong"))
-    # Those of other addresses are asked for, and who is found costs nothing.
-    known = house.home.client.client.client_id, house.home.client.client_secret
-    for _ in range(2 * IN_VAIN_MAX):
-        # A process that has not met it yet.
-        issuer._known.pop(known[0], None)
-        assert await issuer.login(structs.replace(token_request(*known), address="192.0.2.7"))
 
 
 async def test_the_keys_of_both_are_published_as_one_set(house: House) -> None:

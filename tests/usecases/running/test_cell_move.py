@@ -243,6 +243,12 @@ async def test_what_cannot_be_moved_is_refused_and_nothing_is_written(place: Pla
     ):
         assert said in await refusal(cells.NAME, cells.address_of(addresses))
     assert (await place.read_row()).state == "OPEN"
+    async with open_owner(place.old) as there:
+        # The target would not know what the source has forgotten.
+        for column, value in (("elsewhere_since", "now()"), ("system_identifier", "1")):
+            await there.execute(f"update installation set {column} = {value}")
+            assert "nothing has served it since" in await refusal(cells.NAME, place.target), column
+            await there.execute("update installation set elsewhere_since = null")
     async with open_owner(place.home) as home:
         async with cell_store.adding_cells(home):
             assert "somebody else is adding or moving a cell" in await refusal(cells.NAME, place.target)

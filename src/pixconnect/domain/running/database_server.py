@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Final, Protocol
 
 from msgspec import Struct
+
+MET_WITHIN: Final = timedelta(minutes=1)
+"""How far clocks of two servers may be apart, and the last looks at the one and the first at the other."""
 
 
 class DatabaseServer(Struct, frozen=True, kw_only=True):
@@ -28,18 +31,35 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
     made_at: datetime | None = None
     """When its tables were given their mode: copies, standbys and what is restored say the same, other installations do not."""
 
+    met_at: datetime | None = None
+    """When somebody last noted in its tables that they are there."""
+    seen_at: datetime | None = None
+    """When this was read, by its own clock."""
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where its tables are, whichever of a primary and its standbys has them."""
+        return self.system_identifier, self.database_oid, self.tables_oid
+
     @property
     def identity(self) -> tuple[int, int, int, int]:
         return self.system_identifier, self.timeline, self.database_oid, self.tables_oid
 
     def is_behind(self, before: DatabaseServer) -> bool:
-        """Whether it has forgotten what had been on disk before: of this very server, or of another that had these tables."""
-        if self.system_identifier != before.system_identifier:
-            # Its log has positions of its own, but notes are counted in the tables, which go from server to server.
-            return self.made_at is not None and self.made_at == before.made_at and self.notes_count < before.notes_count
+        """Whether it has forgotten what had been on disk before, at the same place or another one of the same installation."""
+        if self.place != before.place:
+            return self.was_left_for(before)
         # The log of data that was put back may have come further than before, by whatever was done there since.
-        has_forgotten = self.tables_oid == before.tables_oid and self.notes_count < before.notes_count
-        return has_forgotten or (self.timeline, self.position) < (before.timeline, before.position)
+        return self.notes_count < before.notes_count or (self.timeline, self.position) < (
+            before.timeline,
+            before.position,
+        )
+
+    def was_left_for(self, before: DatabaseServer) -> bool:
+        """Whether the same installation has been at another place since it was met here."""
+        if self.made_at is None or self.made_at != before.made_at or self.met_at is None or before.seen_at is None:
+            return False
+        return before.seen_at > self.met_at + MET_WITHIN
 
     def takes_over_from(self, noted: DatabaseServer, latest: DatabaseServer | None) -> bool:
         """Whether it can be a standby of the same data that was promoted, with all of the log that is known to have been there.
@@ -48,8 +68,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
             noted: As the tables were last seen, whose position is not known.
             latest: How far a standby was known to be, where that is known.
         """
-        same = (self.system_identifier, self.database_oid, self.tables_oid)
-        if same != (noted.system_identifier, noted.database_oid, noted.tables_oid) or self.timeline < noted.timeline:
+        if self.place != noted.place or self.timeline < noted.timeline:
             return False
         # Positions go on over a takeover.
         return latest is None or (self.position >= latest.position and self.notes_count >= latest.notes_count)

@@ -186,6 +186,8 @@ def _refuse_words(words: Sequence[tuple[str, str]]) -> None:
         )
     if not all(word.isprintable() for _, word in words):
         raise ValueError("has characters in its query that nobody can print")
+    if not all(dict(words).get("host", "host").split(",")):
+        raise ValueError("names a host that is none: write HOST:PORT, and several with a comma between")
     cluster = dict(words).get(_CLUSTER)
     if cluster is not None and not 1 <= len(cluster) <= _CLUSTER_LENGTH_MAX:
         raise ValueError(f"names a cluster of none or more than {_CLUSTER_LENGTH_MAX} characters")

@@ -65,7 +65,7 @@ async def insert_loss(
         behind: What was known of this server or another one, where it has less than that.
         orders_count: How many were open.
     """
-    same = behind if behind is not None and behind.system_identifier == found.system_identifier else None
+    same = behind if behind is not None and behind.place == found.place else None
     return await connection.fetchval(
         _INSERT_LOSS,
         reason,
@@ -77,22 +77,19 @@ async def insert_loss(
     )
 
 
+# A process that knows the server as it was after that start has seen what was left, and more is missing now.
 _IS_KNOWN: Final[LiteralString] = """
     select exists (
         select from database_loss
-        where system_identifier = $1 and case when $1 = $2
-            -- A process that knows the server as it was after that start has seen what was left, and more is missing now.
-            then (timeline_before, position_before) >= ($3, $4) and started_at > $5
-            -- Another server's log has positions of its own. What it had, it had after it was started.
-            else noticed_at > $5 end
+        where system_identifier = $1 and (timeline_before, position_before) >= ($2, $3) and started_at > $4
     )
 """
 
 
-async def is_known_to_be_behind(connection: Connection, found: DatabaseServer, before: DatabaseServer) -> bool:
-    """Whether another process has noticed already that the server is behind what it, or another one, was before."""
+async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) -> bool:
+    """Whether another process has noticed already that the server is behind what it was before."""
     known = (before.system_identifier, before.timeline, before.position, before.started_at)
-    return await connection.fetchval(_IS_KNOWN, found.system_identifier, *known)
+    return await connection.fetchval(_IS_KNOWN, *known)
 
 
 _FIND_LOSSES: Final[LiteralString] = """

@@ -96,6 +96,8 @@ _SERVER: Final[LiteralString] = """
     to_regclass('installation')::bigint as tables_oid,
     coalesce((select notes_count from installation), 0) as notes_count,
     (select made_at from installation) as made_at,
+    (select seen_at from installation) as met_at,
+    clock_timestamp() as seen_at,
     pg_postmaster_start_time() as started_at,
     case when pg_is_in_recovery() then 0 else pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint end as position
 """
@@ -171,7 +173,6 @@ async def lock_noted_server(connection: Connection) -> None:
 _NOTE_SERVER: Final[LiteralString] = """
     update installation
     set system_identifier = $1, timeline = $2, database_oid = $3, tables_oid = $4, started_at = $5, seen_at = clock_timestamp(),
-        elsewhere_since = null,
         -- It was another server's clock.
         beat_at = null
 """
@@ -184,6 +185,11 @@ async def note_server(connection: Connection, server: DatabaseServer) -> None:
 async def note_elsewhere(connection: Connection) -> None:
     """Note that the cell may have gone on in another database: whoever serves this one next counts a loss."""
     await connection.execute("update installation set elsewhere_since = clock_timestamp()")
+
+
+async def forget_elsewhere(connection: Connection) -> None:
+    """The loss is counted."""
+    await connection.execute("update installation set elsewhere_since = null")
 
 
 async def was_elsewhere(connection: Connection) -> bool:

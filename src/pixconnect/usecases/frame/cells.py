@@ -180,10 +180,15 @@ class ByCell(Generic[Part]):
         answered = dict(zip([cell.HOME, *(number for number, _ in others)], answers, strict=True))
         return answered | dict.fromkeys(sorted(self._away.numbers))
 
-    def _led_by(self, name: str | None) -> list[Part]:
+    def list_near(self, name: str | None) -> list[Part]:
+        """The part of the cell that a name leads to, if it does and that is served, and the home cell's."""
         number = None if name is None else cell.find_named_cell(name)
         first = None if number is None else self._others.get(number)
-        return list(self) if first is None else [first, *(part for part in self if part is not first)]
+        return [self.home] if first is None else [first, self.home]
+
+    def _led_by(self, name: str | None) -> list[Part]:
+        near = self.list_near(name)
+        return [*near, *(part for part in self._others.values() if part is not near[0])]
 
 
 async def answer_in_time(asking: Awaitable[Found], within_s: float = ANSWER_WITHIN_S) -> Found:

@@ -203,13 +203,14 @@ class ServerWatch:
             await installation_store.lock_noted_server(connection)
             noted = await installation_store.find_noted_server(connection, found, latest)
             # What another process has counted as a loss is no second one.
-            if before is not None and await loss_store.is_known_to_be_behind(connection, found, before):
+            if before is not None and await self._is_known(connection, found, before):
                 before = None
             has_waited = (
                 bool(self._cluster) and await installation_store.find_waiting_cluster(connection) == self._cluster
             )
             if await installation_store.was_elsewhere(connection):
                 reason = _ELSEWHERE
+                await installation_store.forget_elsewhere(connection)
             # A takeover is believed only where commits are known to have waited for a standby, and nothing that one had is
             # missing.
             elif noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
@@ -241,6 +242,12 @@ class ServerWatch:
                 timeline=found.timeline,
             )
 
+    async def _is_known(self, connection: Connection, found: DatabaseServer, before: DatabaseServer) -> bool:
+        if before.place == found.place:
+            return await loss_store.is_known_to_be_behind(connection, before)
+        # Whoever had the lock before has met it since.
+        return not (await installation_store.read_server(connection)).was_left_for(before)
+
     def _write(self) -> None:
         if self._memory is not None and self._latest is not None:
             self._memory.write(self._latest)
@@ -263,10 +270,9 @@ def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: Databas
         )
     if found.tables_oid != noted.tables_oid:
         return f"other tables in the place of ours, {found.tables_oid} after {noted.tables_oid}: a dump was restored over them"
-    if before is not None and before.system_identifier != found.system_identifier:
+    if before is not None and before.place != found.place:
         return (
-            f"another server has had these tables since, {before.system_identifier}: ids were noted there "
-            f"{before.notes_count} times, and here {found.notes_count}"
+            f"its tables were at another place since, {before.system_identifier}: last seen there at {before.seen_at}"
         )
     if before is not None and (found.timeline, found.position) < (before.timeline, before.position):
         octets = before.position - found.position

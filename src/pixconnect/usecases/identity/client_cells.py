@@ -1,7 +1,7 @@
 """In which cell a client is that asks to be let in: all are asked, beginning where its id leads.
 
 While a cell is away, a client that no other one knows may be of that one, so nobody refuses it and counts a failure. So that
-guessing costs its address something then too, each address asks for a few such clients a second, and then for none.
+guessing costs no more then, an address that has asked in vain too often asks the home cell and where an id leads, and no more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.rate import RatePolicy, TokenBuckets
 from pixconnect.domain.identity import access as access_rules
-from pixconnect.usecases.frame.cells import RETRY_AFTER_S, ByCell
+from pixconnect.usecases.frame.cells import ByCell
 
 Part = TypeVar("Part")
 
@@ -43,34 +43,29 @@ class ClientCells(Generic[Part]):
             address: Who asks.
 
         Raises:
-            ServiceUnavailable: It may be of a cell that is away, or ``address`` has asked for too many such clients.
+            ServiceUnavailable: It may be of a cell that is away, or of one that is not asked for this address just now.
         """
         cells = self._cells
         if client_id is None or not access_rules.is_client_id(client_id):
             return None
         if cells.is_alone:
             return cells.home
-        if cells.are_all_served:
-            return await self._ask(client_id)
         now_s = self._now_s()
         bucket = self._buckets.find(_IN_VAIN, address, now_s)
-        if bucket.read(now_s) < 1:
-            raise errors.ServiceUnavailable(
-                "a database that may know this client cannot be reached, and this address asks for too many",
-                RETRY_AFTER_S,
-            )
-        # Of many that come at once no more are asked for: what is found, or known to be nobody's, costs nothing afterwards.
-        bucket.spend(1)
-        found = await self._ask(client_id)
-        bucket.add(1)
-        return found
+        # Those who would know it by all likelihood are asked in any case: nobody waits for what others at his address do.
+        asks_all = cells.are_all_served or bucket.read(now_s) >= 1
+        near = cells.list_near(client_id)
 
-    async def _ask(self, client_id: str) -> Part | None:
         async def look(part: Part) -> Part:
+            if not asks_all and all(part is not each for each in near):
+                raise errors.NotFound("not asked")
             await self._check(part, client_id)
             return part
 
         try:
-            return await self._cells.find(look, client_id)
+            return await cells.find(look, client_id)
         except errors.NotFound:
             return None
+        except errors.ServiceUnavailable:
+            bucket.spend(1)
+            raise

@@ -83,8 +83,8 @@ async def _is_the_same(connect: Connect, known: KnownCell, there: Connection, *,
         # One server by two names has been started at one instant; a copy of it, whatever that says of itself, at another.
         if (here.identity, here.started_at) == (server.identity, server.started_at):
             is_same = True
-        # A standby of that server commits nothing.
-        elif not (only_reads and here.identity == server.identity):
+        # A standby of that server commits nothing, and may say an older timeline.
+        elif not (only_reads and here.place == server.place):
             raise InstallationError(
                 f"its database at {address} answers, and is another one: stop or rename that first, or there would be two of "
                 f"the cell {known.name}"
@@ -94,4 +94,5 @@ async def _is_the_same(connect: Connect, known: KnownCell, there: Connection, *,
             f"nobody knows whether its former server still serves at {silence}, or will again: services may reach it; keep it "
             "from that for ever, and run this again with --fenced"
         )
-    return is_same
+    # Where one of several was silent the cell may have been there last.
+    return is_same and not silence

@@ -110,6 +110,7 @@ async def _begin(move: CellMove, home: Connection, name: str, address: str) -> K
     async with move.connect(known.address) as source:
         await known_cells.refuse_other_cell(source, known)
         await _refuse_source(source)
+        await _refuse_unmet(source)
         await _refuse_other_steps(source, move.schemas)
     async with _connected_to_empty(move, address) as target:
         await move.check_server(target)
@@ -139,6 +140,17 @@ async def _refuse_source(source: Connection) -> None:
     if level != "logical":
         raise InstallationError(
             f"the cell's server keeps no logical log: set wal_level = logical there (it is {level}), and start it again"
+        )
+
+
+async def _refuse_unmet(source: Connection) -> None:
+    """Raise ``InstallationError`` where nobody has judged yet what the source has forgotten: the target would not know it."""
+    found = await installation_store.read_server(source)
+    noted = await installation_store.find_noted_server(source, found, None)
+    if await installation_store.was_elsewhere(source) or (noted is not None and noted.identity != found.identity):
+        raise InstallationError(
+            "the cell's database was put back, or is another one than before, and nothing has served it since: let services "
+            "meet it first, which see what it has forgotten"
         )
 
 

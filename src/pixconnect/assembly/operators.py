@@ -96,7 +96,7 @@ async def open_operator(
     # A verb may be the first to meet the database after a restore, and give out ids.
     policy = make_policy(settings)
     file = ServerFile(settings.home_path, HOME if known is None else known.number)
-    server = ServerWatch(file, has_rail=policy.has_rail, cluster=settings.database_cluster)
+    server = ServerWatch(file, has_rail=policy.has_rail, cluster=settings.database_cluster, is_remembered=False)
     connections = await pool.open_pool(
         url or settings.operators_url,
         role=role,

@@ -453,6 +453,12 @@ async def test_a_database_that_its_installation_had_before_has_forgotten_what_wa
     assert len(await loss_store.find_losses(outlived.service.context.pool)) == 2
 
 
+async def test_who_only_looks_at_a_copy_is_not_remembered_as_having_served_there(database: Addresses) -> None:
+    notes = Notes()
+    await start(database, ServerWatch(notes, is_remembered=False))
+    assert notes.server is None
+
+
 async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_before_the_first(
     database: Addresses,
 ) -> None:

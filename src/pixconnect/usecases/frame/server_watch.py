@@ -54,12 +54,20 @@ class ServerWatch:
             forgotten.
         must_last: Use no server whose settings may lose what was committed.
         cluster: Use no server but of this one, and believe that whoever takes over in it has each commit that was waited for.
+        is_remembered: Whether what is met is kept in ``memory``: a verb may look at a copy, where nobody serves.
     """
 
     def __init__(
-        self, memory: ServerMemory | None = None, *, has_rail: bool = True, must_last: bool = False, cluster: str = ""
+        self,
+        memory: ServerMemory | None = None,
+        *,
+        has_rail: bool = True,
+        must_last: bool = False,
+        cluster: str = "",
+        is_remembered: bool = True,
     ) -> None:
         self._memory = memory
+        self._is_remembered = is_remembered
         self._has_rail = has_rail
         self._cluster = cluster
         self._must_last = must_last
@@ -249,7 +257,7 @@ class ServerWatch:
         return not (await installation_store.read_server(connection)).was_left_for(before)
 
     def _write(self) -> None:
-        if self._memory is not None and self._latest is not None:
+        if self._memory is not None and self._latest is not None and self._is_remembered:
             self._memory.write(self._latest)
 
     def _forget(self) -> None:

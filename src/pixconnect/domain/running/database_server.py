@@ -8,7 +8,8 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 MET_WITHIN: Final = timedelta(minutes=1)
-"""How far clocks of two servers may be apart, and the last looks at the one and the first at the other."""
+"""So much later than it was met here it must have been seen at another place: clocks of two servers differ, and while a cell
+moves both are looked at."""
 
 
 class DatabaseServer(Struct, frozen=True, kw_only=True):
@@ -50,10 +51,9 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         if self.place != before.place:
             return self.was_left_for(before)
         # The log of data that was put back may have come further than before, by whatever was done there since.
-        return self.notes_count < before.notes_count or (self.timeline, self.position) < (
-            before.timeline,
-            before.position,
-        )
+        if self.notes_count < before.notes_count:
+            return True
+        return (self.timeline, self.position) < (before.timeline, before.position)
 
     def was_left_for(self, before: DatabaseServer) -> bool:
         """Whether the same installation has been at another place since it was met here."""

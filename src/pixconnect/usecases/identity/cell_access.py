@@ -52,8 +52,10 @@ class CellVerifier:
         if authorization is None or self._home.recall_party(authorization) is not None:
             return await self._home.verify(authorization)
         number = _read_cell(authorization)
-        # Of what no cell can have signed the home cell's verifier says so.
-        verifier = self._home if self._verifiers.is_missing(number) else self._verifiers.at(number)
+        # What no cell can have signed the home cell's verifier refuses.
+        if self._verifiers.is_missing(number):
+            number = cell.HOME
+        verifier = self._verifiers.at(number)
         caller = await verifier.verify(authorization)
         if number != cell.HOME:
             self._elsewhere.keep(authorization, verifier)

@@ -69,10 +69,8 @@ async def _is_the_same(connect: Connect, known: KnownCell, there: Connection, *,
     for address in known.list_servers():
         try:
             async with connect(address) as connection:
-                here, only_reads = (
-                    await installation_store.read_server(connection),
-                    await connection.fetchval("select pg_is_in_recovery()"),
-                )
+                here = await installation_store.read_server(connection)
+                only_reads = await connection.fetchval("select pg_is_in_recovery()")
         except asyncpg.InvalidCatalogNameError:
             # Dropped or renamed, so nobody is connected to it any more.
             continue

@@ -64,5 +64,27 @@ async def test_what_is_visible_for_good_is_going_to_be_chained_and_heads_are_tol
             await keeping
 
 
+async def test_what_comes_once_a_day_and_cannot_be_done_is_tried_again_soon(database: postgres.Addresses) -> None:
+    async with open_webhook_service(database) as service:
+        await postgres.execute_as_owner(database, "alter table entry_chain rename to away")
+        keyring = identity.keyring_of(service.context)
+        with capture_logs() as logs:
+            keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, keyring, 90))
+
+            async def has_failed() -> bool:
+                return any(line.get("chore") == "heads" for line in logs)
+
+            async def is_done() -> bool:
+                return any(line["event"] == HEADS_TOLD for line in logs)
+
+            await eventually(has_failed)
+            assert not await is_done()
+            await postgres.execute_as_owner(database, "alter table away rename to entry_chain")
+            await eventually(is_done)
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+
+
 async def _waiting_since_before(service: WebhookService, instant: object) -> int:
     return len(await service.fetch("select from delivery where due_at < $1", instant))

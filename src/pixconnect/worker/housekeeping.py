@@ -56,6 +56,8 @@ REST_TIMES: Final = 2
 """What was there before an upgrade is chained between rests of so many times what a batch of it takes; so are texts swept."""
 APART_S: Final = 0.2
 """Between the first rounds of two chores."""
+AGAIN_AFTER_S: Final = 1.0
+"""Until a round that could not be done is tried again: twice as long each time, at most the chore's own interval."""
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailable)
 _log = structlog.get_logger(__name__)
@@ -169,11 +171,13 @@ async def _repeat(
     name: str, chore: Callable[[], Awaitable[float | None]], every_s: float, first_after_s: float
 ) -> None:
     await asyncio.sleep(first_after_s)
+    again_s = AGAIN_AFTER_S
     while True:
-        rest_s = None
         try:
-            rest_s = await chore()
+            rest_s = await chore() or every_s
+            again_s = AGAIN_AFTER_S
         except _AWAY as error:
-            # Every chore may be late: its next round does what this one could not.
+            # Every chore may be late, but not by its whole interval: most failures are over after a moment.
+            rest_s, again_s = min(again_s, every_s), min(2 * again_s, every_s)
             _log.warning("housekeeping waits", chore=name, reason=type(error).__name__)
-        await asyncio.sleep(rest_s or every_s)
+        await asyncio.sleep(rest_s)

@@ -701,7 +701,7 @@ async def test_a_holder_cannot_pass_an_event_of_its_own_off_as_anothers(database
 class BrokenLog(AttemptLog):
     """Writes to where nobody reads."""
 
-    def append(self, conclusion: Conclusion) -> None:
+    def append(self, conclusion: Conclusion, url: str = "") -> None:
         raise BrokenPipeError
 
 

@@ -82,6 +82,45 @@ async def test_a_server_that_is_called_otherwise_is_the_same(
     assert not await was_elsewhere(tables)
 
 
+# As the last upgrade that changed what `cell set` writes found them.
+_OF_BEFORE = """
+    delete from pixconnect.schema_version where version >= 159;
+    alter table pixconnect.installation drop column elsewhere_since
+"""
+
+
+async def test_tables_of_before_an_upgrade_are_brought_up_to_date_where_they_are_restored(
+    postgres_server: Addresses, database: Addresses, second: KnownCell, tables: Addresses, pixconnect: CommandLine
+) -> None:
+    _, former = tables.owner_url.split("?")[0].rsplit("/", 1)
+    restored = postgres.in_database(postgres_server, f"{former}_restored")
+    await postgres.execute_as_owner(database, f"create database {former}_restored template {former}")
+    steps = "select count(*) from pixconnect.schema_version"
+    try:
+        await postgres.execute_as_owner(restored, _OF_BEFORE)
+        had = await read(restored, steps)
+        ask = ("cell", "set", "second", "--database-url", cells.address_of(restored))
+        # Who is refused has changed nothing.
+        assert "answers, and is another one" in await asyncio.to_thread(pixconnect.refusal, *ask)
+        assert await read(restored, steps) == had
+        await postgres.execute_as_owner(database, f"alter database {former} rename to {former}_lost")
+        assert (await asyncio.to_thread(pixconnect.json, *ask))["address"] == cells.address_of(restored)
+        assert await read(restored, steps) > had
+        assert await was_elsewhere(restored)
+        assert await asyncio.to_thread(pixconnect.run, "cell", "check", "second")
+        await postgres.execute_as_owner(database, f"alter database {former}_lost rename to {former}")
+    finally:
+        await postgres.execute_as_owner(database, f"drop database {former}_restored with (force)")
+
+
+async def read(addresses: Addresses, query: str) -> int:
+    connection = await asyncpg.connect(addresses.owner_url)
+    try:
+        return await connection.fetchval(query)
+    finally:
+        await connection.close()
+
+
 async def test_no_other_database_is_set_in_the_place_of_a_cell(
     home: asyncpg.Connection, second: KnownCell, empty: Addresses, database: Addresses, pixconnect: CommandLine
 ) -> None:

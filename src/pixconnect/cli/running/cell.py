@@ -99,7 +99,7 @@ def set_address(
     """Say that a cell's database is at another address: restored there, or called otherwise. Nothing is copied.
 
     It is refused while another database of this cell answers at the former address. Unless the very same server answers at
-    both, the services count a loss.
+    both, the services count a loss. Tables of before an upgrade are brought up to date, as `migrate` does.
 
     Args:
         database_url: Where it is now, as `postgresql://HOST:PORT/DATABASE`, without user and password; `?cluster=NAME` says of

@@ -16,6 +16,8 @@ from pixconnect.cli.running import migrate
 from pixconnect.config import Settings, SettingsError
 from pixconnect.domain.running.known_cell import CellAddress, KnownCell
 from pixconnect.foundation import pool, privileges
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.migrations import SchemaError
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running import cell_address, cell_check, known_cells
@@ -61,14 +63,32 @@ async def set_address(
         if known.address == address:
             return known
         there = structs.replace(known, address=address)
-        _refuse_unsafe(settings_of(settings, there))
-        if findings := await look_for_faults(context, settings, there):
-            raise CommandError(f"that is not the cell {name}: {findings[0]}; nothing was changed")
+        reached = settings_of(settings, there)
+        _refuse_unsafe(reached)
 
         def connect(where: str) -> AbstractAsyncContextManager[asyncpg.Connection]:
             return connected_as_operator(settings_of(settings, CellAddress(address=where)))
 
+        if await _is_of_before_an_upgrade(reached):
+            async with connect(address) as connection:
+                await cell_address.is_the_same(connect, known, connection, is_fenced=is_fenced)
+            # No verb but this one would: `migrate` goes to where the cell was.
+            await migrate.bring_up_to_date(reached, cell=there)
+        if findings := await look_for_faults(context, settings, there):
+            raise CommandError(f"that is not the cell {name}: {findings[0]}; its address was not changed")
         return await cell_address.set_address(context, home, connect, known, address, is_fenced=is_fenced)
+
+
+async def _is_of_before_an_upgrade(reached: Settings) -> bool:
+    """Whether all that is wrong with a restored cell may be that its tables are older; ``look_for_faults`` names the rest."""
+    try:
+        async with connected_as_operator(reached) as connection:
+            look = await cell_check.look_at_cell(connection)
+            return (
+                look.claim is not None and not look.is_standby and await cell_check.count_missing_steps(connection) > 0
+            )
+    except (*DATABASE_FAILED, SchemaError):
+        return False
 
 
 def _refuse_unsafe(reached: Settings) -> None:

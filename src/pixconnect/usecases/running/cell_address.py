@@ -50,8 +50,7 @@ async def set_address(
         InstallationError: There would be two of this cell: its former database answers, or may do so again.
     """
     async with connect(address) as connection:
-        await known_cells.refuse_other_cell(connection, known)
-        if not await _is_the_same(connect, known, connection, is_fenced=is_fenced):
+        if not await is_the_same(connect, known, connection, is_fenced=is_fenced):
             # Before anybody can find it there: who dies in between leaves a database that nobody serves.
             await installation_store.note_elsewhere(connection)
     async with writing(context.pool) as write, write.begin_on(home) as connection:
@@ -62,8 +61,9 @@ async def set_address(
     return after
 
 
-async def _is_the_same(connect: Connect, known: KnownCell, there: Connection, *, is_fenced: bool) -> bool:
+async def is_the_same(connect: Connect, known: KnownCell, there: Connection, *, is_fenced: bool) -> bool:
     """Whether the database at the former address is known to be the one that is ``there``; raises as ``set_address``."""
+    await known_cells.refuse_other_cell(there, known)
     server = await installation_store.read_server(there)
     is_same, silence = False, ""
     for address in known.list_servers():

@@ -123,13 +123,18 @@ def _judge_server(look: CellLook, known: KnownCell | None) -> Iterator[str]:
         yield "its database only reads: promote it, or name the server that it follows"
 
 
+async def count_missing_steps(connection: Connection) -> int:
+    """How many of this version's migrations the tables lack; ``SchemaError`` where they are another program's."""
+    return len(await schema_history.list_missing(connection, _SCHEMA, migrations.read_migrations(_PACKAGE)))
+
+
 async def _judge_tables(connection: Connection) -> list[str]:
     try:
-        missing = await schema_history.list_missing(connection, _SCHEMA, migrations.read_migrations(_PACKAGE))
+        missing_count = await count_missing_steps(connection)
     except SchemaError as error:
         return [str(error)]
     if await cell_copy.find_subscription(connection) is not None:
         return [
             "it has moved, and its subscription is left: run `pixconnect cell move` again with --to and its address"
         ]
-    return [f"its tables lack {len(missing)} steps of this version: run `pixconnect migrate`"] if missing else []
+    return [f"its tables lack {missing_count} steps of this version: run `pixconnect migrate`"] if missing_count else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame.cells import CellAnswers, ask_cells, drop_unknowing
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.config import Settings
 from pixconnect.domain.frame.cell import HOME, cell_of_id
 from pixconnect.domain.frame.errors import NotFound
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
@@ -46,17 +47,23 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]], *, compares_ke
         SealBroken: The secret key is another one.
         PixConnectError: The use case refuses.
     """
-    settings = read_database_settings()
-    # Beside a result only complaints are worth a line.
-    set_up_logging(settings.log_format, "warning")
-    from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
-    async def do() -> Result:
+    async def do(settings: Settings) -> Result:
+        from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
+
         async with operators.open_operator(settings, compares_key=compares_key) as operator:
             return await use_case(operator)
 
+    return run_with_settings(do)
+
+
+def run_with_settings(do: Callable[[Settings], Coroutine[object, object, Result]]) -> Result:
+    """Run what opens a database by itself; raises as ``run``."""
+    settings = read_database_settings()
+    # Beside a result only complaints are worth a line.
+    set_up_logging(settings.log_format, "warning")
     with complaining_of_home(settings):
-        return asyncio.run(do())
+        return asyncio.run(do(settings))
 
 
 def run_everywhere(
@@ -105,16 +112,14 @@ def run_at(
     find_number: Callable[[OperatorContext], Awaitable[int]], use_case: Callable[[OperatorContext], Awaitable[Result]]
 ) -> Result:
     """As ``run``, in the cell that is found by asking the home cell."""
-    settings = read_database_settings()
-    set_up_logging(settings.log_format, "warning")
-    from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
 
-    async def do() -> Result:
+    async def do(settings: Settings) -> Result:
+        from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
+
         async with operators.open_operator_at(settings, find_number) as operator:
             return await use_case(operator)
 
-    with complaining_of_home(settings):
-        return asyncio.run(do())
+    return run_with_settings(do)
 
 
 def run_writing(
@@ -122,16 +127,14 @@ def run_writing(
     use_case: Callable[[OperatorContext, SettlingContext], Awaitable[Result]],
 ) -> Result:
     """As ``run_at``, for a use case that also writes money, through queues as the service does."""
-    settings = read_database_settings()
-    set_up_logging(settings.log_format, "warning")
-    from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
 
-    async def do() -> Result:
+    async def do(settings: Settings) -> Result:
+        from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
+
         async with operators.open_operator_who_writes(settings, find_number) as (operator, writes):
             return await use_case(operator, writes)
 
-    with complaining_of_home(settings):
-        return asyncio.run(do())
+    return run_with_settings(do)
 
 
 def wait_until_in_force() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from pixconnect.cli.frame import output
+from pixconnect.cli.frame.operating import run_with_settings
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.operator.institution_opening import AccountName, find_cell_of
+from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import ReceivedPix
-from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 
 
@@ -22,14 +20,15 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
     Args:
         asked: The end-to-end id of a Pix, or the txid of a charge.
     """
-    settings = read_database_settings()
-    set_up_logging(settings.log_format, "warning")
-    from pixconnect.assembly import inquiry  # noqa: PLC0415  it imports everything; help need not
 
-    with complaining_of_home(settings):
-        says = asyncio.run(inquiry.ask(settings, name, asked, find_cell_of(name)))
-        if says.is_unknown:
-            raise errors.NotFound(f"asked: the institution knows nothing of {asked}")
+    async def do(settings: Settings) -> InquiryAnswer:
+        from pixconnect.assembly import inquiry  # noqa: PLC0415  it imports everything; help need not
+
+        return await inquiry.ask(settings, name, asked, find_cell_of(name))
+
+    says = run_with_settings(do)
+    if says.is_unknown:
+        raise errors.NotFound(f"asked: the institution knows nothing of {asked}")
     rows = [_show(says, pix) for pix in says.received]
     if json:
         charge = None if says.charge is None else dict(txid=says.charge.txid, status=says.charge.status)

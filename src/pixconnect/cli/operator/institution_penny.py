@@ -10,12 +10,12 @@ from typing import Final
 from pixconnect.cli.frame import output, terminal
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.operating import run_with_settings
 from pixconnect.cli.frame.output import Shown
 from pixconnect.cli.frame.pix_key import guess_key_type
-from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.operator.institution_opening import find_cell_of
+from pixconnect.config import Settings
 from pixconnect.domain.money.holder import KeyType
-from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import penny as penny_usecases
@@ -29,19 +29,17 @@ def send_penny(
 ) -> None:
     """Send it, follow it, and wait until something comes back; ends with 5 where it fails or nothing does in that time."""
     kind = key_type or guess_key_type(key)
-    settings = read_database_settings()
-    set_up_logging(settings.log_format, "warning")
-    from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help need not
 
-    async def do() -> PennySent:
+    async def do(settings: Settings) -> PennySent:
+        from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help need not
+
         opening = operators.open_operator_beside_service(settings, "pixconnect check", find_cell_of(name))
         async with opening as (operator, context):
             plan = await penny_usecases.read_penny_terms(context, name)
             _ask(plan, key, is_agreed=is_agreed)
             return await _send(context, operator, plan, key, kind, timeout_s)
 
-    with complaining_of_home(settings):
-        sent = asyncio.run(do())
+    sent = run_with_settings(do)
     output.show(_shown(sent), as_json=as_json)
     _complain(sent, timeout_s)
 

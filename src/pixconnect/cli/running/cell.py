@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
@@ -17,12 +16,10 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.running import cell_accounts, cell_moving, cell_opening
 from pixconnect.config import Settings
 from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.running.known_cell import HOME_NAME, SEEN_WITHIN_S, KnownCell, parse_address, parse_name
-from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.frame import cell_figures
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.running import cell_check, known_cells
@@ -205,12 +202,9 @@ def _parsed(word: str, parse: Callable[[str], str], text: str) -> str:
 
 def _run(do: Callable[[Operator, Settings], Awaitable[Result]]) -> Result:
     """As ``operating.run``, for what reaches other cells than the home cell."""
-    settings = read_database_settings()
-    set_up_logging(settings.log_format, "warning")
 
-    async def do_as_operator() -> Result:
+    async def do_as_operator(settings: Settings) -> Result:
         async with operators.open_operator(settings, connections_max=_CONNECTIONS_MAX) as operator:
             return await do(operator, settings)
 
-    with complaining_of_home(settings):
-        return asyncio.run(do_as_operator())
+    return operating.run_with_settings(do_as_operator)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -14,14 +13,12 @@ from pixconnect.cli.frame import output, terminal
 from pixconnect.cli.frame.cells import CellAnswers
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.frame.operating import TheHolder
+from pixconnect.cli.frame.operating import TheHolder, run_with_settings
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.proof.readers import open_reader_of, open_readers
 from pixconnect.config import Settings
 from pixconnect.domain.proof.chain import ChainedEntry, ChainHead, format_heads, parse_heads
-from pixconnect.foundation.logging import set_up_logging
 from pixconnect.named_file import read_named_file
 from pixconnect.usecases.proof import chain as chain_usecases
 
@@ -40,7 +37,7 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     Args:
         file: Where to; a file that is there is never written over. Without one, the lines go to standard output.
     """
-    answers = _run(_list_heads)
+    answers = run_with_settings(_list_heads)
     # What is kept must be all: a cell that is missing in it is one whose history could be rewritten.
     answers.refuse_missing()
     heads = [head for own in answers.results for head in own]
@@ -90,7 +87,7 @@ def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json:
         async with open_reader_of(settings, holder_id) as reader:
             return await chain_usecases.show_entry(reader.connection, entry_id, holder_id)
 
-    found = _run(look)
+    found = run_with_settings(look)
     shown = dict(
         holder_id=found.holder_id,
         entry_id=found.entry_id,
@@ -117,10 +114,3 @@ def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json:
 
 def _hex(octets: bytes | None) -> str | None:
     return None if octets is None else octets.hex()
-
-
-def _run(look: Callable[[Settings], Coroutine[object, object, Result]]) -> Result:
-    settings = read_database_settings()
-    set_up_logging(settings.log_format, "warning")
-    with complaining_of_home(settings):
-        return asyncio.run(look(settings))

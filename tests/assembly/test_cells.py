@@ -12,6 +12,7 @@ import pytest
 from pixconnect.adapters.server_file import FILE_NAME, ServerFile
 from pixconnect.assembly import api
 from pixconnect.domain.frame import cell
+from pixconnect.usecases.identity.keyring import RELOAD_UNKNOWN_INTERVAL_S
 from pixconnect.usecases.running.installation import InstallationError
 from support.cells import NUMBER
 from support.cut_connections import open_wire
@@ -292,6 +293,24 @@ async def test_a_database_that_goes_away_is_missed_by_its_own_holders_only(house
 
     await eventually(is_back)
     assert (await make_charge(there))["status"]
+    await eventually(partial(is_healthy, house))
+
+
+async def test_the_published_keys_of_a_cell_that_hangs_are_those_that_were_read_last_and_nobody_waits_in_line(
+    house: House,
+) -> None:
+    kids = {key["kid"] for key in (await house.http.get("/.well-known/jwks.json")).json()["keys"]}
+    house.wire.is_still = True
+    try:
+        # What was read just now is not read again.
+        await asyncio.sleep(RELOAD_UNKNOWN_INTERVAL_S)
+        # Who waited for the end of what a server that hangs was asked would wait longer.
+        async with asyncio.timeout(12):
+            found = await asyncio.gather(*(house.http.get("/.well-known/jwks.json") for _ in range(40)))
+    finally:
+        house.wire.is_still = False
+    assert [answer.status_code for answer in found] == [200] * 40
+    assert {key["kid"] for key in found[-1].json()["keys"]} == kids
     await eventually(partial(is_healthy, house))
 
 

@@ -41,7 +41,17 @@ def test_an_unknown_word_is_refused(word: str) -> None:
     assert word in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("words", [("rnu",), ("holder", "show"), ("--operator",), ("run", "--wrong")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rnu",),
+        ("holder", "show"),
+        ("--operator",),
+        ("run", "--wrong"),
+        ("cell", "show", "\udce9"),
+        ("--operator", "\udce9"),
+    ],
+)
 def test_a_wrong_word_is_one_line(words: tuple[str, ...]) -> None:
     done = subprocess.run([*PIXCONNECT, *words], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")

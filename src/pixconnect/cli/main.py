@@ -21,7 +21,7 @@ _PARTS = (
     ("console", "console:console", "Serve the console, in one process."),
     ("sandbox", "processes:sandbox", "Run the simulated rail, in one process."),
     ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
-    ("cell", "cell:app", "Databases beside the home cell's, over which holders are spread: in the sandbox, so far."),
+    ("cell", "cell:app", "Databases beside the home cell's, over which holders are spread."),
     ("systemd", "systemd:app", "The service under systemd."),
     ("doctor", "doctor:doctor", "Check this machine and the service, and say what to do."),
     ("completion", "completion:completion", "Print the script that lets your shell complete verbs and options."),
@@ -150,10 +150,18 @@ def _write_help_plainly(words: Sequence[str]) -> None:
         app.console = Console(color_system=None)
 
 
+def _refuse_other_octets(words: Sequence[str]) -> None:
+    """What is not UTF-8 nothing of ours can hold, nor the database; the system hands it over as half surrogate pairs."""
+    for number, word in enumerate(words, 1):
+        if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
+            raise failures.CommandError(f"word {number} of the command is not UTF-8")
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run one verb, by default that of the command line, and answer its exit status."""
     hide_rows_in_tracebacks()
     try:
+        _refuse_other_octets(sys.argv[1:] if words is None else words)
         _write_help_plainly(sys.argv[1:] if words is None else words)
         app.meta(words)
     except KeyboardInterrupt:

@@ -96,6 +96,8 @@ def set_up_logging(
     root = logging.getLogger()
     root.handlers = [output]
     root.setLevel(level.upper())
+    # A pool that finds no database tells so each time, with a traceback; what is away we say ourselves.
+    logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)
     # Below a warning asyncio only logs details of the loop itself.
     logging.getLogger("asyncio").setLevel(max(logging.WARNING, root.level))
 

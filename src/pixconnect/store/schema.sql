@@ -5450,7 +5450,7 @@ create trigger installation_is_kept before delete or truncate on installation fo
     refuse_other_mode();
 create trigger mode_is_kept before update of mode on installation for each row when (old.mode is distinct from new.mode) execute
     function refuse_other_mode();
-grant update (environment, drained_at, elsewhere_since) on table installation to pixconnect_operator;
+grant update (environment, beat_at, drained_at, elsewhere_since) on table installation to pixconnect_operator;
 grant insert (mode, tagged_since), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid,
     waiting_cluster, beat_at, elsewhere_since) on table installation to pixconnect_service;
 comment on table installation is 'What these tables are for, and the server on which they were last seen.';
@@ -5461,7 +5461,8 @@ comment on column installation.system_identifier is
     'The identifier of the server''s data folder: a restore by pg_dump has another.';
 comment on column installation.timeline is
     'The server''s timeline: another after a restore to a point in time, and after a standby took over.';
-comment on column installation.seen_at is 'When a process last compared it, in real time.';
+comment on column installation.seen_at is
+    'Since when they are on that server, in real time: when they came there, or when it was seen that they had been elsewhere meanwhile.';
 comment on column installation.database_oid is
     'The database''s number on the server: another where a dump was restored beside its original.';
 comment on column installation.started_at is

@@ -73,8 +73,8 @@ class KilledError(Exception):
 class Notes:
     """Kept outside of the data."""
 
-    def __init__(self) -> None:
-        self.server: DatabaseServer | None = None
+    def __init__(self, server: DatabaseServer | None = None) -> None:
+        self.server = server
 
     def read(self) -> DatabaseServer | None:
         return self.server
@@ -187,7 +187,7 @@ async def test_nothing_is_given_back_for_what_a_server_had_sent_that_is_gone(out
 async def test_every_open_order_counts_as_handed_over_before_the_server_is_noted(
     outlived: Outlived, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def die(*_: object) -> None:
+    async def die(*_: object, **__: object) -> None:
         raise KilledError
 
     with monkeypatch.context() as patched:
@@ -437,6 +437,9 @@ async def test_a_database_that_its_installation_had_before_has_forgotten_what_wa
         await own(database, met_an_hour_ago)
         # The installation went to a copy, whose log and notes may be behind this one's, and comes back.
         elsewhere = structs.replace(known, **place, position=1, notes_count=0, seen_at=datetime.now(UTC))
+        # Whoever remembers nothing, or no more than that they were here, hides nothing from who has seen them elsewhere.
+        await start(database)
+        await start(database, ServerWatch(Notes(known)))
         for _ in range(2):
             # A second process that remembers that place too finds the loss counted.
             notes.server = elsewhere

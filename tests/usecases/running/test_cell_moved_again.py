@@ -1,6 +1,7 @@
 """What an earlier move has left at its servers, and what else happens there, takes nothing from a move and does not stop it."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -8,8 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec import structs
 
+from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.store.running import cell_copy
+from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running import cell_move
+from pixconnect.usecases.running.cell_move_ends import take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import BOUNDS, READ, Place, kill, open_owner, refuse_leftovers, serial, write
@@ -204,3 +208,53 @@ async def test_a_move_waits_for_who_writes_at_that_server_and_says_for_whom(made
             assert not moving.done()
         assert (await moving).address == made.target
     assert any(f"until a transaction that writes has ended: process {pid} of " in line for line in said)
+
+
+async def put_back(place: Place, known: KnownCell) -> None:
+    """Let the home cell say what it said while the cell was being moved."""
+    async with open_owner(place.home) as home:
+        await home.execute(
+            "update cell set state = 'MOVING', address = $1, other_address = $2, moving_since = $3",
+            *(known.address, known.other_address, known.moving_since),
+        )
+
+
+@pytest.mark.parametrize("left", ["", "drop_slots", "unsubscribe"])
+async def test_a_home_cell_that_was_put_back_to_a_move_that_has_ended_does_not_open_what_was_left(
+    made: Place, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    await made.begin()
+    known, ids = await made.read_row(), list[int]()
+    if left:
+        await move_until(made, monkeypatch, left, before=True)
+        # Workers serve it since.
+        async with open_owner(made.new) as there:
+            await installation_store.note_high_water(there)
+    else:
+        await made.move(makes_tables=False)
+    await write(made.new, ids)
+    await put_back(made, known)
+    with pytest.raises(InstallationError, match=f"is at {re.escape(made.target)} already"):
+        await made.cancel()
+    assert not await made.has_database(known.database)
+    moved = await made.move(makes_tables=False)
+    assert (moved.state, moved.address) == ("OPEN", made.target)
+    assert not await made.has_database(known.database)
+    await refuse_leftovers(made)
+    async with open_owner(made.new) as there:
+        assert [each["id"] for each in await there.fetch(READ)] == ids
+        assert not await installation_store.was_elsewhere(there)
+
+
+async def test_a_home_cell_that_was_put_back_finds_the_cell_although_its_former_server_is_gone(made: Place) -> None:
+    await made.begin()
+    known, ids = await made.read_row(), list[int]()
+    await made.move(makes_tables=False)
+    await write(made.new, ids)
+    await put_back(made, structs.replace(known, address=_NOBODY))
+    async with made.moving() as move:
+        assert (await take_over(move, cells.NAME)).address == made.target
+    async with open_owner(made.new) as there:
+        assert [each["id"] for each in await there.fetch(READ)] == ids
+        # Nobody knows that it had ended.
+        assert await installation_store.was_elsewhere(there)

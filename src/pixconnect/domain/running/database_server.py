@@ -7,8 +7,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-MET_WITHIN: Final = timedelta(minutes=1)
-"""So much later than it was met here it must have been seen at another place: clocks of two servers differ, and while a cell
+CAME_WITHIN: Final = timedelta(minutes=1)
+"""So much later than it came here it must have been seen at another place: clocks of two servers differ, and while a cell
 moves both are looked at."""
 
 
@@ -32,8 +32,8 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
     made_at: datetime | None = None
     """When its tables were given their mode: copies, standbys and what is restored say the same, other installations do not."""
 
-    met_at: datetime | None = None
-    """When somebody last noted in its tables that they are there."""
+    here_since: datetime | None = None
+    """When its tables came here, as they say themselves: nobody who meets them here again knows where they were meanwhile."""
     seen_at: datetime | None = None
     """When this was read, by its own clock."""
 
@@ -56,10 +56,10 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         return (self.timeline, self.position) < (before.timeline, before.position)
 
     def was_left_for(self, before: DatabaseServer) -> bool:
-        """Whether the same installation has been at another place since it was met here."""
-        if self.made_at is None or self.made_at != before.made_at or self.met_at is None or before.seen_at is None:
+        """Whether the same installation has been at another place since it came here."""
+        if self.made_at is None or self.made_at != before.made_at or self.here_since is None or before.seen_at is None:
             return False
-        return before.seen_at > self.met_at + MET_WITHIN
+        return before.seen_at > self.here_since + CAME_WITHIN
 
     def takes_over_from(self, noted: DatabaseServer, latest: DatabaseServer | None) -> bool:
         """Whether it can be a standby of the same data that was promoted, with all of the log that is known to have been there.

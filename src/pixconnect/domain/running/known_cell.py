@@ -32,6 +32,8 @@ COPY_PREFIX: Final = "pixconnect_move_"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME: Final = re.compile("[a-z][a-z0-9-]{0,31}")
 _PORT: Final = 5432
+_PORT_MAX: Final = 65_535
+_PORT_WORD: Final = re.compile("[0-9]{1,5}")
 _DATABASE_NAME_MAX: Final = 63
 """Octets of a name that PostgreSQL keeps; it cuts longer ones off."""
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]@%\s\x00-\x1f\x7f]+)(:(?P<port>[0-9]{1,5}))?")
@@ -188,11 +190,21 @@ def _refuse_words(words: Sequence[tuple[str, str]]) -> None:
         raise ValueError("has characters in its query that nobody can print")
     if not all(dict(words).get("host", "host").split(",")):
         raise ValueError("names a host that is none: write HOST:PORT, and several with a comma between")
+    ports = dict(words).get("port", str(_PORT)).split(",")
+    if len(ports) not in {1, len(dict(words).get("host", "host").split(","))}:
+        raise ValueError("names another number of ports than of hosts: name one for each, or one for all")
+    for port in ports:
+        _refuse_port(port)
     cluster = dict(words).get(_CLUSTER)
     if cluster is not None and not 1 <= len(cluster) <= _CLUSTER_LENGTH_MAX:
         raise ValueError(f"names a cluster of none or more than {_CLUSTER_LENGTH_MAX} characters")
     if dict(words).get("target_session_attrs", "any") not in _ROLES_OF_SERVERS:
         raise ValueError(f"has a target_session_attrs that is none of {', '.join(sorted(_ROLES_OF_SERVERS))}")
+
+
+def _refuse_port(text: str) -> None:
+    if not _PORT_WORD.fullmatch(text) or not 1 <= int(text) <= _PORT_MAX:
+        raise ValueError(f"names a port that is none: there are {_PORT_MAX:,}")
 
 
 def _write(place: str, database: str, words: Sequence[tuple[str, str]]) -> str:
@@ -207,8 +219,7 @@ def _write_hosts(netloc: str) -> str:
         found = _HOST.fullmatch(each)
         if found is None or max(map(len, found["name"].split("."))) > _LABEL_LENGTH_MAX:
             raise ValueError("names a host that is none: write HOST:PORT, and several with a comma between")
-        port = int(found["port"] or _PORT)
-        if not 1 <= port <= 65_535:
-            raise ValueError("names a port that is none: there are 65,535")
-        written.append(f"{found['name']}:{port}")
+        port = found["port"] or str(_PORT)
+        _refuse_port(port)
+        written.append(f"{found['name']}:{int(port)}")
     return ",".join(written)

@@ -96,7 +96,7 @@ _SERVER: Final[LiteralString] = """
     to_regclass('installation')::bigint as tables_oid,
     coalesce((select notes_count from installation), 0) as notes_count,
     (select made_at from installation) as made_at,
-    (select seen_at from installation) as met_at,
+    (select seen_at from installation) as here_since,
     clock_timestamp() as seen_at,
     pg_postmaster_start_time() as started_at,
     case when pg_is_in_recovery() then 0 else pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint end as position
@@ -172,14 +172,20 @@ async def lock_noted_server(connection: Connection) -> None:
 
 _NOTE_SERVER: Final[LiteralString] = """
     update installation
-    set system_identifier = $1, timeline = $2, database_oid = $3, tables_oid = $4, started_at = $5, seen_at = clock_timestamp(),
+    set system_identifier = $1, timeline = $2, database_oid = $3, tables_oid = $4, started_at = $5,
+        seen_at = case when $6 then clock_timestamp() else coalesce(seen_at, clock_timestamp()) end,
         -- It was another server's clock.
         beat_at = null
 """
 
 
-async def note_server(connection: Connection, server: DatabaseServer) -> None:
-    await connection.execute(_NOTE_SERVER, *server.identity, server.started_at)
+async def note_server(connection: Connection, server: DatabaseServer, *, has_come: bool) -> None:
+    """Note on which server the tables are.
+
+    Args:
+        has_come: Whether it is known that they were elsewhere, or not as they are, until now.
+    """
+    await connection.execute(_NOTE_SERVER, *server.identity, server.started_at, has_come)
 
 
 async def note_elsewhere(connection: Connection) -> None:

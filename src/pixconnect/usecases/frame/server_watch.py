@@ -39,7 +39,7 @@ NOTE_EVERY_S: Final = 10.0
 HIGH_WATER_EVERY: Final = 6
 """Notes of the position for each note of the ids: a start after a stop of a minute leaves out what a minute may use."""
 
-_ELSEWHERE: Final = "the cell was set to this database, and may have gone on in another one"
+_ELSEWHERE: Final = "the cell was opened in this database, and may have gone on in another one"
 
 _log = structlog.get_logger(__name__)
 
@@ -230,7 +230,8 @@ class ServerWatch:
             # At an ordinary start too: data that was put back looks like one.
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)
-            await installation_store.note_server(connection, found)
+            # Who has not seen them come would hide from all others that they were elsewhere meanwhile.
+            await installation_store.note_server(connection, found, has_come=noted is None or reason is not None)
             await installation_store.note_cluster(connection)
             self.first_ids = await installation_store.read_first_ids(connection)
         self._forget()

@@ -28,6 +28,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import signing_key as signing_key_store
+from pixconnect.usecases.frame.cells import answer_in_time
 from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.identity import signing_key
 
@@ -63,7 +64,7 @@ class Keyring:
         self._public: dict[str, ECKey] = {}
         self._tokens_until: dict[str, datetime] = {}
         """For each replaced key, when the last token that it signed has expired."""
-        self._read_at_s = self._looked_at_s = float("-inf")
+        self._read_at_s = self._looked_at_s = self._failed_at_s = float("-inf")
         self._is_used = asyncio.Event()
         self.on_look: Callable[[int, float], None] | None = None
         """Is told each look at ``access_revision``: what it was, and when the look began by the process's clock."""
@@ -121,8 +122,7 @@ class Keyring:
     async def _follow(self) -> None:
         is_old = self.clock.monotonic_s() - self._read_at_s >= RELOAD_INTERVAL_S
         began_at_s = self.clock.monotonic_s()
-        async with asyncio.timeout(READ_TIMEOUT_S):
-            revision = await access_store.read_revision(self.pool)
+        revision = await answer_in_time(access_store.read_revision(self.pool), READ_TIMEOUT_S)
         if self.on_look is not None:
             self.on_look(revision, began_at_s)
         if revision != self._revision or is_old:
@@ -146,7 +146,8 @@ class Keyring:
         """Read the keys as they are now or later, at most five times a second; concurrent callers share one read."""
         asked_at_s = self.clock.monotonic_s()
         async with self._reading:
-            # The process that held the lock before us may have begun to read after we asked.
+            self._refuse_failed(asked_at_s)
+            # Whoever held the lock before us may have begun to read after we asked.
             if self._read_at_s >= asked_at_s:
                 return
             await asyncio.sleep(max(0.0, self._read_at_s + RELOAD_UNKNOWN_INTERVAL_S - self.clock.monotonic_s()))
@@ -154,20 +155,27 @@ class Keyring:
 
     async def reload_if_older(self, age_s: float = RELOAD_UNKNOWN_INTERVAL_S) -> None:
         """Read the keys unless that was done just now; concurrent callers share one read."""
+        asked_at_s = self.clock.monotonic_s()
         async with self._reading:
+            self._refuse_failed(asked_at_s)
             if self.clock.monotonic_s() - self._read_at_s >= age_s:
                 await self._reload(self.pool)
+
+    def _refuse_failed(self, asked_at_s: float) -> None:
+        # Those who waited for a database that hangs would each wait for it once more, one after the other.
+        if self._failed_at_s >= asked_at_s:
+            raise _no_answer()
 
     async def _reload(self, pool: Pool) -> None:
         # Before the question is sent: the answer is at least this new, and may be newer.
         read_at_s = self.clock.monotonic_s()
         try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                # Every caller waits for these keys, so the read must not queue behind the one that asked first.
-                with for_everybody():
-                    read = await signing_key_store.read_all(pool)
+            # Every caller waits for these keys, so the read must not queue behind the one that asked first.
+            with for_everybody():
+                read = await answer_in_time(signing_key_store.read_all(pool), READ_TIMEOUT_S)
         except DATABASE_FAILED:
-            raise errors.ServiceUnavailable("signing keys: the database gives no answer") from None
+            self._failed_at_s = self.clock.monotonic_s()
+            raise _no_answer() from None
         keys = [key for key in read.keys if key.revoked_at is None]
         self._public = {key.kid: self._public.get(key.kid) or jose.read_public_jwk(key.public_jwk) for key in keys}
         self._keys = read.keys
@@ -270,3 +278,7 @@ class Keyring:
             return known
         opened = self.secret_box.open(key.private_sealed or b"", signing_key.about_key(key.kid))
         return jose.PrivateKey(jose.read_private_key(opened), key.kid)
+
+
+def _no_answer() -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("signing keys: the database gives no answer")

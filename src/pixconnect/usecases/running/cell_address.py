@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Final
 
 import asyncpg
 
@@ -11,11 +13,15 @@ from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running.heartbeat import find_heartbeat, make_heartbeat
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import writing
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.installation import InstallationError
+
+_FOLLOWS_WITHIN_S: Final = 3.0
+_LOOK_EVERY_S: Final = 0.05
 
 Connect = Callable[[str], AbstractAsyncContextManager[asyncpg.Connection]]
 """Connects as an operator to the database at the address of a cell."""
@@ -71,6 +77,7 @@ async def is_the_same(connect: Connect, known: KnownCell, there: Connection, *, 
             async with connect(address) as connection:
                 here = await installation_store.read_server(connection)
                 only_reads = await connection.fetchval("select pg_is_in_recovery()")
+                follows = only_reads and here.place == server.place and await _follows(connection, there)
         except asyncpg.InvalidCatalogNameError:
             # Dropped or renamed, so nobody is connected to it any more.
             continue
@@ -82,9 +89,10 @@ async def is_the_same(connect: Connect, known: KnownCell, there: Connection, *, 
         if (here.identity, here.started_at) == (server.identity, server.started_at):
             is_same = True
         # A standby of that server commits nothing, and may say an older timeline.
-        elif not (only_reads and here.place == server.place):
+        elif not follows:
+            kind = "a standby of another server, which may be promoted" if only_reads else "another one"
             raise InstallationError(
-                f"its database at {address} answers, and is another one: stop or rename that first, or there would be two of "
+                f"its database at {address} answers, and is {kind}: stop or rename that first, or there would be two of "
                 f"the cell {known.name}"
             )
     if silence and not is_fenced:
@@ -94,3 +102,17 @@ async def is_the_same(connect: Connect, known: KnownCell, there: Connection, *, 
         )
     # Where one of several was silent the cell may have been there last.
     return is_same and not silence
+
+
+async def _follows(standby: Connection, primary: Connection) -> bool:
+    """Whether what is noted at the one arrives at the other: one that followed a server of before says the same of itself."""
+    with suppress(TimeoutError, asyncpg.PostgresError):
+        async with asyncio.timeout(_FOLLOWS_WITHIN_S):
+            # Services may note a later beat meanwhile.
+            while True:
+                noted = (await make_heartbeat(primary)).beat_at
+                seen = await find_heartbeat(standby)
+                if seen is not None and seen.beat_at == noted:
+                    return True
+                await asyncio.sleep(_LOOK_EVERY_S)
+    return False

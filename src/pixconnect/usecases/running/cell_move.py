@@ -46,6 +46,7 @@ from pixconnect.usecases.running.cell_mover import (
     BESIDE,
     CellMove,
     end_copy,
+    has_moved,
     record_row,
     reopen_source,
     until_done,
@@ -72,6 +73,11 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
 async def _move(move: CellMove, name: str, address: str) -> KnownCell:
     async with known_cells.adding_alone(move.context) as home:
         known = await _begin(move, home, name, address)
+        if known.state == "MOVING" and await has_moved(move, known):
+            move.say(f"the cell is at {address} already: the home cell was put back to when it was being moved")
+            async with writing_row(move, home) as connection:
+                opened = await cell_store.end_move(connection, known, address)
+                known = await record_row(move, connection, known, opened)
         if known.state == "MOVING":
             await _go_back(move, known)
             await _follow_on(move, known)
@@ -147,10 +153,12 @@ async def _refuse_unmet(source: Connection) -> None:
     """Raise ``InstallationError`` where nobody has judged yet what the source has forgotten: the target would not know it."""
     found = await installation_store.read_server(source)
     noted = await installation_store.find_noted_server(source, found, None)
-    if await installation_store.was_elsewhere(source) or (noted is not None and noted.identity != found.identity):
+    # A copy of its files that was put back is the same server, started again.
+    is_met = noted is None or (noted.identity, noted.started_at) == (found.identity, found.started_at)
+    if not is_met or await installation_store.was_elsewhere(source):
         raise InstallationError(
-            "the cell's database was put back, or is another one than before, and nothing has served it since: let services "
-            "meet it first, which see what it has forgotten"
+            "the cell's server was started again, or its database is another one than before, and nothing has served it since: "
+            "let services meet it first, which see what it has forgotten"
         )
 
 
@@ -349,7 +357,7 @@ async def _take_last(move: CellMove, known: KnownCell, target: Connection, compa
         if unlike is not None or here != await cell_copy.list_partitions(target):
             raise InstallationError(f"the copy is not like the cell ({unlike or 'partitions'})")
     await cell_copy.pause(target, known.copy_name)
-    await installation_store.note_server(target, await installation_store.read_server(target))
+    await installation_store.note_server(target, await installation_store.read_server(target), has_come=True)
     await hold_store.let_send(target)
 
 

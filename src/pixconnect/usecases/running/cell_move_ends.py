@@ -12,9 +12,18 @@ from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
+from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
-from pixconnect.usecases.running.cell_mover import CellMove, end_copy, record_row, reopen_source, writing_row
+from pixconnect.usecases.running.cell_mover import (
+    CellMove,
+    end_copy,
+    has_moved,
+    record_row,
+    reopen_source,
+    was_opened,
+    writing_row,
+)
 from pixconnect.usecases.running.installation import InstallationError
 
 
@@ -26,6 +35,11 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
     """
     async with known_cells.adding_alone(move.context) as home:
         known = await _read_moving(move, name)
+        if await has_moved(move, known):
+            raise InstallationError(
+                f"the cell {name} is at {known.other_address} already, and the home cell was put back to when it was being "
+                f"moved: run `pixconnect cell move {name} --to {known.other_address}`, which lets it know"
+            )
         try:
             await reopen_source(move, known)
             await _unsubscribe(move, known)
@@ -69,7 +83,8 @@ async def _unsubscribe(move: CellMove, known: KnownCell) -> None:
 async def take_over(move: CellMove, name: str) -> KnownCell:
     """Open the target of a cell whose server is lost for ever, and fenced: what has not arrived is forgotten.
 
-    Its server is not noted as the cell's, so whoever meets it counts a loss: orders that were open are asked about.
+    Whoever meets it counts a loss: orders that were open are asked about. So it is where the home cell was put back to when the
+    cell was being moved, which has ended since.
 
     Raises:
         InstallationError: It is not being moved; its server answers; or the copy was never whole.
@@ -82,11 +97,15 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
             )
         address = errors.require(known.other_address, "it is being moved")
         async with move.connect(address) as target:
-            if not await cell_copy.is_all_copied(target, known.copy_name):
+            is_open = await was_opened(target)
+            if not is_open and not await cell_copy.is_all_copied(target, known.copy_name):
                 raise InstallationError("the copy is not whole: not all tables have arrived, so it cannot be the cell")
             await known_cells.refuse_other_cell(target, known)
-            # Should that server come back, it has nothing to say any more.
-            await cell_copy.pause(target, known.copy_name)
+            if not is_open:
+                # Should that server come back, it has nothing to say any more.
+                await cell_copy.pause(target, known.copy_name)
+            # Its server may be noted as the cell's already, by a move that failed at its last step.
+            await installation_store.note_elsewhere(target)
             await cell_copy.skip_ids(target, [*move.schemas])
             for parent in partition_store.PARENTS:
                 await partition_store.make(target, parent)

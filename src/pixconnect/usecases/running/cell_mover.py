@@ -10,12 +10,14 @@ from typing import Final, TypeVar
 import asyncpg
 from msgspec import Struct
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell, in_other_database
 from pixconnect.foundation import pool
-from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.cell_copy import CopyProgress
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import writing
@@ -123,6 +125,42 @@ async def _give_name_back(move: CellMove, known: KnownCell) -> None:
                 "somebody has made, and run this again"
             )
         await cell_closing.rename_database(beside, another, known.closed_database, known.database)
+
+
+async def has_moved(move: CellMove, known: KnownCell) -> bool:
+    """Whether the cell has been opened at the target, of which the home cell knows nothing: it was put back to before that.
+
+    ``False`` where the source does not answer, so that nobody can ask it.
+    """
+    try:
+        async with move.connect(known.address, BESIDE) as beside:
+            # Before it is closed nobody is served elsewhere.
+            if not await cell_closing.has_database(beside, known.closed_database):
+                return False
+        async with move.connect(known.address, known.closed_database) as source:
+            # Whoever ends a move drops it.
+            if await cell_copy.find_slot(source, known.copy_name) is None:
+                return True
+            here = await installation_store.read_server(source)
+    except DATABASE_AWAY:
+        return False
+    try:
+        async with move.connect(errors.require(known.other_address, "it is being moved")) as target:
+            there = await installation_store.read_server(target)
+            # Workers note something each minute, and a copy has nothing that its source has not.
+            return there.notes_count > here.notes_count or await was_opened(target)
+    except DATABASE_FAILED:
+        return False
+
+
+async def was_opened(target: Connection) -> bool:
+    """Whether the copy is one no more: whoever opened it has noted its server, and ended the subscription."""
+    has_tables = await target.fetchval("select to_regclass('installation') is not null")
+    if not has_tables or await cell_copy.find_subscription(target) is not None:
+        return False
+    found = await installation_store.read_server(target)
+    noted = await installation_store.find_noted_server(target, found, None)
+    return noted is not None and noted.identity == found.identity
 
 
 async def end_copy(move: CellMove, known: KnownCell) -> None:

@@ -5432,8 +5432,10 @@ create table installation (
     cell_identity uuid,
     drained_at timestamp with time zone,
     elsewhere_since timestamp with time zone,
+    came_by text,
     constraint installation_pkey primary key (is_only_row),
     constraint home_has_no_identity check (cell_identity is null or cell <> 0),
+    constraint installation_came_by_check check (length(came_by) <= 63),
     constraint installation_environment_check check (environment in ('production', 'homologation', 'counterpart')),
     constraint installation_is_only_row_check check (is_only_row),
     constraint installation_mode_check check (mode in ('sandbox', 'live')),
@@ -5488,6 +5490,8 @@ comment on column installation.drained_at is
     'Since when no holder is opened here any more, in real time; null while holders are.';
 comment on column installation.elsewhere_since is
     'Since when the cell may have gone on in another database, in real time; null once somebody has counted that as a loss.';
+comment on column installation.came_by is
+    'The last move by which this cell came to another database, by the name of its copy there; null where it has never moved.';
 
 -- refuse_cell_elsewhere: migration 0152
 create function refuse_cell_elsewhere() returns trigger language plpgsql

@@ -85,7 +85,7 @@ async def test_a_server_that_is_called_otherwise_is_the_same(
 # As the last upgrade that changed what `cell set` writes found them.
 _OF_BEFORE = """
     delete from pixconnect.schema_version where version >= 159;
-    alter table pixconnect.installation drop column elsewhere_since
+    alter table pixconnect.installation drop column elsewhere_since, drop column came_by
 """
 
 

@@ -460,6 +460,13 @@ async def test_who_only_looks_at_a_copy_is_not_remembered_as_having_served_there
     notes = Notes()
     await start(database, ServerWatch(notes, is_remembered=False))
     assert notes.server is None
+    # That it was started again is for those to note who serve there.
+    met = "select started_at = pg_postmaster_start_time() from installation"
+    await own(database, STARTED_EARLIER)
+    async with connected(database, ServerWatch(is_remembered=False)) as connection:
+        assert not await connection.fetchval(met)
+    async with connected(database, ServerWatch()) as connection:
+        assert await connection.fetchval(met)
 
 
 async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_before_the_first(

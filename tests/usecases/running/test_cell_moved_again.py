@@ -256,5 +256,46 @@ async def test_a_home_cell_that_was_put_back_finds_the_cell_although_its_former_
         assert (await take_over(move, cells.NAME)).address == made.target
     async with open_owner(made.new) as there:
         assert [each["id"] for each in await there.fetch(READ)] == ids
-        # Nobody knows that it had ended.
-        assert await installation_store.was_elsewhere(there)
+        # All of it had come.
+        assert not await installation_store.was_elsewhere(there)
+
+
+async def test_a_move_that_has_not_ended_is_not_taken_for_one_that_has_whatever_is_missing(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    known, ids = await made.read_row(), list[int]()
+    await write(made.old, ids)
+    await move_until(made, monkeypatch, "find_unlike", before=True)
+    assert await made.has_database(known.closed_database)
+    # A standby that took over has no slot, and somebody has ended the copy.
+    async with open_owner(made.new) as there:
+        await cell_copy.unsubscribe(there, known.copy_name)
+    async with open_owner(postgres.in_database(made.server, known.closed_database)) as closed:
+        await cell_copy.drop_slots(closed, known.copy_name)
+    await move_until(made, monkeypatch, "subscribe", before=True)
+    assert await made.has_database(known.database)
+    await write(made.old, ids)
+    assert (await made.move(makes_tables=False)).address == made.target
+    async with open_owner(made.new) as there:
+        assert [each["id"] for each in await there.fetch(READ)] == ids
+        assert not await installation_store.was_elsewhere(there)
+
+
+async def test_a_cell_stays_closed_while_nobody_knows_whether_it_was_opened_elsewhere_unless_a_loss_is_counted(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    await move_until(made, monkeypatch, "find_unlike", before=True)
+    async with open_owner(made.home) as home:
+        await home.execute("update cell set other_address = $1", _NOBODY)
+    known = await made.read_row()
+    async with made.moving() as move:
+        with pytest.raises(InstallationError, match="in which it may have been opened"):
+            await cell_move.move_cell(move, cells.NAME, _NOBODY)
+    assert not await made.has_database(known.database)
+    assert (await made.cancel()).address == known.address
+    async with open_owner(made.old) as here:
+        assert await installation_store.was_elsewhere(here)
+    async with open_owner(made.new) as there:
+        await cell_copy.unsubscribe(there, known.copy_name)

@@ -203,6 +203,24 @@ async def was_elsewhere(connection: Connection) -> bool:
     return await connection.fetchval("select exists (select from installation where elsewhere_since is not null)")
 
 
+_NOTES_MOVES: Final[LiteralString] = """
+    select exists (select from pg_attribute where attrelid = to_regclass('installation') and attname = 'came_by')
+"""
+
+
+async def find_last_move(connection: Connection) -> str | None:
+    """The last move by which the cell came here that has ended, by the name of its copy; ``None`` without tables too."""
+    # A copy may have been begun by a program that did not note it.
+    if not await connection.fetchval(_NOTES_MOVES):
+        return None
+    return await connection.fetchval("select came_by from installation")
+
+
+async def note_last_move(connection: Connection, name: str) -> None:
+    """Note that a move has ended here: a home cell that is put back to before that knows nothing of it."""
+    await connection.execute("update installation set came_by = $1", name)
+
+
 async def find_waiting_cluster(connection: Connection) -> str | None:
     """The cluster whose commits waited for a standby when somebody last looked."""
     return await connection.fetchval("select waiting_cluster from installation")

@@ -54,7 +54,8 @@ class ServerWatch:
             forgotten.
         must_last: Use no server whose settings may lose what was committed.
         cluster: Use no server but of this one, and believe that whoever takes over in it has each commit that was waited for.
-        is_remembered: Whether what is met is kept in ``memory``: a verb may look at a copy, where nobody serves.
+        is_remembered: Whether a start that is met is noted, here and in ``memory``: a verb may look at a copy, where nobody
+            serves.
     """
 
     def __init__(
@@ -230,8 +231,10 @@ class ServerWatch:
             # At an ordinary start too: data that was put back looks like one.
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)
-            # Who has not seen them come would hide from all others that they were elsewhere meanwhile.
-            await installation_store.note_server(connection, found, has_come=noted is None or reason is not None)
+            # Who has not seen them come would hide from all others that they were elsewhere meanwhile; who serves here looks by
+            # what it remembers, so a verb notes no start for it.
+            if self._is_remembered or noted is None or reason is not None:
+                await installation_store.note_server(connection, found, has_come=noted is None or reason is not None)
             await installation_store.note_cluster(connection)
             self.first_ids = await installation_store.read_first_ids(connection)
         self._forget()

@@ -46,7 +46,7 @@ from pixconnect.usecases.running.cell_mover import (
     BESIDE,
     CellMove,
     end_copy,
-    has_moved,
+    find_opened,
     record_row,
     reopen_source,
     until_done,
@@ -67,17 +67,14 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
         return await _move(move, name, address)
     except errors.OutcomeUnknown:
         # Whether the row was changed is seen by whoever runs it again.
-        return await _move(move, name, address)
+        return await _move(move, name, address, may_have_moved=False)
 
 
-async def _move(move: CellMove, name: str, address: str) -> KnownCell:
+async def _move(move: CellMove, name: str, address: str, *, may_have_moved: bool = True) -> KnownCell:
     async with known_cells.adding_alone(move.context) as home:
         known = await _begin(move, home, name, address)
-        if known.state == "MOVING" and await has_moved(move, known):
-            move.say(f"the cell is at {address} already: the home cell was put back to when it was being moved")
-            async with writing_row(move, home) as connection:
-                opened = await cell_store.end_move(connection, known, address)
-                known = await record_row(move, connection, known, opened)
+        if known.state == "MOVING" and may_have_moved:
+            known = await _let_know(move, home, known)
         if known.state == "MOVING":
             await _go_back(move, known)
             await _follow_on(move, known)
@@ -126,6 +123,24 @@ async def _begin(move: CellMove, home: Connection, name: str, address: str) -> K
     async with writing_row(move, home) as connection:
         begun = await cell_store.begin_move(connection, known, address)
         return await record_row(move, connection, known, begun)
+
+
+async def _let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownCell:
+    """The row as it is to be where the home cell was put back, and does not know any more that the move has ended."""
+    address = errors.require(known.other_address, "it is being moved")
+    match await find_opened(move, known):
+        case "SOURCE":
+            return known
+        case "TARGET":
+            move.say(f"the cell is at {address} already: the home cell was put back to when it was being moved")
+            async with writing_row(move, home) as connection:
+                return await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
+        case "UNKNOWN":
+            raise InstallationError(
+                f"the cell {known.name} is closed, and the database at {address} does not answer, in which it may have been "
+                "opened before the home cell was put back: run this again when it does; if it never will, `pixconnect cell "
+                f"move {known.name} --cancel` opens the cell where it was, and a loss is counted"
+            )
 
 
 @asynccontextmanager

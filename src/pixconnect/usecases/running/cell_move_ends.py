@@ -9,6 +9,7 @@ import asyncpg
 from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
@@ -18,10 +19,9 @@ from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.cell_mover import (
     CellMove,
     end_copy,
-    has_moved,
+    find_opened,
     record_row,
     reopen_source,
-    was_opened,
     writing_row,
 )
 from pixconnect.usecases.running.installation import InstallationError
@@ -35,12 +35,16 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
     """
     async with known_cells.adding_alone(move.context) as home:
         known = await _read_moving(move, name)
-        if await has_moved(move, known):
+        opened = await find_opened(move, known)
+        if opened == "TARGET":
             raise InstallationError(
                 f"the cell {name} is at {known.other_address} already, and the home cell was put back to when it was being "
                 f"moved: run `pixconnect cell move {name} --to {known.other_address}`, which lets it know"
             )
         try:
+            if opened == "UNKNOWN":
+                async with move.connect(known.address, known.closed_database) as source:
+                    await installation_store.note_elsewhere(source)
             await reopen_source(move, known)
             await _unsubscribe(move, known)
             async with move.connect(known.address) as source:
@@ -83,8 +87,8 @@ async def _unsubscribe(move: CellMove, known: KnownCell) -> None:
 async def take_over(move: CellMove, name: str) -> KnownCell:
     """Open the target of a cell whose server is lost for ever, and fenced: what has not arrived is forgotten.
 
-    Whoever meets it counts a loss: orders that were open are asked about. So it is where the home cell was put back to when the
-    cell was being moved, which has ended since.
+    Whoever meets it counts a loss: orders that were open are asked about. Nothing is forgotten where the move has ended, of
+    which a home cell that was put back does not know.
 
     Raises:
         InstallationError: It is not being moved; its server answers; or the copy was never whole.
@@ -97,15 +101,8 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
             )
         address = errors.require(known.other_address, "it is being moved")
         async with move.connect(address) as target:
-            is_open = await was_opened(target)
-            if not is_open and not await cell_copy.is_all_copied(target, known.copy_name):
-                raise InstallationError("the copy is not whole: not all tables have arrived, so it cannot be the cell")
-            await known_cells.refuse_other_cell(target, known)
-            if not is_open:
-                # Should that server come back, it has nothing to say any more.
-                await cell_copy.pause(target, known.copy_name)
-            # Its server may be noted as the cell's already, by a move that failed at its last step.
-            await installation_store.note_elsewhere(target)
+            if await installation_store.find_last_move(target) != known.copy_name:
+                await _end_without_source(target, known)
             await cell_copy.skip_ids(target, [*move.schemas])
             for parent in partition_store.PARENTS:
                 await partition_store.make(target, parent)
@@ -115,6 +112,16 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
             opened = await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
         await end_copy(move, opened)
         return opened
+
+
+async def _end_without_source(target: Connection, known: KnownCell) -> None:
+    if not await cell_copy.is_all_copied(target, known.copy_name):
+        raise InstallationError("the copy is not whole: not all tables have arrived, so it cannot be the cell")
+    await known_cells.refuse_other_cell(target, known)
+    # Should that server come back, it has nothing to say any more.
+    await cell_copy.pause(target, known.copy_name)
+    # Its server may be noted as the cell's already, by a move that failed at its last step.
+    await installation_store.note_elsewhere(target)
 
 
 async def _answers(move: CellMove, known: KnownCell) -> bool:

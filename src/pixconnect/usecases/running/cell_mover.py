@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import asyncpg
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell, in_other_database
 from pixconnect.foundation import pool
-from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_FAILED
+from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell_closing, cell_copy
@@ -25,6 +25,8 @@ from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running.installation import InstallationError
 
 Result = TypeVar("Result")
+
+Opened = Literal["SOURCE", "TARGET", "UNKNOWN"]
 
 BESIDE: Final = "postgres"
 """A database that each server has: one cannot be renamed by who is connected to it."""
@@ -127,40 +129,31 @@ async def _give_name_back(move: CellMove, known: KnownCell) -> None:
         await cell_closing.rename_database(beside, another, known.closed_database, known.database)
 
 
-async def has_moved(move: CellMove, known: KnownCell) -> bool:
-    """Whether the cell has been opened at the target, of which the home cell knows nothing: it was put back to before that.
+async def find_opened(move: CellMove, known: KnownCell) -> Opened:
+    """Where a cell is whose row says ``MOVING``: the home cell may have been put back to before the end of its move.
 
-    ``False`` where the source does not answer, so that nobody can ask it.
+    ``SOURCE`` too where the source's server does not answer, so that nothing is seen of it.
     """
     try:
         async with move.connect(known.address, BESIDE) as beside:
             # Before it is closed nobody is served elsewhere.
             if not await cell_closing.has_database(beside, known.closed_database):
-                return False
+                return "SOURCE"
         async with move.connect(known.address, known.closed_database) as source:
-            # Whoever ends a move drops it.
-            if await cell_copy.find_slot(source, known.copy_name) is None:
-                return True
             here = await installation_store.read_server(source)
     except DATABASE_AWAY:
-        return False
+        return "SOURCE"
     try:
         async with move.connect(errors.require(known.other_address, "it is being moved")) as target:
+            if not await target.fetchval("select to_regclass('installation') is not null"):
+                return "SOURCE"
+            if await installation_store.find_last_move(target) == known.copy_name:
+                return "TARGET"
+            # Who dies before that is noted: workers note something each minute, and a copy has nothing that its source has not.
             there = await installation_store.read_server(target)
-            # Workers note something each minute, and a copy has nothing that its source has not.
-            return there.notes_count > here.notes_count or await was_opened(target)
-    except DATABASE_FAILED:
-        return False
-
-
-async def was_opened(target: Connection) -> bool:
-    """Whether the copy is one no more: whoever opened it has noted its server, and ended the subscription."""
-    has_tables = await target.fetchval("select to_regclass('installation') is not null")
-    if not has_tables or await cell_copy.find_subscription(target) is not None:
-        return False
-    found = await installation_store.read_server(target)
-    noted = await installation_store.find_noted_server(target, found, None)
-    return noted is not None and noted.identity == found.identity
+            return "TARGET" if there.notes_count > here.notes_count else "SOURCE"
+    except DATABASE_AWAY:
+        return "UNKNOWN"
 
 
 async def end_copy(move: CellMove, known: KnownCell) -> None:
@@ -169,12 +162,15 @@ async def end_copy(move: CellMove, known: KnownCell) -> None:
         name = await cell_copy.find_subscription(target)
         if name is None:
             return
+        await installation_store.note_last_move(target, name)
         try:
             former = await pool.connect(
                 await cell_copy.read_source_url(target, name), role=None, schema=next(iter(move.schemas)), name=_NAME
             )
             try:
                 await cell_copy.drop_slots(former, name)
+                # Should somebody open it again all the same.
+                await installation_store.note_elsewhere(former)
             finally:
                 await former.close(timeout=5)
         except DATABASE_AWAY:

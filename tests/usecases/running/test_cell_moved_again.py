@@ -260,6 +260,22 @@ async def test_a_home_cell_that_was_put_back_finds_the_cell_although_its_former_
         assert not await installation_store.was_elsewhere(there)
 
 
+async def test_a_former_database_that_somebody_has_opened_again_is_named_beside_the_cell(made: Place) -> None:
+    await made.begin()
+    known = await made.read_row()
+    await made.move(makes_tables=False)
+    async with open_owner(made.home) as home:
+        await home.execute(f"alter database {known.closed_database} rename to {known.database}")
+    await put_back(made, known)
+    for end in (made.cancel, made.move):
+        with pytest.raises(InstallationError, match="its former database is open again"):
+            await end()
+    # What a move has closed may be dropped.
+    async with open_owner(made.home) as home:
+        await home.execute(f"drop database {known.database}")
+    assert (await made.move()).address == made.target
+
+
 async def test_a_move_that_has_not_ended_is_not_taken_for_one_that_has_whatever_is_missing(
     made: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,12 +11,14 @@
     │ what it had last arrives         and is compared; sequences are copied
     │ the target's server is noted     so that processes do not take it for one that has forgotten something; it may send
     └ the row is OPEN at the target    before its COMMIT whatever fails is undone: the source gets its name back
+    the target notes that it has ended the home cell may be put back to before that
     the subscription is dropped        and the slot with it, which would fill the source's disk
 
 The row is all that is remembered; what else is done is seen at the two servers. While it is ``MOVING`` the source is the cell,
-and nobody has written to the target: a source that was renamed by somebody who died gets its name back, and the target follows
-on. Only who has the lock of the home cell (``known_cells.adding_alone``) changes anything, and the row is changed by the
-connection that has it. A publication keeps migrations away (``refuse_while_copied``), and is made under their lock.
+and nobody has written to the target, unless that notes otherwise (``cell_moved.py``): a source that was renamed by somebody who
+died gets its name back, and the target follows on. Only who has the lock of the home cell (``known_cells.adding_alone``)
+changes anything, and the row is changed by the connection that has it. A publication keeps migrations away
+(``refuse_while_copied``), and is made under their lock.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.account_hold import CheckHold, holding_accounts
+from pixconnect.usecases.running.cell_moved import let_know, silent_source
 from pixconnect.usecases.running.cell_mover import (
     BESIDE,
     CellMove,
     end_copy,
-    find_opened,
     record_row,
     reopen_source,
     until_done,
@@ -67,20 +69,22 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
         return await _move(move, name, address)
     except errors.OutcomeUnknown:
         # Whether the row was changed is seen by whoever runs it again.
-        return await _move(move, name, address, may_have_moved=False)
+        return await _move(move, name, address, is_again=True)
 
 
-async def _move(move: CellMove, name: str, address: str, *, may_have_moved: bool = True) -> KnownCell:
+async def _move(move: CellMove, name: str, address: str, *, is_again: bool = False) -> KnownCell:
     async with known_cells.adding_alone(move.context) as home:
         known = await _begin(move, home, name, address)
-        if known.state == "MOVING" and may_have_moved:
-            known = await _let_know(move, home, known)
+        if known.state == "MOVING":
+            known = await let_know(move, home, known, is_again=is_again)
         if known.state == "MOVING":
             await _go_back(move, known)
             await _follow_on(move, known)
             async with move.connect(known.address) as source, move.connect(address) as target:
                 await _begin_copy(move, known, source, target)
                 await _catch_up(move, known, source, target)
+                # It may have been put back while nobody was at it.
+                await _refuse_unmet(source)
                 tables = await cell_copy.list_tables(source, [*move.schemas])
                 comparison = await cell_copy.write_comparison(source, [*tables])
                 async with holding_accounts(move, known, source) as check_hold:
@@ -123,24 +127,6 @@ async def _begin(move: CellMove, home: Connection, name: str, address: str) -> K
     async with writing_row(move, home) as connection:
         begun = await cell_store.begin_move(connection, known, address)
         return await record_row(move, connection, known, begun)
-
-
-async def _let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownCell:
-    """The row as it is to be where the home cell was put back, and does not know any more that the move has ended."""
-    address = errors.require(known.other_address, "it is being moved")
-    match await find_opened(move, known):
-        case "SOURCE":
-            return known
-        case "TARGET":
-            move.say(f"the cell is at {address} already: the home cell was put back to when it was being moved")
-            async with writing_row(move, home) as connection:
-                return await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
-        case "UNKNOWN":
-            raise InstallationError(
-                f"the cell {known.name} is closed, and the database at {address} does not answer, in which it may have been "
-                "opened before the home cell was put back: run this again when it does; if it never will, `pixconnect cell "
-                f"move {known.name} --cancel` opens the cell where it was, and a loss is counted"
-            )
 
 
 @asynccontextmanager
@@ -193,11 +179,7 @@ async def _go_back(move: CellMove, known: KnownCell) -> None:
     try:
         await reopen_source(move, known)
     except DATABASE_AWAY as error:
-        raise InstallationError(
-            f"the cell's database does not answer ({str(error) or type(error).__name__}), and the copy does not open by "
-            "itself: run this again when it does; if it never will, fence it and run "
-            f"`pixconnect cell move {known.name} --take-over`"
-        ) from error
+        raise silent_source(known, error) from error
 
 
 async def _follow_on(move: CellMove, known: KnownCell) -> None:

@@ -16,10 +16,10 @@ from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
+from pixconnect.usecases.running.cell_moved import find_opened
 from pixconnect.usecases.running.cell_mover import (
     CellMove,
     end_copy,
-    find_opened,
     record_row,
     reopen_source,
     writing_row,
@@ -35,16 +35,20 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
     """
     async with known_cells.adding_alone(move.context) as home:
         known = await _read_moving(move, name)
-        opened = await find_opened(move, known)
-        if opened == "TARGET":
-            raise InstallationError(
-                f"the cell {name} is at {known.other_address} already, and the home cell was put back to when it was being "
-                f"moved: run `pixconnect cell move {name} --to {known.other_address}`, which lets it know"
-            )
         try:
+            opened = await find_opened(move, known)
+            if opened == "TARGET":
+                raise InstallationError(
+                    f"the cell {name} is at {known.other_address} already, and the home cell was put back to when it was being "
+                    f"moved: run `pixconnect cell move {name} --to {known.other_address}`, which lets it know"
+                )
             if opened == "UNKNOWN":
                 async with move.connect(known.address, known.closed_database) as source:
                     await installation_store.note_elsewhere(source)
+                move.say(
+                    f"nobody knows whether the cell was opened at {known.other_address} before the home cell was put back: "
+                    "whoever serves it next counts a loss, and what may be missing here is in that database"
+                )
             await reopen_source(move, known)
             await _unsubscribe(move, known)
             async with move.connect(known.address) as source:

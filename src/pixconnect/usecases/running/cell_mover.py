@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell, in_other_database
 from pixconnect.foundation import pool
 from pixconnect.foundation.database_failure import DATABASE_AWAY
@@ -25,8 +24,6 @@ from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running.installation import InstallationError
 
 Result = TypeVar("Result")
-
-Opened = Literal["SOURCE", "TARGET", "UNKNOWN"]
 
 BESIDE: Final = "postgres"
 """A database that each server has: one cannot be renamed by who is connected to it."""
@@ -127,33 +124,6 @@ async def _give_name_back(move: CellMove, known: KnownCell) -> None:
                 "somebody has made, and run this again"
             )
         await cell_closing.rename_database(beside, another, known.closed_database, known.database)
-
-
-async def find_opened(move: CellMove, known: KnownCell) -> Opened:
-    """Where a cell is whose row says ``MOVING``: the home cell may have been put back to before the end of its move.
-
-    ``SOURCE`` too where the source's server does not answer, so that nothing is seen of it.
-    """
-    try:
-        async with move.connect(known.address, BESIDE) as beside:
-            # Before it is closed nobody is served elsewhere.
-            if not await cell_closing.has_database(beside, known.closed_database):
-                return "SOURCE"
-        async with move.connect(known.address, known.closed_database) as source:
-            here = await installation_store.read_server(source)
-    except DATABASE_AWAY:
-        return "SOURCE"
-    try:
-        async with move.connect(errors.require(known.other_address, "it is being moved")) as target:
-            if not await target.fetchval("select to_regclass('installation') is not null"):
-                return "SOURCE"
-            if await installation_store.find_last_move(target) == known.copy_name:
-                return "TARGET"
-            # Who dies before that is noted: workers note something each minute, and a copy has nothing that its source has not.
-            there = await installation_store.read_server(target)
-            return "TARGET" if there.notes_count > here.notes_count else "SOURCE"
-    except DATABASE_AWAY:
-        return "UNKNOWN"
 
 
 async def end_copy(move: CellMove, known: KnownCell) -> None:

@@ -1,0 +1,97 @@
+"""Whether the move of a cell has ended, of which a home cell that was put back to before that does not know.
+
+The end is noted at the target (``installation.came_by``) before anything that is left of the move is taken away.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_closing
+from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.running.cell_mover import BESIDE, CellMove, record_row, writing_row
+from pixconnect.usecases.running.installation import InstallationError
+
+Opened = Literal["SOURCE", "TARGET", "UNKNOWN"]
+
+
+async def let_know(move: CellMove, home: Connection, known: KnownCell, *, is_again: bool) -> KnownCell:
+    """The row as it is to be where the home cell was put back, and does not know any more that the move has ended.
+
+    Args:
+        is_again: Whether this very process has begun to open the target just now: nobody has served it before.
+    """
+    address = errors.require(known.other_address, "it is being moved")
+    try:
+        opened = await find_opened(move, known)
+    except DATABASE_AWAY as error:
+        raise silent_source(known, error) from error
+    match opened:
+        case "SOURCE":
+            return known
+        case "UNKNOWN" if is_again:
+            return known
+        case "TARGET":
+            move.say(f"the cell is at {address} already: the home cell was put back to when it was being moved")
+            async with writing_row(move, home) as connection:
+                return await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
+        case "UNKNOWN":
+            raise InstallationError(
+                f"the cell {known.name} is closed, and the database at {address} does not answer, in which it may have been "
+                "opened before the home cell was put back: run this again when it does; if it never will, `pixconnect cell "
+                f"move {known.name} --cancel` opens the cell where it was, and a loss is counted"
+            )
+
+
+def silent_source(known: KnownCell, error: Exception) -> InstallationError:
+    return InstallationError(
+        f"the cell's database does not answer ({str(error) or type(error).__name__}), and the copy does not open by "
+        "itself: run this again when it does; if it never will, fence it and run "
+        f"`pixconnect cell move {known.name} --take-over`"
+    )
+
+
+async def find_opened(move: CellMove, known: KnownCell) -> Opened:
+    """Where a cell is whose row says ``MOVING``: the home cell may have been put back to before the end of its move.
+
+    Raises:
+        InstallationError: Both are open.
+        OSError, asyncpg.PostgresError: The source does not answer, and the target says of no move that it has ended.
+    """
+    address = errors.require(known.other_address, "it is being moved")
+    last, notes_count, is_silent = None, 0, False
+    try:
+        async with move.connect(address) as target:
+            last = await installation_store.find_last_move(target)
+            if await target.fetchval("select to_regclass('installation') is not null"):
+                notes_count = (await installation_store.read_server(target)).notes_count
+    except DATABASE_AWAY:
+        is_silent = True
+    has_moved = last == known.copy_name
+    try:
+        async with move.connect(known.address, BESIDE) as beside:
+            is_open = await cell_closing.has_database(beside, known.database)
+            is_closed = not is_open and await cell_closing.has_database(beside, known.closed_database)
+    except DATABASE_AWAY:
+        if not has_moved:
+            raise
+        # Its row leads nobody there any more.
+        return "TARGET"
+    if has_moved and is_open:
+        raise InstallationError(
+            f"the cell {known.name} has moved to {address}, and its former database is open again at {known.address}: compare "
+            "the two, rename the one that it is not, and run this again"
+        )
+    if has_moved or not is_closed:
+        return "TARGET" if has_moved else "SOURCE"
+    if is_silent:
+        return "UNKNOWN"
+    async with move.connect(known.address, known.closed_database) as source:
+        here = await installation_store.read_server(source)
+    # Who dies before the end is noted: workers note something each minute, and a copy has nothing that its source has not.
+    return "TARGET" if notes_count > here.notes_count else "SOURCE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from cyclopts import App
 
@@ -21,8 +21,6 @@ from pixconnect.config import Settings
 from pixconnect.domain.proof.chain import ChainedEntry, ChainHead, format_heads, parse_heads
 from pixconnect.named_file import read_named_file
 from pixconnect.usecases.proof import chain as chain_usecases
-
-Result = TypeVar("Result")
 
 _LENGTH_MAX: Final = 1 << 30
 """Of a file of heads, in octets: a line for each of some million holders."""

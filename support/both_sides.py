@@ -165,10 +165,13 @@ class Seen(Struct, kw_only=True):
 
     @property
     def is_at_rest(self) -> bool:
-        is_open = any(thing.is_open for thing in self.things) or any(
-            thing.is_open for thing in (*self.rail, *self.rail_moved, *self.contests, *self.rail_contests)
-        )
-        return not is_open and not self.waiting_count
+        return not self.list_unrest()
+
+    def list_unrest(self) -> list[str]:
+        """What is still under way, on either side."""
+        lists = (self.things, self.rail, self.rail_moved, self.contests, self.rail_contests)
+        found = [str(thing) for things in lists for thing in things if thing.is_open]
+        return found + ([f"deliveries that wait: {self.waiting_count}"] if self.waiting_count else [])
 
 
 async def read_things(connection: asyncpg.Connection, holder_ids: Sequence[int]) -> list[Thing]:

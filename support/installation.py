@@ -159,9 +159,10 @@ def run_verb(home: Path, *words: str, **settings: str) -> subprocess.CompletedPr
 def descendants(pid: int) -> list[int]:
     """All processes below one, without those that only wait to be forgotten."""
     parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    # Not by a glob for `*/stat`: it looks at each, and fails where one ends meanwhile.
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            name, _, rest = stat.read_text().rpartition(")")
+            name, _, rest = (process / "stat").read_text().rpartition(")")
         except OSError:
             continue
         state, parent, *_ = rest.split()

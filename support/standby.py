@@ -121,13 +121,13 @@ class Standby:
     def _send(self, number: signal.Signals) -> None:
         assert self._process is not None
         leader = str(self._process.pid)
-        for status in Path("/proc").glob("[0-9]*/stat"):
+        for process in Path("/proc").glob("[0-9]*"):
             try:
-                words = status.read_text().rpartition(")")[2].split()
+                words = (process / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            if words[1] == leader or status.parent.name == leader:
-                os.kill(int(status.parent.name), number)
+            if leader in {words[1], process.name}:
+                os.kill(int(process.name), number)
 
 
 @asynccontextmanager

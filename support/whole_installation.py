@@ -230,12 +230,12 @@ class WholeInstallation:
             # Asked before the books are read: what expires in between is in them.
             is_anything_due = self._is_anything_due()
             seen = self.see(accounts)
-            if seen.is_at_rest and not is_anything_due and self._is_everybody_there():
+            if seen.is_at_rest and not is_anything_due and not self._list_missing():
                 return seen
-            health = self.installation.health_report()
-            assert time.monotonic() < deadline_s, (
-                f"it never comes to rest: {health} {seen} {self.installation.said[-9:]}"
-            )
+            if time.monotonic() > deadline_s:
+                due = ["something is due"] if is_anything_due else []
+                unrest = [*seen.list_unrest(), *due, *self._list_missing()]
+                raise AssertionError(f"it never comes to rest: {unrest} {self.installation.said[-9:]}")
             looked_count += 1
             if looked_count % 5 == 0:
                 self._close_reports()
@@ -412,12 +412,14 @@ class WholeInstallation:
         for name, pix in by_key.items():
             assert _unnamed(told[name][-1]) == _unnamed(pix), (told[name], pix)
 
-    def _is_everybody_there(self) -> bool:
-        """Whether what is asked now finds each part at work; the health check does not know whether there is a worker."""
+    def _list_missing(self) -> list[str]:
+        """Which parts what is asked now does not find at work; the health check does not know whether there is a worker."""
         asked = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
-        return self.installation.health() == "healthy" and all(
-            self._read_all(lambda connection: connection.fetchval(asked))
-        )
+        health = self.installation.health_report()
+        found = [] if health["status"] == "healthy" else [f"health: {health}"]
+        counts = self._read_all(lambda connection: connection.fetchval(asked))
+        cells = zip((HOME, *self.other_cells), counts, strict=True)
+        return found + [f"no worker in cell {cell}" for cell, count in cells if not count]
 
     def log_in(self, account: Account) -> str:
         """A token of its own."""

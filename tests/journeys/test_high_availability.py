@@ -48,7 +48,7 @@ def machines() -> Iterator[tuple[Path, str]]:
             yield home, prefix
             started.send_signal(signal.SIGINT)
             assert started.wait(120) == 0
-        assert not [cwd for cwd in Path("/proc").glob("[0-9]*/cwd") if _leads_into(cwd, home)]
+        assert not [one for one in Path("/proc").glob("[0-9]*") if _leads_into(one / "cwd", home)]
 
 
 def _leads_into(cwd: Path, home: Path) -> bool:

@@ -51,6 +51,10 @@ class Moving(Struct, frozen=True):
     async def read_held(self) -> datetime | None:
         return await cells.fetch_value(self.place.old, "select held_at from institution_account")
 
+    async def wait_until_calling(self) -> None:
+        while not any(call.startswith("send") for call in self.shop.there.calls):  # noqa: ASYNC110  as below
+            await asyncio.sleep(0.01)
+
     async def wait_until_held(self) -> None:
         while await self.read_held() is None:  # noqa: ASYNC110  the server tells nobody
             await asyncio.sleep(0.02)
@@ -88,8 +92,7 @@ async def test_an_order_that_is_being_handed_over_is_answered_before_the_cell_is
     shop.there.before_answer = answers.wait
     sent = await moving.send()
     handing_over = asyncio.create_task(shop.move_orders())
-    while not any(call.startswith("send") for call in shop.there.calls):  # noqa: ASYNC110  as below
-        await asyncio.sleep(0.01)
+    await moving.wait_until_calling()
     move = asyncio.create_task(place.move(makes_tables=False))
     await moving.wait_until_held()
     # It is accepted, and nothing leaves; nor does the cell close, however long the institution takes.
@@ -178,15 +181,16 @@ async def test_what_leaves_while_the_cell_moves_is_paid_once_by_workers_at_eithe
     place, shop = moving.place, moving.shop
     sums = range(100, 110)
 
-    async def answer_late() -> None:
-        await asyncio.sleep(0.3)
-
-    shop.there.before_answer = answer_late
+    # The cell is not closed before what is being called has an answer, so it can be seen held however slow the machine is.
+    answers = asyncio.Event()
+    shop.there.before_answer = answers.wait
     async with reading(shop):
         for cents in sums[:5]:
             await moving.send(cents)
+        await moving.wait_until_calling()
         move = asyncio.create_task(place.move(makes_tables=False))
         await moving.wait_until_held()
+        answers.set()
         for cents in sums[5:]:
             # As its caller would, until the cell is closed.
             with suppress(*NO_ANSWER):
@@ -229,8 +233,7 @@ async def test_no_cell_is_closed_whose_accounts_somebody_else_holds_by_now(movin
     shop.there.before_answer = answers.wait
     await moving.send()
     handing_over = asyncio.create_task(shop.move_orders())
-    while not any(call.startswith("send") for call in shop.there.calls):  # noqa: ASYNC110  as below
-        await asyncio.sleep(0.01)
+    await moving.wait_until_calling()
     move = asyncio.create_task(place.move(makes_tables=False))
     await moving.wait_until_held()
     # As who took this mover for dead, and moves the cell.

@@ -1,10 +1,14 @@
-"""Lets lines of the log that a test writes have plain tracebacks.
+"""Lets lines of the log that a test writes have plain tracebacks, or none be written.
 
 Unless told otherwise structlog draws them with rich, with the source and the values around each line, which takes
 seconds for one exception.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import structlog
+from structlog.typing import EventDict
 
 
 def use_plain_logs() -> None:
@@ -14,3 +18,21 @@ def use_plain_logs() -> None:
     renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     processors[:] = [*structlog.get_config()["processors"][:-1], renderer]
     structlog.configure(processors=processors)
+
+
+@contextmanager
+def writing_no_line() -> Iterator[None]:
+    """Let each line of a failure fail itself: the process has no memory for it."""
+
+    def write(_logger: object, method: str, said: EventDict) -> EventDict:
+        if method == "exception":
+            raise MemoryError
+        return said
+
+    # In place, as above.
+    processors = structlog.get_config()["processors"]
+    processors.insert(0, write)
+    try:
+        yield
+    finally:
+        processors.remove(write)

@@ -1,7 +1,8 @@
 """Two databases behind one API and one worker: callers do not know which one has what they ask for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from pixconnect.usecases.running.installation import InstallationError
 from support.cells import NUMBER
 from support.cut_connections import open_wire
 from support.house import House, Resident, open_house
+from support.plain_logs import writing_no_line
 from support.postgres import Addresses
-from support.webhooks import eventually, open_receiver
+from support.webhooks import Receiver, eventually, open_receiver
 
 PLACES = (cell.HOME, NUMBER)
 _MOVED_WITHIN_S = 20
@@ -451,18 +453,29 @@ async def test_an_address_that_was_wrong_is_left_though_its_server_never_answers
         house.wire.is_still = False
 
 
+@pytest.mark.parametrize("writing", [nullcontext, writing_no_line], ids=["told", "without memory for a line"])
 async def test_a_defect_that_a_worker_meets_in_one_cell_ends_nothing_elsewhere_and_it_goes_on(
-    database: Addresses, other_database: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Addresses,
+    other_database: Addresses,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    writing: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    opening = open_house(database, other_database, tmp_path, monkeypatch, has_defect=True)
-    async with opening as house, open_receiver() as receiver:
-        for number in PLACES:
-            holder = await house.open_holder(number)
-            hook = {"url": receiver.url, "secret": "s" * 16, "event_types": ["qrcode.pending"]}
-            await holder.done("POST", "/v1/webhook/endpoints", hook)
-            await make_charge(holder)
-        await receiver.wait_for(len(PLACES))
+    opening = open_house(database, other_database, tmp_path, monkeypatch, has_defect=True, is_looked_at_often=True)
+    with writing():
+        async with opening as house, open_receiver() as receiver:
+            await hear_of_charges(house, receiver)
     assert sorted(house.begun) == [cell.HOME, NUMBER, NUMBER]
+
+
+async def hear_of_charges(house: House, receiver: Receiver) -> None:
+    """Webhooks of either cell arrive, so a worker is at work there."""
+    for number in PLACES:
+        holder = await house.open_holder(number)
+        hook = {"url": receiver.url, "secret": "s" * 16, "event_types": ["qrcode.pending"]}
+        await holder.done("POST", "/v1/webhook/endpoints", hook)
+        await make_charge(holder)
+    await receiver.wait_for(len(PLACES))
 
 
 async def test_a_database_that_says_it_is_another_cell_is_served_to_nobody(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
@@ -214,13 +213,14 @@ async def _check_database(
         await server.begin(connection)
 
 
-def keep_up(base: Base, *, for_others: bool) -> Sequence[Coroutine[None, None, None]]:
+def keep_up(base: Base, *, for_others: bool) -> Sequence[Callable[[], Awaitable[None]]]:
     """What runs beside everything that a process does in a cell."""
     context = base.context
-    tasks = [base.keyring.keep_fresh(), context.server.keep_noting(context.pool, for_others=for_others)]
+    noting = partial(context.server.keep_noting, context.pool, for_others=for_others)
+    tasks: list[Callable[[], Awaitable[None]]] = [base.keyring.keep_fresh, noting]
     # Only the sandbox's clock can be moved; a process that has not heard of it would date things wrongly for a moment.
     if context.policy.is_sandbox:
-        tasks.append(follow_clock(context, connect_as_service(base.settings, "pixconnect clock")))
+        tasks.append(partial(follow_clock, context, connect_as_service(base.settings, "pixconnect clock")))
     return tasks
 
 
@@ -249,18 +249,6 @@ async def _open_connections(settings: Settings, name: str, server: ServerWatch, 
         look=server.look,
         plans_once=plans_once,
     )
-
-
-@asynccontextmanager
-async def running_beside(*tasks: Coroutine[None, None, None]) -> AsyncGenerator[None]:
-    """Run these beside the block, and cancel them after it."""
-    running = [asyncio.create_task(task) for task in tasks]
-    try:
-        yield
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _there(

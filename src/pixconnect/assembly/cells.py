@@ -23,8 +23,9 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.assembly.base import Base, open_cell_base, running_beside
+from pixconnect.assembly.base import Base, open_cell_base
 from pixconnect.assembly.cell_settings import settings_of
+from pixconnect.assembly.keep_running import running_beside
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell
@@ -90,7 +91,7 @@ async def open_cells(
     away.are_known = False
     others = _Others(home, name, away, serve, stop, plans_once=plans_once)
     try:
-        async with running_beside(others.keep_looking(), others.leave_at_stop()):
+        async with running_beside(others.keep_looking, others.leave_at_stop):
             await others.wait_until_ready()
             yield
     finally:
@@ -182,9 +183,11 @@ class _Others:
             return
         before = self._servings.get(known.number)
         if before is not None:
-            if before.is_at(known):
+            # One whose task has died, of a lack of memory say, is served anew.
+            if before.is_at(known) and before in self._tasks:
                 return
-            _log.info("a cell is at another address", cell=known.name)
+            if not before.is_at(known):
+                _log.info("a cell is at another address", cell=known.name)
             self._leave(before)
         self._away.numbers.add(known.number)
         self._ready.setdefault(known.number, asyncio.Event())
@@ -195,7 +198,7 @@ class _Others:
     def _leave(self, serving: _Serving) -> None:
         serving.leaving.set()
         # Nobody has asked it for anything yet, and it may wait long for a server that is gone.
-        if not serving.is_served:
+        if not serving.is_served and serving in self._tasks:
             self._tasks[serving].cancel()
 
     async def _keep_serving(self, serving: _Serving) -> None:

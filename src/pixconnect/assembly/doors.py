@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from pixconnect.assembly.base import SERVICE_SCHEMA, Base, connect_as_service, keep_up, running_beside
+from pixconnect.assembly.base import SERVICE_SCHEMA, Base, connect_as_service, keep_up
+from pixconnect.assembly.keep_running import running_beside
 from pixconnect.flow.overload import Admission
 from pixconnect.foundation import pool
 from pixconnect.foundation.pool import Pool
@@ -41,7 +42,7 @@ async def open_door(base: Base) -> AsyncGenerator[CellDoor]:
         verifier = TokenVerifier(base.context, base.keyring, access_pool)
         base.context.server.on_start(verifier.forget_all)
         feed_waits = FeedWaits(connect_as_service(base.settings, "pixconnect feed"))
-        async with running_beside(verifier.keep_fresh(), feed_waits.listen(), *keep_up(base, for_others=False)):
+        async with running_beside(verifier.keep_fresh, feed_waits.listen, *keep_up(base, for_others=False)):
             yield CellDoor(
                 context=base.context,
                 keyring=base.keyring,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from pixconnect.assembly.base import SERVICE_SCHEMA, running_beside
+from pixconnect.assembly.base import SERVICE_SCHEMA
+from pixconnect.assembly.keep_running import running_beside
 from pixconnect.config import Settings
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import SERVICE_ROLE
@@ -33,7 +34,7 @@ async def open_standby(settings: Settings, context: Context, name: str) -> Async
     # Tables that were put back are others there too.
     context.server.on_start(connections.expire)
     try:
-        async with running_beside(standby.keep_watch()):
+        async with running_beside(standby.keep_watch):
             yield standby
     finally:
         await pool.close_pool(connections)

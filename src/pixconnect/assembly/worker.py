@@ -17,10 +17,10 @@ from pixconnect.assembly.base import (
     keep_up,
     listen_for_metrics,
     open_base,
-    running_beside,
 )
 from pixconnect.assembly.cells import OpenedCell, open_cells
 from pixconnect.assembly.institutions import read_text_file
+from pixconnect.assembly.keep_running import running_beside
 from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings
 from pixconnect.domain.frame.trace import Tracer

@@ -22,7 +22,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.flow.shares import FairSemaphore, current_party, for_everybody
-from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, DATABASE_FAILED
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 
 if TYPE_CHECKING:  # asyncpg's classes take a parameter in its stubs only
     _AnyPool = asyncpg.Pool[asyncpg.Record]
@@ -152,7 +152,7 @@ class SharedPool(_AnyPool):
                         await connection.execute("select", timeout=_LOOK_TIMEOUT_S)
                     # Only once the look is over: a server that it refuses, such as a standby, is as good as away.
                     self._away_since_s = None
-                except (*DATABASE_FAILED, errors.ServiceUnavailable):
+                except Exception:  # noqa: BLE001  whatever it is: while nobody looks the database is away for all
                     await asyncio.sleep(LOOK_EVERY_S)
 
 

@@ -147,7 +147,8 @@ class BatchQueue(Generic[Request, Answer]):
         waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
         if self._is_closing or not self._queue.put(request.holder_id, waiter):
             raise queue_full()
-        if self._task is None:
+        # One that has died, of a lack of memory say, would let everybody wait.
+        if self._task is None or self._task.done():
             # In a context of its own: the task works for everybody, and must not count as the first caller's.
             self._task = asyncio.create_task(self._run(), name=f"batches of {self._operation.name}", context=Context())
         if request.holder_id == self._busy.holder_id:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -18,7 +19,7 @@ from pixconnect.usecases.running import cell_move
 from pixconnect.usecases.running.cell_move_ends import cancel_move
 from pixconnect.usecases.running.cell_mover import CellMove, MoveBounds
 from support import cells
-from support.dying import die
+from support.dying import KilledError, die
 from support.postgres import Addresses
 
 serial = count(1)
@@ -101,3 +102,23 @@ async def refuse_leftovers(place: Place) -> None:
     async with open_owner(place.new) as there:
         assert await cell_copy.find_subscription(there) is None
         assert await there.fetch("select slot_name from pg_replication_slots") == []
+
+
+def postgres_name(addresses: Addresses) -> str:
+    return urlsplit(addresses.owner_url).path[1:]
+
+
+async def move_until(place: Place, monkeypatch: pytest.MonkeyPatch, name: str, *, before: bool = False) -> None:
+    with monkeypatch.context() as patch:
+        kill(patch, cell_copy, name, {"before": before})
+        with pytest.raises(KilledError):
+            await place.move(makes_tables=False)
+
+
+async def put_back(place: Place, known: KnownCell) -> None:
+    """Let the home cell say what it said while the cell was being moved."""
+    async with open_owner(place.home) as home:
+        await home.execute(
+            "update cell set state = 'MOVING', address = $1, other_address = $2, moving_since = $3",
+            *(known.address, known.other_address, known.moving_since),
+        )

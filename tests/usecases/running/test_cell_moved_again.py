@@ -4,21 +4,28 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running import cell_move
 from pixconnect.usecases.running.cell_move_ends import take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
-from support.cell_places import BOUNDS, READ, Place, kill, open_owner, refuse_leftovers, serial, write
-from support.dying import KilledError
-from support.postgres import Addresses
+from support.cell_places import (
+    BOUNDS,
+    READ,
+    Place,
+    move_until,
+    open_owner,
+    postgres_name,
+    put_back,
+    refuse_leftovers,
+    serial,
+    write,
+)
 
 pytestmark = pytest.mark.long
 
@@ -26,21 +33,10 @@ _NOBODY = "postgresql://127.0.0.1:1/nobody"
 _ALL_SLOTS = "select slot_name::text, active_pid from pg_replication_slots"
 
 
-def postgres_name(addresses: Addresses) -> str:
-    return urlsplit(addresses.owner_url).path[1:]
-
-
 async def go_elsewhere(place: Place) -> Place:
     """The same, to be moved on from its target."""
     made = await postgres.make_copy(place.server, f"made_{next(serial)}")
     return structs.replace(place, new=made)
-
-
-async def move_until(place: Place, monkeypatch: pytest.MonkeyPatch, name: str, *, before: bool = False) -> None:
-    with monkeypatch.context() as patch:
-        kill(patch, cell_copy, name, {"before": before})
-        with pytest.raises(KilledError):
-            await place.move(makes_tables=False)
 
 
 @asynccontextmanager
@@ -208,15 +204,6 @@ async def test_a_move_waits_for_who_writes_at_that_server_and_says_for_whom(made
             assert not moving.done()
         assert (await moving).address == made.target
     assert any(f"until a transaction that writes has ended: process {pid} of " in line for line in said)
-
-
-async def put_back(place: Place, known: KnownCell) -> None:
-    """Let the home cell say what it said while the cell was being moved."""
-    async with open_owner(place.home) as home:
-        await home.execute(
-            "update cell set state = 'MOVING', address = $1, other_address = $2, moving_since = $3",
-            *(known.address, known.other_address, known.moving_since),
-        )
 
 
 @pytest.mark.parametrize("left", ["", "drop_slots", "unsubscribe"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final
 
 import asyncpg
@@ -60,15 +60,18 @@ async def set_address(
     """Let a cell be at another address, at which its own database is; raises as ``add_cell``."""
     async with known_cells.adding_alone(context) as home:
         known = await cell_address.find_to_set(context, name, address)
-        if known.address == address:
+        if known.address == address and known.state == "OPEN":
             return known
-        there = structs.replace(known, address=address)
+        there = structs.replace(known, state="OPEN", address=address, other_address=None, moving_since=None)
         reached = settings_of(settings, there)
         _refuse_unsafe(reached)
 
         def connect(where: str) -> AbstractAsyncContextManager[asyncpg.Connection]:
             return connected_as_operator(settings_of(settings, CellAddress(address=where)))
 
+        # What cannot be reached is explained with whatever else is wrong there.
+        with suppress(*DATABASE_FAILED):
+            await cell_address.refuse_copied(connect, known, address)
         if await _is_of_before_an_upgrade(reached):
             async with connect(address) as connection:
                 await cell_address.is_the_same(connect, known, connection, is_fenced=is_fenced)

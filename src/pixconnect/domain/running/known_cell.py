@@ -36,6 +36,7 @@ _PORT_MAX: Final = 65_535
 _PORT_WORD: Final = re.compile("[0-9]{1,5}")
 _DATABASE_NAME_MAX: Final = 63
 """Octets of a name that PostgreSQL keeps; it cuts longer ones off."""
+_CLOSED: Final = "_moved_"
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]@%\s\x00-\x1f\x7f]+)(:(?P<port>[0-9]{1,5}))?")
 _LABEL_LENGTH_MAX: Final = 63
 """Of each part of a host's name between two dots (RFC 1035)."""
@@ -66,6 +67,12 @@ class CellAddress(Struct, frozen=True, kw_only=True):
     @property
     def database(self) -> str:
         return unquote(urlsplit(self.address).path[1:])
+
+    @property
+    def closed_prefix(self) -> str:
+        """What the name of each database begins with that a move has closed here; the instant at which it began follows."""
+        kept = self.database.encode()[: _DATABASE_NAME_MAX - len(_CLOSED) - len("20261231_235959")]
+        return f"{kept.decode(errors='ignore')}{_CLOSED}"
 
     def list_servers(self) -> list[str]:
         """An address of each server that the address names: of several, a driver tells only what became of the last one."""
@@ -116,9 +123,7 @@ class KnownCell(CellAddress, frozen=True, kw_only=True):
     @property
     def closed_database(self) -> str:
         """What the former database is called once nobody may use it any more; no two moves close one by the same name."""
-        suffix = f"_moved_{errors.require(self.moving_since, 'it is being moved'):%Y%m%d_%H%M%S}"
-        kept = self.database.encode()[: _DATABASE_NAME_MAX - len(suffix)].decode(errors="ignore")
-        return f"{kept}{suffix}"
+        return f"{self.closed_prefix}{errors.require(self.moving_since, 'it is being moved'):%Y%m%d_%H%M%S}"
 
 
 class CellFigures(Struct, frozen=True, kw_only=True):

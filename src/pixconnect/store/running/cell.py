@@ -125,13 +125,15 @@ async def end_move(connection: Connection, cell: KnownCell, address: str) -> Kno
 
 
 _SET_ADDRESS: Final[LiteralString] = f"""
-    update cell set address = $2 where number = $1 and state = 'OPEN' and address = $3 returning {CELL.select}
+    update cell set address = $2, state = 'OPEN', other_address = null, moving_since = null
+    where number = $1 and state = $3 and address = $4 and moving_since is not distinct from $5 returning {CELL.select}
 """
 
 
 async def set_address(connection: Connection, cell: KnownCell, address: str) -> KnownCell | None:
-    """Let an open cell be at another address; ``None`` if somebody else has changed it."""
-    return CELL.read_found(await connection.fetchrow(_SET_ADDRESS, cell.number, address, cell.address))
+    """Let a cell be open at another address; ``None`` if somebody else has changed it."""
+    found = await connection.fetchrow(_SET_ADDRESS, cell.number, address, cell.state, cell.address, cell.moving_since)
+    return CELL.read_found(found)
 
 
 _OCTETS: Final[LiteralString] = "pg_database_size(current_database()) as octets"

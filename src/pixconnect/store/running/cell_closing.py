@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final, LiteralString
 
+from pixconnect.domain.running.known_cell import CellAddress
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 
@@ -17,6 +18,17 @@ _END_AND_WAIT: Final[LiteralString] = "select pg_terminate_backend($1, 5000)"
 
 async def has_database(beside: Connection, database: str) -> bool:
     return await beside.fetchval("select exists (select from pg_database where datname = $1)", database)
+
+
+_HAS_CLOSED: Final[LiteralString] = """
+    select exists (select from pg_database where starts_with(datname, $2))
+        and not exists (select from pg_database where datname = $1)
+"""
+
+
+async def has_closed(beside: Connection, there: CellAddress) -> bool:
+    """Whether moves have closed databases of that name there, and there is none now."""
+    return await beside.fetchval(_HAS_CLOSED, there.database, there.closed_prefix)
 
 
 async def rename_database(beside: Connection, another: Connection, database: str, name: str) -> None:

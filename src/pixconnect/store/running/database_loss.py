@@ -103,6 +103,11 @@ async def find_losses(connection: Connection | Pool) -> list[Loss]:
     return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
 
 
+async def count_losses(connection: Connection, since: datetime) -> int:
+    """How many were noticed since then, open or closed."""
+    return await connection.fetchval("select count(*) from database_loss where noticed_at >= $1", since)
+
+
 _CLOSE_LOSSES: Final[LiteralString] = """
     update database_loss set recovered_at = clock_timestamp(), recovered_by = $2 where id = any($1) and recovered_at is null
 """

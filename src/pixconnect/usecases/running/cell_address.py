@@ -1,4 +1,8 @@
-"""A cell's database is at another address: restored elsewhere, or its server is called otherwise. Nothing is copied."""
+"""A cell's database is at another address: restored elsewhere, or its server is called otherwise. Nothing is copied.
+
+The home cell may have been put back to when the cell was being moved, and the cell have moved on since: then it may be at any
+address, and the row says ``MOVING`` of a move that has ended.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ from typing import Final
 
 import asyncpg
 
-from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.domain.running.known_cell import CellAddress, KnownCell
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.heartbeat import find_heartbeat, make_heartbeat
 from pixconnect.usecases.frame import audit
@@ -30,10 +35,8 @@ Connect = Callable[[str], AbstractAsyncContextManager[asyncpg.Connection]]
 async def find_to_set(context: OperatorContext, name: str, address: str) -> KnownCell:
     """The cell whose address is to be another one; raises as ``set_address``."""
     known = await known_cells.read_known_cell(context, name)
-    if known.state != "OPEN":
-        raise InstallationError(
-            f"the cell {name} is {known.state}: `cell add` or `cell move` has to come to its end first"
-        )
+    if not known.is_open:
+        raise InstallationError(f"the cell {name} is {known.state}: `cell add` has to come to its end first")
     for each in await cell_store.list_all(context.pool):
         if each.number != known.number and address in {each.address, each.other_address}:
             raise InstallationError(f"the database at {address} is that of the cell {each.name}")
@@ -56,7 +59,9 @@ async def set_address(
         InstallationError: There would be two of this cell: its former database answers, or may do so again.
     """
     async with connect(address) as connection:
-        if not await is_the_same(connect, known, connection, is_fenced=is_fenced):
+        is_same = await is_the_same(connect, known, connection, is_fenced=is_fenced)
+        # What no move has ever ended at may be a copy that lacks something.
+        if not is_same or (known.state == "MOVING" and await installation_store.find_last_move(connection) is None):
             # Before anybody can find it there: who dies in between leaves a database that nobody serves.
             await installation_store.note_elsewhere(connection)
     async with writing(context.pool) as write, write.begin_on(home) as connection:
@@ -72,7 +77,7 @@ async def is_the_same(connect: Connect, known: KnownCell, there: Connection, *, 
     await known_cells.refuse_other_cell(there, known)
     server = await installation_store.read_server(there)
     is_same, silence = False, ""
-    for address in known.list_servers():
+    for address in _list_servers(known):
         try:
             async with connect(address) as connection:
                 here = await installation_store.read_server(connection)
@@ -102,6 +107,25 @@ async def is_the_same(connect: Connect, known: KnownCell, there: Connection, *, 
         )
     # Where one of several was silent the cell may have been there last.
     return is_same and not silence
+
+
+def _list_servers(known: KnownCell) -> list[str]:
+    """All at which it may be, as far as the home cell knows."""
+    places = [known.address, *([known.other_address] if known.other_address else [])]
+    return [server for place in places for server in CellAddress(address=place).list_servers()]
+
+
+async def refuse_copied(connect: Connect, known: KnownCell, address: str) -> None:
+    """Raise ``InstallationError`` where a move is under way at a database: only that knows which of two is the cell."""
+    if known.state != "MOVING":
+        return
+    async with connect(address) as there:
+        is_copied = await cell_copy.find_subscription(there) or await cell_copy.find_slot(there, known.copy_name)
+    if is_copied:
+        raise InstallationError(
+            f"the cell {known.name} is being moved: run `pixconnect cell move {known.name} --to {known.other_address}` or "
+            f"`pixconnect cell move {known.name} --cancel` to its end first"
+        )
 
 
 async def _follows(standby: Connection, primary: Connection) -> bool:

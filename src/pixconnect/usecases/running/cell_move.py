@@ -42,6 +42,7 @@ from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
+from pixconnect.usecases.frame.cells import NO_ANSWER
 from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.account_hold import CheckHold, holding_accounts
 from pixconnect.usecases.running.cell_moved import let_know, silent_source
@@ -54,9 +55,11 @@ from pixconnect.usecases.running.cell_mover import (
     until_done,
     writing_row,
 )
+from pixconnect.usecases.running.cell_source import refuse_ahead, refuse_source, refuse_unmet
 from pixconnect.usecases.running.installation import InstallationError
 
 _POLL_S: Final = 0.01
+_AGAIN_AFTER_S: Final = 0.5
 
 
 async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
@@ -68,8 +71,16 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
     try:
         return await _move(move, name, address)
     except errors.OutcomeUnknown:
-        # Whether the row was changed is seen by whoever runs it again.
-        return await _move(move, name, address, is_again=True)
+        # Whether the row was changed is seen by whoever runs it again, and the cell may be closed until then.
+        move.say("the home cell was lost while the cell was being closed: it is waited for")
+        until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
+        while True:
+            try:
+                return await _move(move, name, address, is_again=True)
+            except (*NO_ANSWER, errors.OutcomeUnknown):
+                if move.context.clock.monotonic_s() > until_s:
+                    raise
+                await asyncio.sleep(_AGAIN_AFTER_S)
 
 
 async def _move(move: CellMove, name: str, address: str, *, is_again: bool = False) -> KnownCell:
@@ -84,7 +95,8 @@ async def _move(move: CellMove, name: str, address: str, *, is_again: bool = Fal
                 await _begin_copy(move, known, source, target)
                 await _catch_up(move, known, source, target)
                 # It may have been put back while nobody was at it.
-                await _refuse_unmet(source)
+                await refuse_unmet(source)
+                await refuse_ahead(source, known)
                 tables = await cell_copy.list_tables(source, [*move.schemas])
                 comparison = await cell_copy.write_comparison(source, [*tables])
                 async with holding_accounts(move, known, source) as check_hold:
@@ -116,8 +128,8 @@ async def _begin(move: CellMove, home: Connection, name: str, address: str) -> K
             raise InstallationError(f"the database at {address} is that of the cell {each.name}")
     async with move.connect(known.address) as source:
         await known_cells.refuse_other_cell(source, known)
-        await _refuse_source(source)
-        await _refuse_unmet(source)
+        await refuse_source(source)
+        await refuse_unmet(source)
         await _refuse_other_steps(source, move.schemas)
     async with _connected_to_empty(move, address) as target:
         await move.check_server(target)
@@ -136,31 +148,6 @@ async def _connected_to_empty(move: CellMove, address: str) -> AsyncGenerator[as
             yield target
     except asyncpg.InvalidCatalogNameError as error:
         raise InstallationError(f"there is no such database ({error}): make an empty one at {address} first") from None
-
-
-async def _refuse_source(source: Connection) -> None:
-    if await source.fetchval("select pg_is_in_recovery()"):
-        raise InstallationError(
-            "the cell's database only reads: it is a standby, and its address is to name the primary"
-        )
-    level = await source.fetchval("select current_setting('wal_level')")
-    if level != "logical":
-        raise InstallationError(
-            f"the cell's server keeps no logical log: set wal_level = logical there (it is {level}), and start it again"
-        )
-
-
-async def _refuse_unmet(source: Connection) -> None:
-    """Raise ``InstallationError`` where nobody has judged yet what the source has forgotten: the target would not know it."""
-    found = await installation_store.read_server(source)
-    noted = await installation_store.find_noted_server(source, found, None)
-    # A copy of its files that was put back is the same server, started again.
-    is_met = noted is None or (noted.identity, noted.started_at) == (found.identity, found.started_at)
-    if not is_met or await installation_store.was_elsewhere(source):
-        raise InstallationError(
-            "the cell's server was started again, or its database is another one than before, and nothing has served it since: "
-            "let services meet it first, which see what it has forgotten"
-        )
 
 
 async def _refuse_other_steps(connection: Connection, schemas: Mapping[str, str]) -> None:
@@ -271,6 +258,7 @@ async def _catch_up(move: CellMove, known: KnownCell, source: Connection, target
     began_at_s = move.context.clock.monotonic_s()
     lost_since_s: dict[str, float] = {}
     while True:
+        await refuse_ahead(source, known)
         slot = await cell_copy.find_slot(source, known.copy_name)
         if slot is None or slot.is_lost:
             raise _lost_log(known)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Literal
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.domain.running.known_cell import CellAddress, KnownCell
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_mover import BESIDE, CellMove, record_row, writing_row
 from pixconnect.usecases.running.installation import InstallationError
@@ -60,7 +61,7 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
     """Where a cell is whose row says ``MOVING``: the home cell may have been put back to before the end of its move.
 
     Raises:
-        InstallationError: Both are open.
+        InstallationError: Both are open; or it has moved on since.
         OSError, asyncpg.PostgresError: The source does not answer, and the target says of no move that it has ended.
     """
     address = errors.require(known.other_address, "it is being moved")
@@ -69,14 +70,14 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
         async with move.connect(address) as target:
             last = await installation_store.find_last_move(target)
             if await target.fetchval("select to_regclass('installation') is not null"):
-                notes_count = (await installation_store.read_server(target)).notes_count
+                notes_count = await _count_notes(target)
     except DATABASE_AWAY:
         is_silent = True
     has_moved = last == known.copy_name
     try:
         async with move.connect(known.address, BESIDE) as beside:
             is_open = await cell_closing.has_database(beside, known.database)
-            is_closed = not is_open and await cell_closing.has_database(beside, known.closed_database)
+            is_closed = await cell_closing.has_database(beside, known.closed_database)
     except DATABASE_AWAY:
         if not has_moved:
             raise
@@ -87,11 +88,47 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
             f"the cell {known.name} has moved to {address}, and its former database is open again at {known.address}: compare "
             "the two, rename the one that it is not, and run this again"
         )
-    if has_moved or not is_closed:
-        return "TARGET" if has_moved else "SOURCE"
-    if is_silent:
-        return "UNKNOWN"
+    if has_moved:
+        return "TARGET"
+    # A later move has ended at the target; or there is one that this move has closed beside an open one, or neither.
+    if last is not None or is_open == is_closed or (is_closed and await _is_closed_there(move, known)):
+        raise _moved_on(known)
+    if is_open:
+        return "SOURCE"
+    return "UNKNOWN" if is_silent else await _compare_notes(move, known, notes_count)
+
+
+async def _count_notes(target: Connection) -> int:
+    """How many notes the cell has made at the target; 0 where it was never there: a copy says what its source had noted."""
+    there = await installation_store.read_server(target)
+    noted = await installation_store.find_noted_server(target, there, None)
+    return there.notes_count if noted is not None and noted.place == there.place else 0
+
+
+async def _compare_notes(move: CellMove, known: KnownCell, notes_count: int) -> Opened:
+    """Whether the target was served: who died before the end was noted has left nothing else, and workers note each minute."""
     async with move.connect(known.address, known.closed_database) as source:
+        # What it has forgotten the copy may have, which was not opened then: such a source is never closed.
+        if await loss_store.count_losses(source, errors.require(known.moving_since, "it is being moved")):
+            return "SOURCE"
         here = await installation_store.read_server(source)
-    # Who dies before the end is noted: workers note something each minute, and a copy has nothing that its source has not.
+    # A copy has nothing that its source has not.
     return "TARGET" if notes_count > here.notes_count else "SOURCE"
+
+
+async def _is_closed_there(move: CellMove, known: KnownCell) -> bool:
+    """Whether a later move has closed the database at the target too."""
+    address = errors.require(known.other_address, "it is being moved")
+    try:
+        async with move.connect(address, BESIDE) as beside:
+            return await cell_closing.has_closed(beside, CellAddress(address=address))
+    except DATABASE_AWAY:
+        return False
+
+
+def _moved_on(known: KnownCell) -> InstallationError:
+    return InstallationError(
+        f"the home cell was put back to when the cell {known.name} was being moved from {known.address} to "
+        f"{known.other_address}, and it has moved on since: find the database in which it is, and let the home cell know by "
+        f"`pixconnect cell set {known.name} --database-url URL`; open none that a move has closed"
+    )

@@ -51,6 +51,8 @@ class MoveBounds(Struct, frozen=True, kw_only=True):
     """After so long, and again and again, it is said for whom the move waits."""
     lost_after_s: float = 30
     """After so long a table whose slot is gone is one that the target forgot that it has."""
+    home_max_s: float = 60
+    """How long a home cell that was lost while the cell was being closed is waited for."""
     seen_within_s: float = SEEN_WITHIN_S + 1
     """After so long each process looks often enough not to miss the moment."""
 
@@ -81,7 +83,9 @@ class CellMove(Struct, frozen=True, kw_only=True):
             await connection.execute(_SETTINGS)
             yield connection
         finally:
-            await connection.close(timeout=5)
+            # What was done stays done: a server that hangs now is met by whoever asks it next.
+            with suppress(TimeoutError):
+                await connection.close(timeout=5)
 
 
 @asynccontextmanager

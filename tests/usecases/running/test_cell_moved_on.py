@@ -1,0 +1,167 @@
+"""The home cell was put back to a move of a cell, or lost in the middle of one: nothing that a move has closed is opened."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+from msgspec import structs
+
+from pixconnect.cli.running import cell_opening
+from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.store.running import cell_closing
+from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.running.cell_move import move_cell
+from pixconnect.usecases.running.installation import InstallationError
+from support import cells, postgres
+from support.cell_places import BOUNDS, READ, Place, move_until, open_owner, postgres_name, put_back, serial, write
+from support.postgres import Addresses
+
+pytestmark = pytest.mark.long
+
+
+async def refuse_all(place: Place) -> None:
+    """Neither end of the move that the home cell was put back to is there any more."""
+    for end in (place.cancel, place.move):
+        with pytest.raises(InstallationError, match="has moved on since: find the database"):
+            await end()
+
+
+async def let_know(place: Place, address: str) -> KnownCell:
+    """As ``pixconnect cell set``."""
+    settings = cells.home_settings(place.home)
+    async with cells.operating_at_home(settings) as operator:
+        return await cell_opening.set_address(operator, settings, cells.NAME, address, is_fenced=False)
+
+
+async def was_elsewhere(addresses: Addresses) -> bool:
+    async with open_owner(addresses) as there:
+        return await installation_store.was_elsewhere(there)
+
+
+@pytest.fixture
+async def moved(made: Place) -> tuple[Place, KnownCell]:
+    """A cell that has moved, and how the home cell knew it then."""
+    await made.begin()
+    known = await made.read_row()
+    await made.move(makes_tables=False)
+    return made, known
+
+
+async def go_on(place: Place, name: str) -> Place:
+    """Move the cell on from its target to a new database of that name; what was written there is there."""
+    await write(place.new, ids := [])
+    further = structs.replace(place, old=place.new, new=await postgres.make_copy(place.server, name))
+    await further.begin()
+    await further.move(makes_tables=False)
+    async with open_owner(further.new) as there:
+        assert [each["id"] for each in await there.fetch(READ)] == ids
+    return further
+
+
+async def test_a_cell_that_has_come_back_is_left_where_it_is(moved: tuple[Place, KnownCell]) -> None:
+    place, known = moved
+    back = await go_on(place, postgres_name(place.old))
+    assert back.target == known.address
+    await put_back(place, known)
+    await refuse_all(place)
+    assert (await let_know(place, back.target)).state == "OPEN"
+    assert (await place.read_row()).address == back.target
+    # It was served there all the time.
+    assert not await was_elsewhere(back.new)
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+async def test_a_cell_that_has_gone_on_is_found_by_who_knows_where(
+    moved: tuple[Place, KnownCell], *, is_dropped: bool
+) -> None:
+    place, known = moved
+    further = await go_on(place, f"further_{next(serial)}")
+    if is_dropped:
+        await postgres.execute_as_owner(place.home, f"drop database {known.closed_database}")
+    await put_back(place, known)
+    await refuse_all(place)
+    found = await let_know(place, further.target)
+    assert (found.state, found.address, found.other_address) == ("OPEN", further.target, None)
+    # Nobody knows what else has happened meanwhile.
+    assert await was_elsewhere(further.new)
+    assert not await place.has_database(known.database)
+
+
+async def test_a_cell_that_moved_there_by_a_second_try_is_there(made: Place) -> None:
+    await made.begin()
+    known = await made.read_row()
+    await made.cancel()
+    again = structs.replace(made, new=await postgres.make_copy(made.server, f"again_{next(serial)}"))
+    await again.begin()
+    await again.move(makes_tables=False)
+    known = structs.replace(known, other_address=again.target)
+    await put_back(again, known)
+    await refuse_all(again)
+    assert (await let_know(again, again.target)).address == again.target
+    assert not await was_elsewhere(again.new)
+
+
+async def test_nobody_sets_the_address_of_a_cell_whose_move_is_under_way(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    known = await made.read_row()
+    await move_until(made, monkeypatch, "find_unlike", before=True)
+    with pytest.raises(InstallationError, match="is being moved: run"):
+        await let_know(made, made.target)
+    assert await made.read_row() == known
+    assert (await made.cancel()).address == known.address
+
+
+async def test_a_copy_that_may_have_what_its_source_has_forgotten_is_not_followed_on(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    known = await made.read_row()
+    await move_until(made, monkeypatch, "write_comparison")
+    await postgres.execute_as_owner(
+        made.old,
+        "insert into pixconnect.database_loss (reason, system_identifier, started_at, orders_count)"
+        " select 'put back', 1, now(), 0",
+    )
+    with pytest.raises(InstallationError, match=r"the copy may have what it has forgotten: .* --cancel"):
+        await made.move(makes_tables=False)
+    assert await made.has_database(known.database)
+    assert (await made.cancel()).state == "OPEN"
+
+
+@asynccontextmanager
+async def locking_cells(home: Addresses) -> AsyncIterator[None]:
+    """Nobody can write a row of a cell, until the home cell's sessions are ended."""
+    connection = await asyncpg.connect(home.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        # It has no transaction id, for whose end a copy would wait.
+        await connection.execute("begin; lock table cell in share mode")
+        yield
+    finally:
+        await connection.close()
+
+
+async def test_a_home_cell_that_is_lost_while_the_cell_is_closed_is_waited_for(made: Place) -> None:
+    await made.begin()
+    known, said = await made.read_row(), list[str]()
+    name, away = postgres_name(made.home), f"away_{next(serial)}"
+    async with (
+        locking_cells(made.home),
+        made.moving(makes_tables=False) as move,
+        open_owner(made.server) as server,
+    ):
+        patient = structs.replace(move, say=said.append, bounds=structs.replace(BOUNDS, row_max_s=20))
+        moving = asyncio.create_task(move_cell(patient, cells.NAME, made.target))
+        while not await cell_closing.has_database(server, known.closed_database):  # noqa: ASYNC110  the server tells nobody
+            await asyncio.sleep(0.01)
+        # As a server that is started again: all sessions end, and it is away for a moment.
+        await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
+        await server.execute(f"alter database {name} rename to {away}")
+        await asyncio.sleep(2)
+        assert not moving.done(), moving.exception()
+        await server.execute(f"alter database {away} rename to {name}")
+        assert (await moving).address == made.target
+    assert said[-1] == "the home cell was lost while the cell was being closed: it is waited for"

@@ -115,6 +115,29 @@ async def test_nobody_sets_the_address_of_a_cell_whose_move_is_under_way(
     assert (await made.cancel()).address == known.address
 
 
+@pytest.mark.parametrize("is_again", [False, True])
+async def test_a_cell_that_has_moved_before_goes_on_or_back_where_its_next_move_was_cut_off(
+    moved: tuple[Place, KnownCell], monkeypatch: pytest.MonkeyPatch, *, is_again: bool
+) -> None:
+    place, _ = moved
+    await write(place.new, ids := [])
+    made = await postgres.make_copy(place.server, f"further_{next(serial)}")
+    further = structs.replace(place, old=place.new, new=made)
+    await further.begin()
+    known = await further.read_row()
+    # While tables are copied, and then while the cell is closed: what the copy says of moves its source has said.
+    for step in ("write_comparison", "find_unlike"):
+        await move_until(further, monkeypatch, step, before=step == "find_unlike")
+    assert await further.has_database(known.closed_database)
+    if is_again:
+        assert (await further.move(makes_tables=False)).address == further.target
+    else:
+        assert (await further.cancel()).address == known.address
+    async with open_owner(further.new if is_again else further.old) as there:
+        assert [each["id"] for each in await there.fetch(READ)] == ids
+        assert not await installation_store.was_elsewhere(there)
+
+
 async def test_a_copy_that_may_have_what_its_source_has_forgotten_is_not_followed_on(
     made: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

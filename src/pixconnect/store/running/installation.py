@@ -208,8 +208,17 @@ _NOTES_MOVES: Final[LiteralString] = """
 """
 
 
+async def has_come(connection: Connection, here: DatabaseServer) -> bool:
+    """Whether these tables say that they are on this server: a copy says so of the server of its source."""
+    noted = await find_noted_server(connection, here, None)
+    return noted is not None and noted.place == here.place
+
+
 async def find_last_move(connection: Connection) -> str | None:
-    """The last move by which the cell came here that has ended, by the name of its copy; ``None`` without tables too."""
+    """The last move of the cell that has ended, by the name of its copy; ``None`` without tables too.
+
+    An unfinished copy says it as its source does.
+    """
     # A copy may have been begun by a program that did not note it.
     if not await connection.fetchval(_NOTES_MOVES):
         return None

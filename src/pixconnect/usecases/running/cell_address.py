@@ -60,8 +60,9 @@ async def set_address(
     """
     async with connect(address) as connection:
         is_same = await is_the_same(connect, known, connection, is_fenced=is_fenced)
-        # What no move has ever ended at may be a copy that lacks something.
-        if not is_same or (known.state == "MOVING" and await installation_store.find_last_move(connection) is None):
+        server = await installation_store.read_server(connection)
+        # What the cell has not come to may be a copy that lacks something.
+        if not is_same or (known.state == "MOVING" and not await installation_store.has_come(connection, server)):
             # Before anybody can find it there: who dies in between leaves a database that nobody serves.
             await installation_store.note_elsewhere(connection)
     async with writing(context.pool) as write, write.begin_on(home) as connection:

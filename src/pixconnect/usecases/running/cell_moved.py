@@ -91,7 +91,8 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
     if has_moved:
         return "TARGET"
     # A later move has ended at the target; or there is one that this move has closed beside an open one, or neither.
-    if last is not None or is_open == is_closed or (is_closed and await _is_closed_there(move, known)):
+    has_later = last is not None and known.is_older_than(last)
+    if has_later or is_open == is_closed or (is_closed and await _is_closed_there(move, known)):
         raise _moved_on(known)
     if is_open:
         return "SOURCE"
@@ -101,8 +102,7 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
 async def _count_notes(target: Connection) -> int:
     """How many notes the cell has made at the target; 0 where it was never there: a copy says what its source had noted."""
     there = await installation_store.read_server(target)
-    noted = await installation_store.find_noted_server(target, there, None)
-    return there.notes_count if noted is not None and noted.place == there.place else 0
+    return there.notes_count if await installation_store.has_come(target, there) else 0
 
 
 async def _compare_notes(move: CellMove, known: KnownCell, notes_count: int) -> Opened:

@@ -103,7 +103,9 @@ async def test_an_order_that_is_being_handed_over_is_answered_before_the_cell_is
     assert (row.state, await place.has_database(row.database)) == ("MOVING", True)
     answers.set()
     await handing_over
-    await shop.move_orders()
+    # The cell may be closed by now.
+    with suppress(*NO_ANSWER):
+        await shop.move_orders()
     assert [pix.amount_cents for pix in shop.there.paid] == [100]
     assert (await move).address == place.target
     async with moving.opened_there() as there:

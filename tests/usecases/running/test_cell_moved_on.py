@@ -10,6 +10,7 @@ from msgspec import structs
 
 from pixconnect.cli.running import cell_opening
 from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_move import move_cell
@@ -63,9 +64,12 @@ async def go_on(place: Place, name: str) -> Place:
 async def test_a_cell_that_has_come_back_is_left_where_it_is(moved: tuple[Place, KnownCell]) -> None:
     place, known = moved
     back = await go_on(place, postgres_name(place.old))
+    closed = cells.address_of(postgres.in_database(place.server, known.closed_database))
     assert back.target == known.address
     await put_back(place, known)
     await refuse_all(place)
+    with pytest.raises(InstallationError, match="a move has closed the database"):
+        await let_know(place, closed)
     assert (await let_know(place, back.target)).state == "OPEN"
     assert (await place.read_row()).address == back.target
     # It was served there all the time.
@@ -101,6 +105,16 @@ async def test_a_cell_that_moved_there_by_a_second_try_is_there(made: Place) -> 
     await refuse_all(again)
     assert (await let_know(again, again.target)).address == again.target
     assert not await was_elsewhere(again.new)
+
+
+async def test_a_move_whose_maker_of_tables_was_killed_goes_on_or_back(made: Place) -> None:
+    known = await made.read_row()
+    async with open_owner(made.home) as home:
+        await cell_store.begin_move(home, known, made.target)
+    await postgres.execute_as_owner(
+        made.new, "alter table pixconnect.installation drop column came_by, drop column seen_at"
+    )
+    assert (await made.cancel()).address == known.address
 
 
 async def test_nobody_sets_the_address_of_a_cell_whose_move_is_under_way(
@@ -144,10 +158,11 @@ async def test_a_copy_that_may_have_what_its_source_has_forgotten_is_not_followe
     await made.begin()
     known = await made.read_row()
     await move_until(made, monkeypatch, "write_comparison")
+    # Their clocks are not alike.
     await postgres.execute_as_owner(
         made.old,
-        "insert into pixconnect.database_loss (reason, system_identifier, started_at, orders_count)"
-        " select 'put back', 1, now(), 0",
+        "insert into pixconnect.database_loss (reason, system_identifier, started_at, orders_count, noticed_at)"
+        " select 'put back', 1, now(), 0, now() - interval '1 hour'",
     )
     with pytest.raises(InstallationError, match=r"the copy may have what it has forgotten: .* --cancel"):
         await made.move(makes_tables=False)
@@ -167,7 +182,8 @@ async def locking_cells(home: Addresses) -> AsyncIterator[None]:
         await connection.close()
 
 
-async def test_a_home_cell_that_is_lost_while_the_cell_is_closed_is_waited_for(made: Place) -> None:
+@pytest.mark.parametrize("gives_up", [False, True])
+async def test_a_home_cell_that_is_lost_while_the_cell_is_closed_is_waited_for(made: Place, *, gives_up: bool) -> None:
     await made.begin()
     known, said = await made.read_row(), list[str]()
     name, away = postgres_name(made.home), f"away_{next(serial)}"
@@ -185,6 +201,14 @@ async def test_a_home_cell_that_is_lost_while_the_cell_is_closed_is_waited_for(m
         await server.execute(f"alter database {name} rename to {away}")
         await asyncio.sleep(2)
         assert not moving.done(), moving.exception()
+        if gives_up:
+            moving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await moving
+            assert said[-1].startswith("the cell second may be closed until `pixconnect cell move second --to")
         await server.execute(f"alter database {away} rename to {name}")
-        assert (await moving).address == made.target
-    assert said[-1] == "the home cell was lost while the cell was being closed: it is waited for"
+        if not gives_up:
+            assert (await moving).address == made.target
+            assert said[-1] == "the home cell was lost while the cell was being closed: it is waited for"
+    if gives_up:
+        assert (await made.move(makes_tables=False)).address == made.target

@@ -228,8 +228,8 @@ async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary
         assert standby.age_s <= AGE_MAX_S
 
         # It stays in use where nobody writes, though PostgreSQL's instant of the last transaction grows old.
-        for _ in range(3):
-            await asyncio.sleep(AGE_MAX_S / 2)
+        for _ in range(6):
+            await asyncio.sleep(AGE_MAX_S / 4)
             await standby.look()
         assert await is_answered_there()
 

@@ -97,7 +97,7 @@ def stopped_by_signals() -> Generator[None]:
             raise
         raise CommandError(
             f"stopped by {came[0].name}: run this again, or look at `pixconnect cell check`; a cell that was closed for the "
-            "move is open again"
+            "move is open again, if nothing above says otherwise"
         ) from None
     finally:
         for each in _STOPPING:

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from pixconnect.domain.running.known_cell import COPY_PREFIX
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.running import database_loss as loss_store
 
 _LIST_TABLES: Final[LiteralString] = """
     select format('%s.%I', relnamespace::regnamespace, relname) as name, relreplident = 'f' or exists (
@@ -64,6 +65,7 @@ async def publish(connection: Connection, name: str, tables: Sequence[str]) -> N
     # By the names of whole tables, whose partitions need not be the same at both sides.
     options = "with (publish_via_partition_root = true)"
     await _execute(connection, "create publication %I for table %s " + options, name, ", ".join(tables))
+    await _execute(connection, "comment on publication %I is %L", name, await loss_store.find_last_id(connection))
 
 
 async def unpublish(connection: Connection, name: str) -> None:

@@ -103,9 +103,20 @@ async def find_losses(connection: Connection | Pool) -> list[Loss]:
     return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
 
 
-async def count_losses(connection: Connection, since: datetime) -> int:
-    """How many were noticed since then, open or closed."""
-    return await connection.fetchval("select count(*) from database_loss where noticed_at >= $1", since)
+async def find_last_id(connection: Connection) -> str:
+    return await connection.fetchval("select coalesce(max(id), 0)::text from database_loss")
+
+
+# By no clock: two servers may have other ones.
+_HAS_FORGOTTEN: Final[LiteralString] = """
+    select coalesce((select max(id) from database_loss) > obj_description(oid, 'pg_publication')::bigint, false)
+    from pg_publication where pubname = $1
+"""
+
+
+async def has_forgotten(connection: Connection, publication: str) -> bool:
+    """Whether a loss was noted here since this was published: a copy may have what was forgotten."""
+    return bool(await connection.fetchval(_HAS_FORGOTTEN, publication))
 
 
 _CLOSE_LOSSES: Final[LiteralString] = """

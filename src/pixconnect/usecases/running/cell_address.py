@@ -37,6 +37,12 @@ async def find_to_set(context: OperatorContext, name: str, address: str) -> Know
     known = await known_cells.read_known_cell(context, name)
     if not known.is_open:
         raise InstallationError(f"the cell {name} is {known.state}: `cell add` has to come to its end first")
+    database = CellAddress(address=address).database
+    if any(database.startswith(CellAddress(address=place).closed_prefix) for place in _list_places(known)):
+        raise InstallationError(
+            f"a move has closed the database {database}, for the cell went on elsewhere: if it is to be the cell again, give "
+            "it its name back first"
+        )
     for each in await cell_store.list_all(context.pool):
         if each.number != known.number and address in {each.address, each.other_address}:
             raise InstallationError(f"the database at {address} is that of the cell {each.name}")
@@ -78,7 +84,7 @@ async def is_the_same(connect: Connect, known: KnownCell, there: Connection, *, 
     await known_cells.refuse_other_cell(there, known)
     server = await installation_store.read_server(there)
     is_same, silence = False, ""
-    for address in _list_servers(known):
+    for address in [server for place in _list_places(known) for server in CellAddress(address=place).list_servers()]:
         try:
             async with connect(address) as connection:
                 here = await installation_store.read_server(connection)
@@ -110,10 +116,9 @@ async def is_the_same(connect: Connect, known: KnownCell, there: Connection, *, 
     return is_same and not silence
 
 
-def _list_servers(known: KnownCell) -> list[str]:
-    """All at which it may be, as far as the home cell knows."""
-    places = [known.address, *([known.other_address] if known.other_address else [])]
-    return [server for place in places for server in CellAddress(address=place).list_servers()]
+def _list_places(known: KnownCell) -> list[str]:
+    """Where it may be, as far as the home cell knows."""
+    return [known.address, *([known.other_address] if known.other_address else [])]
 
 
 async def refuse_copied(connect: Connect, known: KnownCell, address: str) -> None:

@@ -72,15 +72,23 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
         return await _move(move, name, address)
     except errors.OutcomeUnknown:
         # Whether the row was changed is seen by whoever runs it again, and the cell may be closed until then.
-        move.say("the home cell was lost while the cell was being closed: it is waited for")
-        until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
+        return await _end_once_home_is_back(move, name, address)
+
+
+async def _end_once_home_is_back(move: CellMove, name: str, address: str) -> KnownCell:
+    move.say("the home cell was lost while the cell was being closed: it is waited for")
+    until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
+    try:
         while True:
             try:
                 return await _move(move, name, address, is_again=True)
-            except (*NO_ANSWER, errors.OutcomeUnknown):
+            except (*NO_ANSWER, errors.OutcomeUnknown, known_cells.CellsLockedError):
                 if move.context.clock.monotonic_s() > until_s:
                     raise
                 await asyncio.sleep(_AGAIN_AFTER_S)
+    except (*NO_ANSWER, errors.OutcomeUnknown, known_cells.CellsLockedError, asyncio.CancelledError):
+        move.say(f"the cell {name} may be closed until `pixconnect cell move {name} --to {address}` runs again")
+        raise
 
 
 async def _move(move: CellMove, name: str, address: str, *, is_again: bool = False) -> KnownCell:

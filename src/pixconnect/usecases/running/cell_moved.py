@@ -12,7 +12,7 @@ from pixconnect.domain.running.known_cell import CellAddress, KnownCell
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_closing
+from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_mover import BESIDE, CellMove, record_row, writing_row
@@ -65,12 +65,10 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
         OSError, asyncpg.PostgresError: The source does not answer, and the target says of no move that it has ended.
     """
     address = errors.require(known.other_address, "it is being moved")
-    last, notes_count, is_silent = None, 0, False
+    last, is_silent = None, False
     try:
         async with move.connect(address) as target:
             last = await installation_store.find_last_move(target)
-            if await target.fetchval("select to_regclass('installation') is not null"):
-                notes_count = await _count_notes(target)
     except DATABASE_AWAY:
         is_silent = True
     has_moved = last == known.copy_name
@@ -90,35 +88,48 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
         )
     if has_moved:
         return "TARGET"
-    # A later move has ended at the target; or there is one that this move has closed beside an open one, or neither.
-    has_later = last is not None and known.is_older_than(last)
-    if has_later or is_open == is_closed or (is_closed and await _is_closed_there(move, known)):
+    if (last is not None and known.is_older_than(last)) or await _has_moved_on(
+        move, known, is_open=is_open, is_closed=is_closed
+    ):
         raise _moved_on(known)
+    # Beside one that somebody has made: whoever gives the closed one its name back says so.
     if is_open:
         return "SOURCE"
-    return "UNKNOWN" if is_silent else await _compare_notes(move, known, notes_count)
+    return "UNKNOWN" if is_silent else await _compare_notes(move, known)
 
 
-async def _count_notes(target: Connection) -> int:
-    """How many notes the cell has made at the target; 0 where it was never there: a copy says what its source had noted."""
-    there = await installation_store.read_server(target)
-    return there.notes_count if await installation_store.has_come(target, there) else 0
+async def _has_moved_on(move: CellMove, known: KnownCell, *, is_open: bool, is_closed: bool) -> bool:
+    """Whether what is left at the source shows that the cell has moved again after this move."""
+    if is_open != is_closed:
+        return is_closed and await _is_closed_there(move, known)
+    if not is_open:
+        return True
+    async with move.connect(known.address) as source:
+        last = await installation_store.find_last_move(source)
+    return last is not None and known.is_older_than(last)
 
 
-async def _compare_notes(move: CellMove, known: KnownCell, notes_count: int) -> Opened:
+async def _compare_notes(move: CellMove, known: KnownCell) -> Opened:
     """Whether the target was served: who died before the end was noted has left nothing else, and workers note each minute."""
+    address = errors.require(known.other_address, "it is being moved")
+    async with move.connect(address) as target:
+        there = await installation_store.read_server(target)
+        # A copy says so of its source's server.
+        has_come = await installation_store.has_come(target, there)
     async with move.connect(known.address, known.closed_database) as source:
         # What it has forgotten the copy may have, which was not opened then: such a source is never closed.
-        if await loss_store.count_losses(source, errors.require(known.moving_since, "it is being moved")):
-            return "SOURCE"
+        has_forgotten = await loss_store.has_forgotten(source, known.copy_name)
         here = await installation_store.read_server(source)
-    # A copy has nothing that its source has not.
-    return "TARGET" if notes_count > here.notes_count else "SOURCE"
+    is_further = has_come and not has_forgotten and there.notes_count > here.notes_count
+    return "TARGET" if is_further else "SOURCE"
 
 
 async def _is_closed_there(move: CellMove, known: KnownCell) -> bool:
-    """Whether a later move has closed the database at the target too."""
+    """Whether a later move has closed the database at the target too, and this one has ended: its slot would be there."""
     address = errors.require(known.other_address, "it is being moved")
+    async with move.connect(known.address, known.closed_database) as source:
+        if await cell_copy.find_slot(source, known.copy_name) is not None:
+            return False
     try:
         async with move.connect(address, BESIDE) as beside:
             return await cell_closing.has_closed(beside, CellAddress(address=address))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import database_loss as loss_store
@@ -37,8 +36,7 @@ async def refuse_unmet(source: Connection) -> None:
 
 async def refuse_ahead(source: Connection, known: KnownCell) -> None:
     """Raise ``InstallationError`` where the copy may have what the source has forgotten since: the two never become alike."""
-    since = errors.require(known.moving_since, "it is being moved")
-    if await loss_store.count_losses(source, since):
+    if await loss_store.has_forgotten(source, known.copy_name):
         raise InstallationError(
             f"the database of the cell {known.name} was put back, or taken over, while it was being copied, and the copy may "
             f"have what it has forgotten: run `pixconnect cell move {known.name} --cancel`, and begin with an empty database"

@@ -108,17 +108,19 @@ def refuse_cell_as_home(number: int) -> None:
         )
 
 
+class CellsLockedError(InstallationError):
+    """Somebody else is adding or moving a cell, or has died so lately that the server has not noticed."""
+
+
 @asynccontextmanager
 async def adding_alone(context: OperatorContext) -> AsyncGenerator[Connection]:
-    """Lock out everybody else who adds or moves cells; ``InstallationError`` where somebody is about to.
+    """Lock out everybody else who adds or moves cells; ``CellsLockedError`` where somebody is about to.
 
     Yields the connection that has the lock: what is written by it is not written once somebody else may have the lock.
     """
     async with context.pool.acquire() as connection, cell_store.adding_cells(connection) as is_alone:
         if not is_alone:
-            raise InstallationError(
-                "somebody else is adding or moving a cell: wait until that has ended, and try again"
-            )
+            raise CellsLockedError("somebody else is adding or moving a cell: wait until that has ended, and try again")
         yield connection
 
 

@@ -12,8 +12,10 @@ from msgspec import Struct, structs
 
 from pixconnect.cli.running import cell_moving
 from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.running import cell_move
 from pixconnect.usecases.running.cell_move_ends import cancel_move
@@ -26,7 +28,7 @@ serial = count(1)
 # The machine of the tests may be slow, and no process looks at the home cell here.
 BOUNDS = MoveBounds(look_every_s=0.1, arrives_within_s=5, gate_max_s=20, seen_within_s=0)
 _WRITE = "insert into audit (operator, verb, subject) values ('test', 'write', 'cell') returning id"
-READ = "select id from audit where verb = 'write' order by id"
+_READ = "select id from audit where verb = 'write' order by id"
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -96,6 +98,16 @@ def kill(patch: pytest.MonkeyPatch, where: object, name: str, options: dict[str,
 async def write(addresses: Addresses, ids: list[int]) -> None:
     async with open_owner(addresses) as connection:
         ids.append(await connection.fetchval(_WRITE))
+
+
+async def check_written(there: Connection, ids: list[int]) -> None:
+    """What ``write`` has answered is there, in that order, and nothing else."""
+    assert [each["id"] for each in await there.fetch(_READ)] == ids
+
+
+async def was_elsewhere(addresses: Addresses) -> bool:
+    async with open_owner(addresses) as there:
+        return await installation_store.was_elsewhere(there)
 
 
 async def refuse_leftovers(place: Place) -> None:

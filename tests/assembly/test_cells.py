@@ -461,7 +461,7 @@ async def test_a_defect_that_a_worker_meets_in_one_cell_ends_nothing_elsewhere_a
     monkeypatch: pytest.MonkeyPatch,
     writing: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    opening = open_house(database, other_database, tmp_path, monkeypatch, has_defect=True, is_looked_at_often=True)
+    opening = open_house(database, other_database, tmp_path, monkeypatch, has_defect=True)
     with writing():
         async with opening as house, open_receiver() as receiver:
             await hear_of_charges(house, receiver)

@@ -25,7 +25,7 @@ from msgspec import Struct
 from pixconnect.adapters.system import SystemClock
 from pixconnect.assembly.base import Base, open_cell_base
 from pixconnect.assembly.cell_settings import settings_of
-from pixconnect.assembly.keep_running import running_beside
+from pixconnect.assembly.keep_running import keep_running, running_beside
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.running.known_cell import SEEN_WITHIN_S, KnownCell
@@ -183,22 +183,22 @@ class _Others:
             return
         before = self._servings.get(known.number)
         if before is not None:
-            # One whose task has died, of a lack of memory say, is served anew.
-            if before.is_at(known) and before in self._tasks:
+            if before.is_at(known):
                 return
-            if not before.is_at(known):
-                _log.info("a cell is at another address", cell=known.name)
+            _log.info("a cell is at another address", cell=known.name)
             self._leave(before)
         self._away.numbers.add(known.number)
         self._ready.setdefault(known.number, asyncio.Event())
         serving = self._servings[known.number] = _Serving(known)
-        task = self._tasks[serving] = asyncio.create_task(self._keep_serving(serving), name=f"cell {known.name}")
+        task = self._tasks[serving] = asyncio.create_task(
+            keep_running(partial(self._keep_serving, serving)), name=f"cell {known.name}"
+        )
         task.add_done_callback(lambda _: self._tasks.pop(serving))
 
     def _leave(self, serving: _Serving) -> None:
         serving.leaving.set()
         # Nobody has asked it for anything yet, and it may wait long for a server that is gone.
-        if not serving.is_served and serving in self._tasks:
+        if not serving.is_served:
             self._tasks[serving].cancel()
 
     async def _keep_serving(self, serving: _Serving) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import installation as installation_store
 from support import cells, postgres
+from support.cell_places import was_elsewhere
 from support.command_line import CommandLine
 from support.postgres import Addresses
 
@@ -59,14 +59,6 @@ async def test_a_cell_is_where_its_database_was_restored_once_the_former_one_is_
         await postgres.execute_as_owner(database, f"alter database {former}_lost rename to {former}")
     finally:
         await postgres.execute_as_owner(database, f"drop database {former}_restored with (force)")
-
-
-async def was_elsewhere(addresses: Addresses) -> bool:
-    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
-        return await installation_store.was_elsewhere(connection)
-    finally:
-        await connection.close()
 
 
 async def test_a_server_that_is_called_otherwise_is_the_same(

@@ -16,6 +16,7 @@ from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
+from pixconnect.assembly.keep_running import running_beside
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.flow.overload import Admission
@@ -73,13 +74,8 @@ async def reading(shop: Shop) -> AsyncIterator[None]:
     readers = AccountReaders(
         shop.context, leases, lambda opened, memory: InstitutionRail(opened.institution, memory, shop.context.clock)
     )
-    tasks = [asyncio.create_task(leases.run()), asyncio.create_task(readers.run())]
-    try:
+    async with running_beside(leases.run, readers.run):
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def hang(shop: Shop, url: str) -> str:

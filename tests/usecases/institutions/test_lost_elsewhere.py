@@ -1,6 +1,5 @@
 """What a restore brings back may be another cell's by now: it is named, no money leaves it, and it is not read."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
@@ -11,6 +10,7 @@ from structlog.testing import capture_logs
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.adapters.system import SystemClock
 from pixconnect.assembly.institutions import read_text_file
+from pixconnect.assembly.keep_running import running_beside
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.institutions.account import Credential
@@ -150,13 +150,8 @@ async def test_a_worker_reads_it_once_the_other_one_is_closed(two: LiveCells) ->
         refuse_to_read=partial(refuse_lost_elsewhere, shop.context, cells_of(two), read_file=read_text_file),
     )
     with capture_logs() as logs:
-        tasks = [asyncio.create_task(leases.run()), asyncio.create_task(readers.run())]
-        try:
+        async with running_beside(leases.run, readers.run):
             await until(lambda: any(line["log_level"] == "critical" for line in logs))
             assert len(shop.there.lists) == read_before
             await close(two, NUMBER, "banco")
             await until(lambda: len(shop.there.lists) > read_before)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)

@@ -21,7 +21,7 @@ from pixconnect.usecases.running import cell_move, known_cells
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
-from support.cell_places import BOUNDS, READ, Place, kill, open_owner, refuse_leftovers, serial, write
+from support.cell_places import BOUNDS, Place, check_written, kill, open_owner, refuse_leftovers, serial, write
 from support.cut_connections import open_wire
 from support.dying import KilledError, die
 from support.logical_postgres import open_logical_server
@@ -84,7 +84,7 @@ async def test_whoever_dies_at_any_step_is_gone_on_from(place: Place, monkeypatc
     await refuse_leftovers(place)
     await write(place.new, ids)
     async with open_owner(place.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
         assert ids == sorted(set(ids))
         assert await there.fetchval("select count(*) from database_loss") == 0
         # It was made while tables were copied.
@@ -114,7 +114,7 @@ async def test_whoever_takes_a_move_back_finds_the_cell_where_it_was(
         await refuse_leftovers(place)
         await write(place.old, ids)
         async with open_owner(place.old) as there:
-            assert [each["id"] for each in await there.fetch(READ)] == ids
+            await check_written(there, ids)
             assert await cell_copy.find_publication(there) is None
         place = structs.replace(place, new=await postgres.make_copy(place.server, f"made_{next(serial)}"))
     with pytest.raises(InstallationError, match="nobody moves the cell second"):
@@ -145,7 +145,7 @@ async def test_what_does_not_arrive_in_time_opens_the_cell_again_where_it_was(ma
     await write(made.old, ids)
     assert (await made.move(makes_tables=False)).address == made.target
     async with open_owner(made.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
 
 
 def as_mover(addresses: Addresses) -> str:
@@ -204,7 +204,7 @@ async def test_a_cell_whose_server_is_lost_opens_at_its_copy_when_an_operator_sa
         assert (await take_over(move, cells.NAME)).address == place.target
     await write(place.new, ids)
     async with open_owner(place.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
         assert ids[-1] > 1000
         await ServerWatch().begin(there)
         [loss] = await loss_store.find_losses(there)

@@ -16,8 +16,8 @@ from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import (
     BOUNDS,
-    READ,
     Place,
+    check_written,
     move_until,
     open_owner,
     postgres_name,
@@ -72,9 +72,9 @@ async def test_a_copy_of_an_earlier_move_gets_nothing_of_what_the_next_one_is_to
         assert (await place.move(makes_tables=False)).address == place.target
         await refuse_leftovers(place)
         await write(place.new, ids)
-        assert await stale.fetch(READ) == []
+        await check_written(stale, [])
     async with open_owner(place.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
 
 
 async def test_a_cell_moves_on_although_its_last_move_was_cut_off_once_it_was_open_there(
@@ -98,7 +98,7 @@ async def test_a_cell_moves_on_although_its_last_move_was_cut_off_once_it_was_op
     await refuse_leftovers(place)
     await write(place.new, ids)
     async with open_owner(place.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
 
 
 async def test_a_target_that_is_killed_knows_of_which_tables_the_slot_is_gone(
@@ -131,7 +131,7 @@ async def test_a_copy_that_asks_for_a_slot_that_is_gone_is_told_and_the_move_beg
     assert (await place.move()).address == place.target
     await refuse_leftovers(place)
     async with open_owner(place.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
 
 
 async def test_a_copy_is_asked_about_by_its_own_database_alone(made: Place) -> None:
@@ -229,7 +229,7 @@ async def test_a_home_cell_that_was_put_back_to_a_move_that_has_ended_does_not_o
     assert not await made.has_database(known.database)
     await refuse_leftovers(made)
     async with open_owner(made.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
         assert not await installation_store.was_elsewhere(there)
 
 
@@ -242,7 +242,7 @@ async def test_a_home_cell_that_was_put_back_finds_the_cell_although_its_former_
     async with made.moving() as move:
         assert (await take_over(move, cells.NAME)).address == made.target
     async with open_owner(made.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
         # All of it had come.
         assert not await installation_store.was_elsewhere(there)
 
@@ -281,7 +281,7 @@ async def test_a_move_that_has_not_ended_is_not_taken_for_one_that_has_whatever_
     await write(made.old, ids)
     assert (await made.move(makes_tables=False)).address == made.target
     async with open_owner(made.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
         assert not await installation_store.was_elsewhere(there)
 
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import asyncpg
 import pytest
 from msgspec import structs
 
@@ -16,7 +15,18 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_move import move_cell
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
-from support.cell_places import BOUNDS, READ, Place, move_until, open_owner, postgres_name, put_back, serial, write
+from support.cell_places import (
+    BOUNDS,
+    Place,
+    check_written,
+    move_until,
+    open_owner,
+    postgres_name,
+    put_back,
+    serial,
+    was_elsewhere,
+    write,
+)
 from support.postgres import Addresses
 
 pytestmark = pytest.mark.long
@@ -36,11 +46,6 @@ async def let_know(place: Place, address: str) -> KnownCell:
         return await cell_opening.set_address(operator, settings, cells.NAME, address, is_fenced=False)
 
 
-async def was_elsewhere(addresses: Addresses) -> bool:
-    async with open_owner(addresses) as there:
-        return await installation_store.was_elsewhere(there)
-
-
 @pytest.fixture
 async def moved(made: Place) -> tuple[Place, KnownCell]:
     """A cell that has moved, and how the home cell knew it then."""
@@ -57,7 +62,7 @@ async def go_on(place: Place, name: str) -> Place:
     await further.begin()
     await further.move(makes_tables=False)
     async with open_owner(further.new) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
     return further
 
 
@@ -107,7 +112,7 @@ async def test_a_cell_that_moved_there_by_a_second_try_is_there(made: Place) -> 
     assert not await was_elsewhere(again.new)
 
 
-async def test_a_move_whose_maker_of_tables_was_killed_goes_on_or_back(made: Place) -> None:
+async def test_a_move_whose_maker_of_tables_was_killed_is_taken_back(made: Place) -> None:
     known = await made.read_row()
     async with open_owner(made.home) as home:
         await cell_store.begin_move(home, known, made.target)
@@ -148,7 +153,7 @@ async def test_a_cell_that_has_moved_before_goes_on_or_back_where_its_next_move_
     else:
         assert (await further.cancel()).address == known.address
     async with open_owner(further.new if is_again else further.old) as there:
-        assert [each["id"] for each in await there.fetch(READ)] == ids
+        await check_written(there, ids)
         assert not await installation_store.was_elsewhere(there)
 
 
@@ -173,13 +178,10 @@ async def test_a_copy_that_may_have_what_its_source_has_forgotten_is_not_followe
 @asynccontextmanager
 async def locking_cells(home: Addresses) -> AsyncIterator[None]:
     """Nobody can write a row of a cell, until the home cell's sessions are ended."""
-    connection = await asyncpg.connect(home.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with open_owner(home) as connection:
         # It has no transaction id, for whose end a copy would wait.
         await connection.execute("begin; lock table cell in share mode")
         yield
-    finally:
-        await connection.close()
 
 
 @pytest.mark.parametrize("gives_up", [False, True])

@@ -120,9 +120,11 @@ class KnownCell(CellAddress, frozen=True, kw_only=True):
         since = errors.require(self.moving_since, "it is being moved") - _EPOCH
         return f"{COPY_PREFIX}{self.identity.hex}_{since // timedelta(microseconds=1):x}"
 
-    def is_older_than(self, copy_name: str) -> bool:
-        """Whether this move began before another one of the same cell, by what that is called."""
-        return int(self.copy_name.rpartition("_")[2], 16) < int(copy_name.rpartition("_")[2], 16)
+    def is_older_than(self, copy_name: str | None) -> bool:
+        """Whether this move began before another one of the same cell, by what that is called; ``None`` is none."""
+        return copy_name is not None and int(self.copy_name.rpartition("_")[2], 16) < int(
+            copy_name.rpartition("_")[2], 16
+        )
 
     @property
     def closed_database(self) -> str:

@@ -60,6 +60,8 @@ from pixconnect.usecases.running.installation import InstallationError
 
 _POLL_S: Final = 0.01
 _AGAIN_AFTER_S: Final = 0.5
+_HOME_AWAY: Final = (*NO_ANSWER, errors.OutcomeUnknown, known_cells.CellsLockedError)
+"""What a home cell that was lost raises, also while its dead session still has the lock."""
 
 
 async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
@@ -82,11 +84,11 @@ async def _end_once_home_is_back(move: CellMove, name: str, address: str) -> Kno
         while True:
             try:
                 return await _move(move, name, address, is_again=True)
-            except (*NO_ANSWER, errors.OutcomeUnknown, known_cells.CellsLockedError):
+            except _HOME_AWAY:
                 if move.context.clock.monotonic_s() > until_s:
                     raise
                 await asyncio.sleep(_AGAIN_AFTER_S)
-    except (*NO_ANSWER, errors.OutcomeUnknown, known_cells.CellsLockedError, asyncio.CancelledError):
+    except (*_HOME_AWAY, asyncio.CancelledError):
         move.say(f"the cell {name} may be closed until `pixconnect cell move {name} --to {address}` runs again")
         raise
 

@@ -88,9 +88,7 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
         )
     if has_moved:
         return "TARGET"
-    if (last is not None and known.is_older_than(last)) or await _has_moved_on(
-        move, known, is_open=is_open, is_closed=is_closed
-    ):
+    if known.is_older_than(last) or await _has_moved_on(move, known, is_open=is_open, is_closed=is_closed):
         raise _moved_on(known)
     # Beside one that somebody has made: whoever gives the closed one its name back says so.
     if is_open:
@@ -105,8 +103,7 @@ async def _has_moved_on(move: CellMove, known: KnownCell, *, is_open: bool, is_c
     if not is_open:
         return True
     async with move.connect(known.address) as source:
-        last = await installation_store.find_last_move(source)
-    return last is not None and known.is_older_than(last)
+        return known.is_older_than(await installation_store.find_last_move(source))
 
 
 async def _compare_notes(move: CellMove, known: KnownCell) -> Opened:

@@ -24,8 +24,8 @@ def use_plain_logs() -> None:
 def writing_no_line() -> Iterator[None]:
     """Let each line of a failure fail itself: the process has no memory for it."""
 
-    def write(_logger: object, method: str, said: EventDict) -> EventDict:
-        if method == "exception":
+    def write(_logger: object, _method: str, said: EventDict) -> EventDict:
+        if said.get("exc_info"):
             raise MemoryError
         return said
 

@@ -16,6 +16,7 @@ from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import (
     BOUNDS,
+    NOBODY,
     Place,
     check_written,
     move_until,
@@ -29,7 +30,6 @@ from support.cell_places import (
 
 pytestmark = pytest.mark.long
 
-_NOBODY = "postgresql://127.0.0.1:1/nobody"
 _ALL_SLOTS = "select slot_name::text, active_pid from pg_replication_slots"
 
 
@@ -45,7 +45,7 @@ async def a_stale_copy(place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     await place.begin()
     await move_until(place, monkeypatch, "write_comparison")
     async with open_owner(place.home) as home, open_owner(place.new) as stale:
-        await home.execute("update cell set other_address = $1", _NOBODY)
+        await home.execute("update cell set other_address = $1", NOBODY)
         assert (await place.cancel()).state == "OPEN"
         name = await cell_copy.find_subscription(stale)
         assert name is not None
@@ -238,7 +238,7 @@ async def test_a_home_cell_that_was_put_back_finds_the_cell_although_its_former_
     known, ids = await made.read_row(), list[int]()
     await made.move(makes_tables=False)
     await write(made.new, ids)
-    await put_back(made, structs.replace(known, address=_NOBODY))
+    await put_back(made, structs.replace(known, address=NOBODY))
     async with made.moving() as move:
         assert (await take_over(move, cells.NAME)).address == made.target
     async with open_owner(made.new) as there:
@@ -291,11 +291,11 @@ async def test_a_cell_stays_closed_while_nobody_knows_whether_it_was_opened_else
     await made.begin()
     await move_until(made, monkeypatch, "find_unlike", before=True)
     async with open_owner(made.home) as home:
-        await home.execute("update cell set other_address = $1", _NOBODY)
+        await home.execute("update cell set other_address = $1", NOBODY)
     known = await made.read_row()
     async with made.moving() as move:
         with pytest.raises(InstallationError, match="in which it may have been opened"):
-            await cell_move.move_cell(move, cells.NAME, _NOBODY)
+            await cell_move.move_cell(move, cells.NAME, NOBODY)
     assert not await made.has_database(known.database)
     assert (await made.cancel()).address == known.address
     async with open_owner(made.old) as here:

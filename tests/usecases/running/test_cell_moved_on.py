@@ -13,10 +13,12 @@ from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_move import move_cell
+from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import (
     BOUNDS,
+    NOBODY,
     Place,
     check_written,
     move_until,
@@ -120,6 +122,24 @@ async def test_a_move_whose_maker_of_tables_was_killed_is_taken_back(made: Place
         made.new, "alter table pixconnect.installation drop column came_by, drop column seen_at"
     )
     assert (await made.cancel()).address == known.address
+
+
+async def test_a_target_that_was_dropped_is_missed_by_nobody(made: Place) -> None:
+    await made.begin()
+    known, said = await made.read_row(), list[str]()
+    await postgres.execute_as_owner(made.home, f"drop database {postgres_name(made.new)} with (force)")
+    async with made.moving() as move:
+        assert (await cancel_move(structs.replace(move, say=said.append), cells.NAME)).address == known.address
+    assert said == [f"there is no database at {made.target} any more, so nothing is left there"]
+
+
+async def test_who_would_open_a_copy_that_is_not_there_hears_how_the_home_cell_is_told(made: Place) -> None:
+    await made.begin()
+    await put_back(made, structs.replace(await made.read_row(), address=NOBODY))
+    await postgres.execute_as_owner(made.home, f"drop database {postgres_name(made.new)} with (force)")
+    async with made.moving() as move:
+        with pytest.raises(InstallationError, match=r"no copy that could be opened.*cell set second --database-url"):
+            await take_over(move, cells.NAME)
 
 
 async def test_nobody_sets_the_address_of_a_cell_whose_move_is_under_way(

@@ -78,7 +78,7 @@ async def look_at_cell(connection: Connection) -> CellLook:
 async def judge_cell(
     context: OperatorContext, connection: Connection, known: KnownCell | None, mode: Mode
 ) -> AsyncIterator[str]:
-    """What is wrong with a cell.
+    """What is wrong with a cell; for any of it ``cell add``, ``cell set`` and ``cell move`` refuse the database.
 
     Args:
         context: Of the home cell.

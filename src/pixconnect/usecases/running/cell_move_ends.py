@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import asyncpg
 
@@ -79,6 +81,8 @@ async def _unsubscribe(move: CellMove, known: KnownCell) -> None:
             if name is not None:
                 await cell_copy.unsubscribe(target, name)
         move.say(f"the database at {address} holds a copy that is out of date now: drop it")
+    except asyncpg.InvalidCatalogNameError:
+        move.say(f"there is no database at {address} any more, so nothing is left there")
     except DATABASE_AWAY:
         move.say(
             f"the database at {address} DOES NOT ANSWER, and its subscription {known.copy_name} is left there: once its server "
@@ -104,7 +108,7 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
                 f"the server of the cell {name} answers: move it without --take-over, or fence that server first"
             )
         address = errors.require(known.other_address, "it is being moved")
-        async with move.connect(address) as target:
+        async with _connected_to_copy(move, known, address) as target:
             if await installation_store.find_last_move(target) != known.copy_name:
                 await _end_without_source(target, known)
             await cell_copy.skip_ids(target, [*move.schemas])
@@ -116,6 +120,18 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
             opened = await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
         await end_copy(move, opened)
         return opened
+
+
+@asynccontextmanager
+async def _connected_to_copy(move: CellMove, known: KnownCell, address: str) -> AsyncGenerator[asyncpg.Connection]:
+    try:
+        async with move.connect(address) as target:
+            yield target
+    except asyncpg.InvalidCatalogNameError as error:
+        raise InstallationError(
+            f"there is no copy that could be opened ({error}): if the home cell was put back and the cell has moved on since, "
+            f"find its database, and let the home cell know by `pixconnect cell set {known.name} --database-url URL --fenced`"
+        ) from None
 
 
 async def _end_without_source(target: Connection, known: KnownCell) -> None:

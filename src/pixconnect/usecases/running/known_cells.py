@@ -219,10 +219,12 @@ async def refuse_other_cell(connection: Connection, known: KnownCell) -> None:
 
 async def refuse_while_copied(connection: Connection) -> None:
     """Raise ``InstallationError`` where the tables are being copied to another server: only rows are, and no other tables."""
-    if await cell_copy.find_publication(connection) is not None:
+    name = await cell_copy.find_publication(connection)
+    if name is not None:
         raise InstallationError(
             "the cell is being moved, and its copy has the tables that it has: end that with the version that began it, or "
-            "take it back (`pixconnect cell move NAME --cancel`)"
+            "take it back (`pixconnect cell move NAME --cancel`); where `pixconnect cell list` shows it OPEN, drop the "
+            f"publication {name}, which was left there"
         )
 
 

@@ -212,9 +212,11 @@ class _Others:
                 if reason != said:
                     said = reason
                     _log.warning("a cell is away, and its holders are not served", cell=name, reason=reason)
-            except Exception:  # noqa: BLE001  as it says
+            except Exception as error:  # noqa: BLE001  as it says
                 # A defect that one cell meets ends none of the others.
-                _log.exception("a cell is not served", cell=name)
+                if repr(error) != said:
+                    said = repr(error)
+                    _log.exception("a cell is not served", cell=name)
             else:
                 said = None
             finally:

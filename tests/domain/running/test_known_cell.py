@@ -63,6 +63,7 @@ def test_addresses_of_one_place_are_written_alike(text: str, written: str) -> No
         ("postgresql:///pix?host=,/tmp", "names a host that is none"),
         ("postgresql://d b/pix", "names a host that is none"),
         (f"postgresql://{'a' * 64}.example/pix", "names a host that is none"),
+        ("postgresql://a..b/pix", "names a host that is none"),
         ("postgresql://db/pix?target_session_attrs=master", "none of any, prefer-standby, primary"),
         (f"postgresql://db/pix?sslrootcert=/{'a' * 1000}", "characters, and may have 1,000"),
         ("postgresql:///pix", "names no host"),

@@ -3,15 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
 
+import asyncpg
 import pytest
 from msgspec import structs
 
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.running import cell_opening
 from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation.pool import LOCK_TIMEOUT_MS, Connection
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running.cell_move import move_cell
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
@@ -21,6 +27,7 @@ from support.cell_places import (
     NOBODY,
     Place,
     check_written,
+    kill,
     move_until,
     open_owner,
     postgres_name,
@@ -29,6 +36,7 @@ from support.cell_places import (
     was_elsewhere,
     write,
 )
+from support.dying import KilledError
 from support.postgres import Addresses
 
 pytestmark = pytest.mark.long
@@ -150,6 +158,9 @@ async def test_nobody_sets_the_address_of_a_cell_whose_move_is_under_way(
     await move_until(made, monkeypatch, "find_unlike", before=True)
     with pytest.raises(InstallationError, match="is being moved: run"):
         await let_know(made, made.target)
+    # It is closed.
+    with pytest.raises(CommandError, match="make no database"):
+        await let_know(made, known.address)
     assert await made.read_row() == known
     assert (await made.cancel()).address == known.address
 
@@ -195,42 +206,116 @@ async def test_a_copy_that_may_have_what_its_source_has_forgotten_is_not_followe
     assert (await made.cancel()).state == "OPEN"
 
 
+async def test_a_move_is_younger_than_the_last_one_whatever_the_home_cell_s_clock_says(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await place.read_row()
+    ahead = structs.replace(before, moving_since=datetime.now(UTC) + timedelta(hours=1))
+    async with open_owner(place.old) as there:
+        await installation_store.note_last_move(there, ahead.copy_name)
+    await move_until(place, monkeypatch, "is_published", before=True)
+    assert ahead.is_older_than((await place.read_row()).copy_name)
+    assert (await place.cancel()).address == before.address
+
+
+async def test_a_move_is_taken_back_after_a_dump_was_restored_in_the_place_of_its_source(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    await move_until(made, monkeypatch, "write_comparison")
+    name, before = postgres_name(made.old), f"before_{next(serial)}"
+    async with open_owner(made.server) as server:
+        await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
+        await server.execute(f"alter database {name} rename to {before}")
+        await postgres.make_copy(made.server, name)
+        await cells.let_claim(made.old, await made.read_row())
+        assert (await made.cancel()).state == "OPEN"
+        # Nothing keeps the log that nobody will read.
+        assert not await server.fetch("select from pg_replication_slots where database = $1", before)
+
+
+async def test_whoever_has_begun_to_serve_the_target_is_not_forgotten_with_the_row(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    known = await made.read_row()
+    with monkeypatch.context() as patch:
+        kill(patch, installation_store, "note_last_move", {"before": True})
+        with pytest.raises(KilledError):
+            await made.move(makes_tables=False)
+    # A process of the API: it is by workers alone that ids are noted again and again.
+    async with open_owner(made.new) as there:
+        await ServerWatch().begin(there)
+    await write(made.new, ids := [])
+    await put_back(made, known)
+    assert (await made.move(makes_tables=False)).address == made.target
+    async with open_owner(made.new) as there:
+        await check_written(there, ids)
+
+
 @asynccontextmanager
-async def locking_cells(home: Addresses) -> AsyncIterator[None]:
+async def locking_cells(home: Addresses) -> AsyncIterator[asyncpg.Connection]:
     """Nobody can write a row of a cell, until the home cell's sessions are ended."""
     async with open_owner(home) as connection:
         # It has no transaction id, for whose end a copy would wait.
         await connection.execute("begin; lock table cell in share mode")
-        yield
+        yield connection
 
 
-@pytest.mark.parametrize("gives_up", [False, True])
-async def test_a_home_cell_that_is_lost_while_the_cell_is_closed_is_waited_for(made: Place, *, gives_up: bool) -> None:
+async def take_away(server: Connection, name: str, away: str) -> None:
+    """As a server that is started again: all sessions end, and it is away for a moment."""
+    await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
+    try:
+        await server.execute(f"alter database {name} rename to {away}")
+    except asyncpg.ObjectInUseError:
+        # Somebody was quicker, and is back.
+        await take_away(server, name, away)
+
+
+End = Literal["back", "late", "stopped", "stopped before"]
+
+
+@pytest.mark.parametrize("end", get_args(End))
+async def test_a_home_cell_that_is_lost_while_the_cell_is_closed_is_waited_for(made: Place, end: End) -> None:
     await made.begin()
     known, said = await made.read_row(), list[str]()
     name, away = postgres_name(made.home), f"away_{next(serial)}"
+    bounds = structs.replace(BOUNDS, row_max_s=20, home_max_s=1 if end == "late" else 60)
+    closed = "the cell second may be closed until `pixconnect cell move second --to"
     async with (
-        locking_cells(made.home),
+        locking_cells(made.home) as locking,
         made.moving(makes_tables=False) as move,
         open_owner(made.server) as server,
     ):
-        patient = structs.replace(move, say=said.append, bounds=structs.replace(BOUNDS, row_max_s=20))
+        patient = structs.replace(move, say=said.append, bounds=bounds)
         moving = asyncio.create_task(move_cell(patient, cells.NAME, made.target))
         while not await cell_closing.has_database(server, known.closed_database):  # noqa: ASYNC110  the server tells nobody
             await asyncio.sleep(0.01)
-        # As a server that is started again: all sessions end, and it is away for a moment.
-        await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
-        await server.execute(f"alter database {name} rename to {away}")
-        await asyncio.sleep(2)
-        assert not moving.done(), moving.exception()
-        if gives_up:
+        if end == "stopped before":
+            # Whoever undoes the move cannot read the row, for longer than a lock is waited for.
+            await locking.execute("lock table cell in access exclusive mode")
+            moving.cancel()
+            await asyncio.sleep(LOCK_TIMEOUT_MS / 1000 + 1)
+        await take_away(server, name, away)
+        if end == "late":
+            with pytest.raises(InstallationError, match=closed):
+                await moving
+        elif end == "stopped before":
+            with pytest.raises(asyncio.CancelledError):
+                await moving
+        else:
+            await asyncio.sleep(2)
+            assert not moving.done(), moving.exception()
+        if end == "stopped":
             moving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await moving
-            assert said[-1].startswith("the cell second may be closed until `pixconnect cell move second --to")
+        if end.startswith("stopped"):
+            assert said[-1].startswith(closed)
         await server.execute(f"alter database {away} rename to {name}")
-        if not gives_up:
+        if end == "back":
             assert (await moving).address == made.target
-            assert said[-1] == "the home cell was lost while the cell was being closed: it is waited for"
-    if gives_up:
+            assert said == ["the home cell was lost while its row was being written: it is waited for"]
+    if end != "back":
+        assert await made.has_database(known.closed_database)
         assert (await made.move(makes_tables=False)).address == made.target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 import asyncpg
@@ -69,9 +69,14 @@ async def set_address(
         def connect(where: str) -> AbstractAsyncContextManager[asyncpg.Connection]:
             return connected_as_operator(settings_of(settings, CellAddress(address=where)))
 
-        # What cannot be reached is explained with whatever else is wrong there.
-        with suppress(*DATABASE_FAILED):
+        try:
             await cell_address.refuse_copied(connect, known, address)
+        except asyncpg.InvalidCatalogNameError:
+            if closed := cell_check.say_closed(known):
+                raise CommandError(closed) from None
+        # What cannot be reached is explained with whatever else is wrong there.
+        except DATABASE_FAILED:
+            pass
         if await _is_of_before_an_upgrade(reached):
             async with connect(address) as connection:
                 await cell_address.is_the_same(connect, known, connection, is_fenced=is_fenced)

@@ -122,14 +122,17 @@ class KnownCell(CellAddress, frozen=True, kw_only=True):
 
     def is_older_than(self, copy_name: str | None) -> bool:
         """Whether this move began before another one of the same cell, by what that is called; ``None`` is none."""
-        return copy_name is not None and int(self.copy_name.rpartition("_")[2], 16) < int(
-            copy_name.rpartition("_")[2], 16
-        )
+        return copy_name is not None and errors.require(self.moving_since, "it is being moved") < began_at(copy_name)
 
     @property
     def closed_database(self) -> str:
         """What the former database is called once nobody may use it any more; no two moves close one by the same name."""
         return f"{self.closed_prefix}{errors.require(self.moving_since, 'it is being moved'):%Y%m%d_%H%M%S}"
+
+
+def began_at(copy_name: str) -> datetime:
+    """When the move whose copy is called so began, as its home cell knew it."""
+    return _EPOCH + timedelta(microseconds=int(copy_name.rpartition("_")[2], 16))
 
 
 class CellFigures(Struct, frozen=True, kw_only=True):
@@ -228,7 +231,9 @@ def _write_hosts(netloc: str) -> str:
     written: list[str] = []
     for each in netloc.lower().split(",") if netloc else ():
         found = _HOST.fullmatch(each)
-        if found is None or max(map(len, found["name"].split("."))) > _LABEL_LENGTH_MAX:
+        # A name may end with the dot of the root.
+        labels = [] if found is None else found["name"].removesuffix(".").split(".")
+        if found is None or not all(1 <= len(label) <= _LABEL_LENGTH_MAX for label in labels):
             raise ValueError("names a host that is none: write HOST:PORT, and several with a comma between")
         port = found["port"] or str(_PORT)
         _refuse_port(port)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame.cell import CELLS_MAX
-from pixconnect.domain.running.known_cell import CellFigures, KnownCell
+from pixconnect.domain.running.known_cell import CellFigures, KnownCell, began_at
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table, fetch_row
@@ -98,14 +98,26 @@ async def open_known(connection: Connection, cell: KnownCell) -> KnownCell | Non
 
 
 _BEGIN_MOVE: Final[LiteralString] = f"""
-    update cell set state = 'MOVING', other_address = $2, moving_since = clock_timestamp()
+    update cell set state = 'MOVING', other_address = $2,
+        -- Of two that are begun after it neither has the other's name.
+        moving_since = greatest(
+            clock_timestamp(), $3::timestamptz + interval '1 microsecond' + random() * interval '1 second'
+        )
     where number = $1 and state = 'OPEN' returning {CELL.select}
 """
 
 
-async def begin_move(connection: Connection, cell: KnownCell, other_address: str) -> KnownCell | None:
-    """Note where a cell is being moved to; ``None`` if it is not open, or is being moved."""
-    return CELL.read_found(await connection.fetchrow(_BEGIN_MOVE, cell.number, other_address))
+async def begin_move(
+    connection: Connection, cell: KnownCell, other_address: str, last_move: str | None = None
+) -> KnownCell | None:
+    """Note where a cell is being moved to; ``None`` if it is not open, or is being moved.
+
+    Args:
+        last_move: The move that has brought the cell where it is, by the name of its copy: this one is younger, whatever the
+            home cell's clock says by now.
+    """
+    after = None if last_move is None else began_at(last_move)
+    return CELL.read_found(await connection.fetchrow(_BEGIN_MOVE, cell.number, other_address, after))
 
 
 async def wait_at_most(connection: Connection, seconds: float) -> None:

@@ -58,3 +58,8 @@ async def rename_database(beside: Connection, another: Connection, database: str
             await another.execute(_END_AND_WAIT, beside.get_server_pid())
         raise
     await renaming
+
+
+async def find_slot_database(connection: Connection, name: str) -> str | None:
+    """The database of this server whose log the slot keeps, whatever that is called by now."""
+    return await connection.fetchval("select database::text from pg_replication_slots where slot_name = $1", name)

@@ -49,11 +49,12 @@ async def holding_accounts(move: CellMove, known: KnownCell, source: Connection)
             await _wait_until_quiet(move, source, hold)
         yield check
     except BaseException:
-        await until_done(_let_send(move, known, hold))
+        if hold is not None:
+            await until_done(_let_send(move, known, hold))
         raise
 
 
-async def _let_send(move: CellMove, known: KnownCell, hold: Hold | None) -> None:
+async def _let_send(move: CellMove, known: KnownCell, hold: Hold) -> None:
     """End this hold, and not that of somebody else who moves the cell by now."""
     try:
         async with move.connect(known.address) as source:

@@ -73,31 +73,38 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
     try:
         return await _move(move, name, address)
     except errors.OutcomeUnknown:
-        # Whether the row was changed is seen by whoever runs it again, and the cell may be closed until then.
-        return await _end_once_home_is_back(move, name, address)
-
-
-async def _end_once_home_is_back(move: CellMove, name: str, address: str) -> KnownCell:
-    move.say("the home cell was lost while the cell was being closed: it is waited for")
-    until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
+        move.say("the home cell was lost while its row was being written: it is waited for")
+    # Whether the row was changed is seen by whoever runs it again.
+    closed = f"the cell {name} may be closed until `pixconnect cell move {name} --to {address}` runs again"
     try:
-        while True:
-            try:
-                return await _move(move, name, address, is_again=True)
-            except _HOME_AWAY:
-                if move.context.clock.monotonic_s() > until_s:
-                    raise
-                await asyncio.sleep(_AGAIN_AFTER_S)
-    except (*_HOME_AWAY, asyncio.CancelledError):
-        move.say(f"the cell {name} may be closed until `pixconnect cell move {name} --to {address}` runs again")
+        return await _end_once_home_is_back(move, name, address)
+    except _HOME_AWAY as error:
+        raise InstallationError(f"{closed}: {str(error) or type(error).__name__}") from error
+    except asyncio.CancelledError:
+        move.say(closed)
         raise
 
 
-async def _move(move: CellMove, name: str, address: str, *, is_again: bool = False) -> KnownCell:
+async def _end_once_home_is_back(move: CellMove, name: str, address: str) -> KnownCell:
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        # Whoever stopped the verb in the same moment waits for nobody: the loss has taken the place of that.
+        raise asyncio.CancelledError
+    until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
+    while True:
+        try:
+            return await _move(move, name, address)
+        except _HOME_AWAY:
+            if move.context.clock.monotonic_s() > until_s:
+                raise
+            await asyncio.sleep(_AGAIN_AFTER_S)
+
+
+async def _move(move: CellMove, name: str, address: str) -> KnownCell:
     async with known_cells.adding_alone(move.context) as home:
         known = await _begin(move, home, name, address)
         if known.state == "MOVING":
-            known = await let_know(move, home, known, is_again=is_again)
+            known = await let_know(move, home, known)
         if known.state == "MOVING":
             await _go_back(move, known)
             await _follow_on(move, known)
@@ -111,7 +118,13 @@ async def _move(move: CellMove, name: str, address: str, *, is_again: bool = Fal
                 comparison = await cell_copy.write_comparison(source, [*tables])
                 async with holding_accounts(move, known, source) as check_hold:
                     known = await _switch(move, home, known, comparison, check_hold)
-        await end_copy(move, known)
+        try:
+            await end_copy(move, known)
+        except DATABASE_FAILED as error:
+            raise InstallationError(
+                f"the cell {name} has moved, and is served at {address}; its database there was lost just then "
+                f"({str(error) or type(error).__name__}): run this again once it answers, which ends what is left of the move"
+            ) from error
         return known
 
 
@@ -141,13 +154,14 @@ async def _begin(move: CellMove, home: Connection, name: str, address: str) -> K
         await refuse_source(source)
         await refuse_unmet(source)
         await _refuse_other_steps(source, move.schemas)
+        last_move = await installation_store.find_last_move(source)
     async with _connected_to_empty(move, address) as target:
         await move.check_server(target)
         await known_cells.refuse_unfit(target, await installation_store.read_database(home), None, [*move.schemas])
     # Where its last move was not ended: this database is a copy by a subscription still, and its former server keeps the log.
     await end_copy(move, known)
     async with writing_row(move, home) as connection:
-        begun = await cell_store.begin_move(connection, known, address)
+        begun = await cell_store.begin_move(connection, known, address, last_move)
         return await record_row(move, connection, known, begun)
 
 
@@ -258,7 +272,8 @@ async def _read_home_database(move: CellMove) -> tuple[int, int]:
 
 def _lost_log(known: KnownCell) -> InstallationError:
     return InstallationError(
-        "the cell's server does not have the log any more that the copy lacks (max_slot_wal_keep_size): run "
+        "the cell's server does not have the log any more that the copy lacks (max_slot_wal_keep_size), or its database was "
+        "restored from a dump: run "
         f"`pixconnect cell move {known.name} --cancel`, and begin with an empty database"
     )
 
@@ -360,7 +375,7 @@ async def _undo(move: CellMove, home: Connection, known: KnownCell) -> bool:
     """Open the source again; whether the target follows it."""
     try:
         row = await cell_store.find(home, known.name)
-    except DATABASE_AWAY as error:
+    except NO_ANSWER as error:
         # Whoever has the lock by now may have opened the target.
         raise errors.OutcomeUnknown(
             f"the home cell was lost while the cell {known.name} was closed: run this again"

@@ -14,11 +14,11 @@ from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_copy
+from pixconnect.store.running import cell_closing, cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
-from pixconnect.usecases.running.cell_moved import find_opened
+from pixconnect.usecases.running.cell_moved import find_opened, moved_on
 from pixconnect.usecases.running.cell_mover import (
     CellMove,
     end_copy,
@@ -56,6 +56,11 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
             async with move.connect(known.address) as source:
                 await cell_copy.drop_slots(source, known.copy_name)
                 await cell_copy.unpublish(source, known.copy_name)
+                former = await cell_closing.find_slot_database(source, known.copy_name)
+            if former is not None:
+                # A dump was restored in the place of the one that was being copied.
+                async with move.connect(known.address, former) as source:
+                    await cell_copy.drop_slots(source, known.copy_name)
         except DATABASE_AWAY as error:
             raise InstallationError(
                 f"the cell's database does not answer ({str(error) or type(error).__name__}), so the move is not taken back"
@@ -109,7 +114,10 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
             )
         address = errors.require(known.other_address, "it is being moved")
         async with _connected_to_copy(move, known, address) as target:
-            if await installation_store.find_last_move(target) != known.copy_name:
+            last_move = await installation_store.find_last_move(target)
+            if known.is_older_than(last_move):
+                raise moved_on(known)
+            if last_move != known.copy_name:
                 await _end_without_source(target, known)
             await cell_copy.skip_ids(target, [*move.schemas])
             for parent in partition_store.PARENTS:

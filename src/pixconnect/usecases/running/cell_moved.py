@@ -21,12 +21,8 @@ from pixconnect.usecases.running.installation import InstallationError
 Opened = Literal["SOURCE", "TARGET", "UNKNOWN"]
 
 
-async def let_know(move: CellMove, home: Connection, known: KnownCell, *, is_again: bool) -> KnownCell:
-    """The row as it is to be where the home cell was put back, and does not know any more that the move has ended.
-
-    Args:
-        is_again: Whether this very process has begun to open the target just now: nobody has served it before.
-    """
+async def let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownCell:
+    """The row as it is to be where the home cell was put back, and does not know any more that the move has ended."""
     address = errors.require(known.other_address, "it is being moved")
     try:
         opened = await find_opened(move, known)
@@ -34,8 +30,6 @@ async def let_know(move: CellMove, home: Connection, known: KnownCell, *, is_aga
         raise silent_source(known, error) from error
     match opened:
         case "SOURCE":
-            return known
-        case "UNKNOWN" if is_again:
             return known
         case "TARGET":
             move.say(f"the cell is at {address} already: the home cell was put back to when it was being moved")
@@ -57,6 +51,14 @@ def silent_source(known: KnownCell, error: Exception) -> InstallationError:
     )
 
 
+def moved_on(known: KnownCell) -> InstallationError:
+    return InstallationError(
+        f"the home cell was put back to when the cell {known.name} was being moved from {known.address} to "
+        f"{known.other_address}, and it has moved on since: find the database in which it is, and let the home cell know by "
+        f"`pixconnect cell set {known.name} --database-url URL`; open none that a move has closed"
+    )
+
+
 async def find_opened(move: CellMove, known: KnownCell) -> Opened:
     """Where a cell is whose row says ``MOVING``: the home cell may have been put back to before the end of its move.
 
@@ -72,6 +74,8 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
     except DATABASE_AWAY:
         is_silent = True
     has_moved = last == known.copy_name
+    if known.is_older_than(last):
+        raise moved_on(known)
     try:
         async with move.connect(known.address, BESIDE) as beside:
             is_open = await cell_closing.has_database(beside, known.database)
@@ -88,8 +92,8 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
         )
     if has_moved:
         return "TARGET"
-    if known.is_older_than(last) or await _has_moved_on(move, known, is_open=is_open, is_closed=is_closed):
-        raise _moved_on(known)
+    if await _has_moved_on(move, known, is_open=is_open, is_closed=is_closed):
+        raise moved_on(known)
     # Beside one that somebody has made: whoever gives the closed one its name back says so.
     if is_open:
         return "SOURCE"
@@ -107,7 +111,7 @@ async def _has_moved_on(move: CellMove, known: KnownCell, *, is_open: bool, is_c
 
 
 async def _compare_notes(move: CellMove, known: KnownCell) -> Opened:
-    """Whether the target was served: who died before the end was noted has left nothing else, and workers note each minute."""
+    """Whether the target was served: the end of the move was not noted, but whoever serves a database notes that first."""
     address = errors.require(known.other_address, "it is being moved")
     async with move.connect(address) as target:
         there = await installation_store.read_server(target)
@@ -132,11 +136,3 @@ async def _is_closed_there(move: CellMove, known: KnownCell) -> bool:
             return await cell_closing.has_closed(beside, CellAddress(address=address))
     except DATABASE_AWAY:
         return False
-
-
-def _moved_on(known: KnownCell) -> InstallationError:
-    return InstallationError(
-        f"the home cell was put back to when the cell {known.name} was being moved from {known.address} to "
-        f"{known.other_address}, and it has moved on since: find the database in which it is, and let the home cell know by "
-        f"`pixconnect cell set {known.name} --database-url URL`; open none that a move has closed"
-    )

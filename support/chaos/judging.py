@@ -31,7 +31,9 @@ _OUTAGE_OR_RACE: Final = (
     ),
     *("could not obtain lock", "deadlock detected", "the database system is", "connection to client lost"),
     # Of a cell that moves: its server copies the other one's tables as often as it takes, and must come to its end.
-    *("replication slot", "replication origin", "WAL stream", "streaming COPY", "publisher"),
+    *("replication slot", "replication origin", "WAL stream", "streaming COPY", "initial contents copy", "publisher"),
+    # Its name is the gate, and somebody whom a fault has frozen is still there: the move is undone, and tried again.
+    "is being accessed by other users",
 )
 """What PostgreSQL says of these is no refusal: two processes that made one row, whoever was too slow, and what was broken."""
 _LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+ UTC \[\d+\] (?=[A-Z]+:  )")

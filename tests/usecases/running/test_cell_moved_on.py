@@ -218,6 +218,16 @@ async def test_a_move_is_younger_than_the_last_one_whatever_the_home_cell_s_cloc
     assert (await place.cancel()).address == before.address
 
 
+async def take_away(server: Connection, name: str, away: str) -> None:
+    """As a server that is started again: all sessions end, and it is away for a moment."""
+    await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
+    try:
+        await server.execute(f"alter database {name} rename to {away}")
+    except asyncpg.ObjectInUseError:
+        # Somebody was quicker, and is back.
+        await take_away(server, name, away)
+
+
 async def test_a_move_is_taken_back_after_a_dump_was_restored_in_the_place_of_its_source(
     made: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,8 +235,8 @@ async def test_a_move_is_taken_back_after_a_dump_was_restored_in_the_place_of_it
     await move_until(made, monkeypatch, "write_comparison")
     name, before = postgres_name(made.old), f"before_{next(serial)}"
     async with open_owner(made.server) as server:
-        await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
-        await server.execute(f"alter database {name} rename to {before}")
+        # The target asks again as soon as it is lost.
+        await take_away(server, name, before)
         await postgres.make_copy(made.server, name)
         await cells.let_claim(made.old, await made.read_row())
         assert (await made.cancel()).state == "OPEN"
@@ -260,16 +270,6 @@ async def locking_cells(home: Addresses) -> AsyncIterator[asyncpg.Connection]:
         # It has no transaction id, for whose end a copy would wait.
         await connection.execute("begin; lock table cell in share mode")
         yield connection
-
-
-async def take_away(server: Connection, name: str, away: str) -> None:
-    """As a server that is started again: all sessions end, and it is away for a moment."""
-    await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
-    try:
-        await server.execute(f"alter database {name} rename to {away}")
-    except asyncpg.ObjectInUseError:
-        # Somebody was quicker, and is back.
-        await take_away(server, name, away)
 
 
 End = Literal["back", "late", "stopped", "stopped before"]

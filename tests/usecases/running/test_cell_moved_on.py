@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
 import asyncpg
@@ -206,16 +205,34 @@ async def test_a_copy_that_may_have_what_its_source_has_forgotten_is_not_followe
     assert (await made.cancel()).state == "OPEN"
 
 
+async def move_unnoted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open the target, and die before that is noted there."""
+    with monkeypatch.context() as patch:
+        kill(patch, installation_store, "note_last_move", {"before": True})
+        with pytest.raises(KilledError):
+            await place.move(makes_tables=False)
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
 async def test_a_move_is_younger_than_the_last_one_whatever_the_home_cell_s_clock_says(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    made: Place, monkeypatch: pytest.MonkeyPatch, *, is_noted: bool
 ) -> None:
-    before = await place.read_row()
-    ahead = structs.replace(before, moving_since=datetime.now(UTC) + timedelta(hours=1))
-    async with open_owner(place.old) as there:
-        await installation_store.note_last_move(there, ahead.copy_name)
-    await move_until(place, monkeypatch, "is_published", before=True)
-    assert ahead.is_older_than((await place.read_row()).copy_name)
-    assert (await place.cancel()).address == before.address
+    await made.begin()
+    async with open_owner(made.home) as home:
+        await home.execute("update cell set moving_since = moving_since + interval '1 hour'")
+    last = await made.read_row()
+    if is_noted:
+        await made.move(makes_tables=False)
+    else:
+        await move_unnoted(made, monkeypatch)
+    empty = await postgres.make_empty(made.server, f"empty_{next(serial)}")
+    further = structs.replace(made, old=made.new, new=empty)
+    await move_until(further, monkeypatch, "is_published", before=True)
+    known = await further.read_row()
+    assert last.is_older_than(known.copy_name)
+    # Both may close a database of one name.
+    assert known.closed_database != last.closed_database
+    assert (await further.cancel()).address == made.target
 
 
 async def take_away(server: Connection, name: str, away: str) -> None:
@@ -249,10 +266,7 @@ async def test_whoever_has_begun_to_serve_the_target_is_not_forgotten_with_the_r
 ) -> None:
     await made.begin()
     known = await made.read_row()
-    with monkeypatch.context() as patch:
-        kill(patch, installation_store, "note_last_move", {"before": True})
-        with pytest.raises(KilledError):
-            await made.move(makes_tables=False)
+    await move_unnoted(made, monkeypatch)
     # A process of the API: it is by workers alone that ids are noted again and again.
     async with open_owner(made.new) as there:
         await ServerWatch().begin(there)

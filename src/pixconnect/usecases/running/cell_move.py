@@ -154,12 +154,13 @@ async def _begin(move: CellMove, home: Connection, name: str, address: str) -> K
         await refuse_source(source)
         await refuse_unmet(source)
         await _refuse_other_steps(source, move.schemas)
-        last_move = await installation_store.find_last_move(source)
     async with _connected_to_empty(move, address) as target:
         await move.check_server(target)
         await known_cells.refuse_unfit(target, await installation_store.read_database(home), None, [*move.schemas])
     # Where its last move was not ended: this database is a copy by a subscription still, and its former server keeps the log.
     await end_copy(move, known)
+    async with move.connect(known.address) as source:
+        last_move = await installation_store.find_last_move(source)
     async with writing_row(move, home) as connection:
         begun = await cell_store.begin_move(connection, known, address, last_move)
         return await record_row(move, connection, known, begun)

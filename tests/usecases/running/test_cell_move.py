@@ -13,7 +13,7 @@ from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.migrations import NewerSchemaError, SchemaError
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running import cell_closing, cell_copy, cell_ids
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.server_watch import ServerWatch
@@ -193,7 +193,7 @@ async def test_a_cell_whose_server_is_lost_opens_at_its_copy_when_an_operator_sa
         await place.move(makes_tables=False)
     assert (await place.read_row()).state == "MOVING"
     with monkeypatch.context() as patch:
-        kill(patch, cell_copy, "skip_ids", {})
+        kill(patch, cell_ids, "skip_ids", {})
         async with place.moving() as move:
             with pytest.raises(KilledError):
                 await take_over(move, cells.NAME)

@@ -10,13 +10,12 @@ import pytest
 from msgspec import structs
 
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.running import cell_opening
+from pixconnect.cli.running import cell_opening, migrate
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation.pool import LOCK_TIMEOUT_MS, Connection
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
-from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running.cell_move import move_cell
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
@@ -245,6 +244,24 @@ async def take_away(server: Connection, name: str, away: str) -> None:
         await take_away(server, name, away)
 
 
+async def test_a_closed_cell_is_named_where_the_home_cell_has_forgotten_the_whole_move(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    known = await made.read_row()
+    await move_until(made, monkeypatch, "find_unlike", before=True)
+    async with open_owner(made.home) as home:
+        await home.execute("update cell set state = 'OPEN', other_address = null, moving_since = null")
+    with pytest.raises(InstallationError, match="`pixconnect cell check second` says what to do"):
+        await made.move()
+    settings = cells.home_settings(made.home)
+    with pytest.raises(CommandError, match="`pixconnect cell check second` says what to do"):
+        await migrate.bring_all_up_to_date(settings)
+    async with cells.operating_at_home(settings) as operator:
+        [finding] = await cell_opening.look_for_faults(operator, settings, await made.read_row())
+    assert f"a move has closed {known.closed_database} there" in finding
+
+
 async def test_a_move_is_taken_back_after_a_dump_was_restored_in_the_place_of_its_source(
     made: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,15 +278,13 @@ async def test_a_move_is_taken_back_after_a_dump_was_restored_in_the_place_of_it
         assert not await server.fetch("select from pg_replication_slots where database = $1", before)
 
 
-async def test_whoever_has_begun_to_serve_the_target_is_not_forgotten_with_the_row(
+async def test_what_was_written_at_the_target_is_not_forgotten_with_the_row(
     made: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await made.begin()
     known = await made.read_row()
     await move_unnoted(made, monkeypatch)
-    # A process of the API: it is by workers alone that ids are noted again and again.
-    async with open_owner(made.new) as there:
-        await ServerWatch().begin(there)
+    # By a process of the API: it is by workers alone that notes are made.
     await write(made.new, ids := [])
     await put_back(made, known)
     assert (await made.move(makes_tables=False)).address == made.target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final
 
 import asyncpg
@@ -14,13 +14,15 @@ from pixconnect.cli.frame import failures, live_mode
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.running import migrate
 from pixconnect.config import Settings, SettingsError
-from pixconnect.domain.running.known_cell import CellAddress, KnownCell
+from pixconnect.domain.running.known_cell import CellAddress, KnownCell, in_other_database
 from pixconnect.foundation import pool, privileges
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.migrations import SchemaError
+from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running import cell_address, cell_check, known_cells
+from pixconnect.usecases.running.cell_mover import BESIDE
 
 _SCHEMA: Final = migrate.SCHEMAS[0][0]
 _NAME: Final = "pixconnect cell"
@@ -140,9 +142,21 @@ async def look_for_faults(context: OperatorContext, settings: Settings, known: K
     except Exception as error:
         line = failures.explain(error) if known is None else failures.explain(error, "the cell's address")
         if known is not None and isinstance(error, asyncpg.InvalidCatalogNameError):
-            line = cell_check.say_closed(known) or line
+            line = cell_check.say_closed(known) or await _say_left_closed(reached, known) or line
         # A defect of ours keeps its traceback.
         if line is None:
             raise
         return [*found, line]
     return found
+
+
+async def _say_left_closed(reached: Settings, known: KnownCell) -> str | None:
+    """As ``cell_check.say_left_closed``; ``None`` where the server cannot be asked by the operators' login."""
+    with suppress(*DATABASE_FAILED):
+        beside = in_other_database(reached.operators_url, BESIDE)
+        connection = await pool.connect(beside, role=None, schema=_SCHEMA, name=_NAME)
+        try:
+            return cell_check.say_left_closed(known, await cell_closing.list_closed(connection, known))
+        finally:
+            await connection.close()
+    return None

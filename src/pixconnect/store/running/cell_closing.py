@@ -31,6 +31,12 @@ async def has_closed(beside: Connection, there: CellAddress) -> bool:
     return await beside.fetchval(_HAS_CLOSED, there.database, there.closed_prefix)
 
 
+async def list_closed(beside: Connection, there: CellAddress) -> list[str]:
+    """What the databases are called that moves have closed there."""
+    found = "select datname::text as name from pg_database where starts_with(datname, $1) order by 1"
+    return [row["name"] for row in await beside.fetch(found, there.closed_prefix)]
+
+
 async def rename_database(beside: Connection, another: Connection, database: str, name: str) -> None:
     """Rename a database and end its sessions; nobody writes to it after that who knows the former name.
 

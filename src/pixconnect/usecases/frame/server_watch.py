@@ -231,9 +231,6 @@ class ServerWatch:
             # At an ordinary start too: data that was put back looks like one.
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)
-            # That somebody serves here is known before anything is written: a move of the cell may be in doubt of it.
-            elif self._is_remembered:
-                await installation_store.note_high_water(connection)
             # Who has not seen them come would hide from all others that they were elsewhere meanwhile; who serves here looks by
             # what it remembers, so a verb notes no start for it.
             if self._is_remembered or noted is None or reason is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -59,6 +59,17 @@ def say_closed(known: KnownCell) -> str | None:
     return (
         "its holders are not served while a move has it closed: what was renamed gets its name back when `pixconnect cell "
         f"move` runs again; make no database {known.database}, which would be in its place"
+    )
+
+
+def say_left_closed(known: KnownCell, closed: Sequence[str]) -> str | None:
+    """What is to be said of a cell that nobody moves, whose database is not there, beside those that moves have closed."""
+    if not closed:
+        return None
+    return (
+        f"it has no database {known.database} any more, and a move has closed {closed[-1]} there, of which the home cell may "
+        f"have forgotten: if the cell is at no other address, rename that to {known.database} and drop its slot in "
+        "pg_replication_slots, which keeps the log for nobody; make no empty one in its place"
     )
 
 

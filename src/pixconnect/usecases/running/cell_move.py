@@ -39,13 +39,13 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.schema_history import SchemaError
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running import cell_closing, cell_copy, cell_ids
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.frame.cells import NO_ANSWER
 from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.account_hold import CheckHold, holding_accounts
-from pixconnect.usecases.running.cell_moved import let_know, silent_source
+from pixconnect.usecases.running.cell_moved import SilentTargetError, let_know, silent_source
 from pixconnect.usecases.running.cell_mover import (
     BESIDE,
     CellMove,
@@ -94,7 +94,7 @@ async def _end_once_home_is_back(move: CellMove, name: str, address: str) -> Kno
     while True:
         try:
             return await _move(move, name, address)
-        except _HOME_AWAY:
+        except (*_HOME_AWAY, SilentTargetError):
             if move.context.clock.monotonic_s() > until_s:
                 raise
             await asyncio.sleep(_AGAIN_AFTER_S)
@@ -149,11 +149,14 @@ async def _begin(move: CellMove, home: Connection, name: str, address: str) -> K
     for each in await cell_store.list_all(home):
         if address in {each.address, each.other_address}:
             raise InstallationError(f"the database at {address} is that of the cell {each.name}")
-    async with move.connect(known.address) as source:
-        await known_cells.refuse_other_cell(source, known)
-        await refuse_source(source)
-        await refuse_unmet(source)
-        await _refuse_other_steps(source, move.schemas)
+    try:
+        async with move.connect(known.address) as source:
+            await known_cells.refuse_other_cell(source, known)
+            await refuse_source(source)
+            await refuse_unmet(source)
+            await _refuse_other_steps(source, move.schemas)
+    except asyncpg.InvalidCatalogNameError as error:
+        raise InstallationError(f"{error}: `pixconnect cell check {name}` says what to do") from None
     async with _connected_to_empty(move, address) as target:
         await move.check_server(target)
         await known_cells.refuse_unfit(target, await installation_store.read_database(home), None, [*move.schemas])
@@ -301,7 +304,7 @@ async def _catch_up(move: CellMove, known: KnownCell, source: Connection, target
         there, here = await cell_copy.list_partitions(target), await cell_copy.list_partitions(source)
         await cell_copy.add_partitions(target, here - there)
         # Should the source be lost, the target begins where it was a moment ago.
-        await cell_copy.copy_sequences(source, target, [*move.schemas])
+        await cell_ids.copy_sequences(source, target, [*move.schemas])
         mark = await cell_copy.write_mark(source)
         if progress.is_complete and move.context.clock.monotonic_s() >= began_at_s + move.bounds.seen_within_s:
             with suppress(TimeoutError):
@@ -362,7 +365,7 @@ async def _take_last(move: CellMove, known: KnownCell, target: Connection, compa
         mark = await cell_copy.write_mark(source)
         here = await cell_copy.list_partitions(source)
         await cell_copy.add_partitions(target, here - await cell_copy.list_partitions(target))
-        await cell_copy.copy_sequences(source, target, schemas)
+        await cell_ids.copy_sequences(source, target, schemas)
         await _wait_for_mark(target, mark)
         unlike = await cell_copy.find_unlike(source, target, comparison)
         if unlike is not None or here != await cell_copy.list_partitions(target):

@@ -14,7 +14,7 @@ from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running import cell_closing, cell_copy, cell_ids
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
@@ -119,7 +119,7 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
                 raise moved_on(known)
             if last_move != known.copy_name:
                 await _end_without_source(target, known)
-            await cell_copy.skip_ids(target, [*move.schemas])
+            await cell_ids.skip_ids(target, [*move.schemas])
             for parent in partition_store.PARENTS:
                 await partition_store.make(target, parent)
             # That it counts a loss pauses them; whoever held them for the move does not any more.

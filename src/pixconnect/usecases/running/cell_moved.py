@@ -12,13 +12,17 @@ from pixconnect.domain.running.known_cell import CellAddress, KnownCell
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_closing, cell_copy
+from pixconnect.store.running import cell_closing, cell_copy, cell_ids
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_mover import BESIDE, CellMove, record_row, writing_row
 from pixconnect.usecases.running.installation import InstallationError
 
 Opened = Literal["SOURCE", "TARGET", "UNKNOWN"]
+
+
+class SilentTargetError(InstallationError):
+    """The cell is closed, and its target gives no answer, which may be the cell by now."""
 
 
 async def let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownCell:
@@ -36,9 +40,9 @@ async def let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownC
             async with writing_row(move, home) as connection:
                 return await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
         case "UNKNOWN":
-            raise InstallationError(
+            raise SilentTargetError(
                 f"the cell {known.name} is closed, and the database at {address} does not answer, in which it may have been "
-                "opened before the home cell was put back: run this again when it does; if it never will, `pixconnect cell "
+                "opened, of which the home cell knows nothing: run this again when it does; if it never will, `pixconnect cell "
                 f"move {known.name} --cancel` opens the cell where it was, and a loss is counted"
             )
 
@@ -97,7 +101,7 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
     # Beside one that somebody has made: whoever gives the closed one its name back says so.
     if is_open:
         return "SOURCE"
-    return "UNKNOWN" if is_silent else await _compare_notes(move, known)
+    return "UNKNOWN" if is_silent else await _find_served(move, known)
 
 
 async def _has_moved_on(move: CellMove, known: KnownCell, *, is_open: bool, is_closed: bool) -> bool:
@@ -110,19 +114,25 @@ async def _has_moved_on(move: CellMove, known: KnownCell, *, is_open: bool, is_c
         return known.is_older_than(await installation_store.find_last_move(source))
 
 
-async def _compare_notes(move: CellMove, known: KnownCell) -> Opened:
-    """Whether the target was served: the end of the move was not noted, but whoever serves a database notes that first."""
+async def _find_served(move: CellMove, known: KnownCell) -> Opened:
+    """Whether the target was served: who died before the end was noted has left nothing else.
+
+    Whoever writes there gives out ids, and workers note each minute.
+    """
     address = errors.require(known.other_address, "it is being moved")
-    async with move.connect(address) as target:
-        there = await installation_store.read_server(target)
+    async with (
+        move.connect(address) as target,
+        move.connect(known.address, known.closed_database) as source,
+    ):
+        there, here = await installation_store.read_server(target), await installation_store.read_server(source)
         # A copy says so of its source's server.
-        has_come = await installation_store.has_come(target, there)
-    async with move.connect(known.address, known.closed_database) as source:
+        if not await installation_store.has_come(target, there):
+            return "SOURCE"
         # What it has forgotten the copy may have, which was not opened then: such a source is never closed.
-        has_forgotten = await loss_store.has_forgotten(source, known.copy_name)
-        here = await installation_store.read_server(source)
-    is_further = has_come and not has_forgotten and there.notes_count > here.notes_count
-    return "TARGET" if is_further else "SOURCE"
+        if await loss_store.has_forgotten(source, known.copy_name):
+            return "SOURCE"
+        has_written = await cell_ids.has_given_more(source, target, [*move.schemas])
+        return "TARGET" if has_written or there.notes_count > here.notes_count else "SOURCE"
 
 
 async def _is_closed_there(move: CellMove, known: KnownCell) -> bool:
